@@ -1,0 +1,48 @@
+# `make demo` and `make test` need Python 3.11, pip and make; everything else they install into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.PHONY: help install demo test test-slow lint format bench docs clean
+
+help:  ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(STAMP)  ## create .venv and install vitscope with what the tests need
+
+$(STAMP): pyproject.toml
+	@echo "installing vitscope and what its tests need into $(VENV) (a few minutes the first time)"
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "vitscope needs Python 3.11 or newer, this is %d.%d; set PYTHON=/path/to/python3.11" % v[:2])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
+
+demo: install  ## examine two trained models on the embedded images, write runs/demo/report.html
+	@echo "running the demo: two trained models, every exam, one page"
+	$(BIN)/vitscope demo
+
+test: install  ## the tests (under 15 minutes on 2 cores)
+	@echo "running the tests"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
+
+test-slow: install  ## the whole registry, and other work of many minutes
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+lint: install  ## ruff (format and check) and mypy
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: install  ## let ruff put the files in order
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: install  ## speed, as ratios of CPU time in one run
+	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: install  ## regenerate the coverage tables in docs/ (about ten minutes)
+	$(BIN)/python -m benchmarks.coverage --write docs
+
+clean:  ## remove the environment and the runs
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,59 @@
+"""vitscope tells you how a vision model works.
+
+    import vitscope as vs
+
+    model = vs.create_model("vit_mini", pretrained=True)
+    data = vs.load_data("fashion", split="test")
+    print(vs.anatomy(model))
+    results = vs.diagnose(model, data, exams=["prediction", "fourier", "variance"])
+
+Everything is loaded on first use, so that `import vitscope` stays quick.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vitscope import exams as exams
+    from vitscope import plots as plots
+    from vitscope.anatomy import Tap as Tap
+    from vitscope.anatomy import add_rule as add_rule
+    from vitscope.anatomy import anatomy as anatomy
+    from vitscope.data import load_data as load_data
+    from vitscope.exams import diagnose as diagnose
+    from vitscope.models import create_model as create_model
+    from vitscope.models import list_models as list_models
+    from vitscope.report import report as report
+    from vitscope.results import Result as Result
+    from vitscope.training import train as train
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Tap": "vitscope.anatomy:Tap",
+    "add_rule": "vitscope.anatomy:add_rule",
+    "anatomy": "vitscope.anatomy:anatomy",
+    "create_model": "vitscope.models:create_model",
+    "diagnose": "vitscope.exams:diagnose",
+    "exams": "vitscope.exams",
+    "list_models": "vitscope.models:list_models",
+    "load_data": "vitscope.data:load_data",
+    "plots": "vitscope.plots",
+    "report": "vitscope.report:report",
+    "Result": "vitscope.results:Result",
+    "train": "vitscope.training:train",
+}
+
+__all__ = [*_WHERE, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'vitscope' has no attribute '{name}'")
+    module_name, _, attribute = _WHERE[name].partition(":")
+    module = importlib.import_module(module_name)
+    return getattr(module, attribute) if attribute else module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

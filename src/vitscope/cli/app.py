@@ -1,0 +1,130 @@
+"""`vitscope VERB ...`: find the verb's file, read its options, run it, turn errors into one line.
+
+A verb is a module of this package with a dataclass `Options` (the flags, and the keys of a `--config` YAML file) and a function
+`run(options) -> None`. Nothing here, and nothing at the top of a verb's file, imports torch: help must be quick.
+"""
+
+import dataclasses
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from vitscope.errors import VitscopeError
+
+VERBS = {
+    "demo": "examine two trained models on the embedded images and write a page",
+    "anatomy": "print what a model is made of",
+    "diagnose": "examine models on images: one pass, all exams",
+    "report": "make one page out of runs",
+    "train": "train a model",
+    "models": "list the models that can be named",
+    "data": "list the data sets, or prepare one",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point of the `vitscope` command; returns the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments
+    arguments = [a for a in arguments if a != "--debug"]
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_usage())
+        return 0
+    if arguments[0] in ("-V", "--version"):
+        from vitscope import __version__
+
+        print(f"vitscope {__version__}")
+        return 0
+    verb, rest = arguments[0], arguments[1:]
+    try:
+        if verb not in VERBS:
+            raise VitscopeError(f"no verb '{verb}'; there are: {', '.join(VERBS)}. Try: vitscope --help")
+        module = importlib.import_module(f"vitscope.cli.{verb}")
+        module.run(read_options(module.Options, rest, f"vitscope {verb}"))
+    except VitscopeError as error:
+        if debug:
+            raise
+        print(f"vitscope: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nvitscope: interrupted; what was finished is kept, the same command goes on from there", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # `vitscope models | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if debug:
+            raise
+        print(f"vitscope: {type(error).__name__}: {error}\n(add --debug for the traceback)", file=sys.stderr)
+        return 1
+    return 0
+
+
+def read_options(options_type: type, arguments: list[str], program: str) -> Any:
+    """Parse `arguments` into `options_type`; a `--config FILE.yaml` gives the defaults that flags then override."""
+    import tyro
+
+    arguments, config = _take_config(arguments)
+    default: Any = None
+    if config is not None:
+        default = _from_yaml(options_type, config)
+    return tyro.cli(options_type, args=arguments, prog=program, **({} if default is None else {"default": default}))
+
+
+def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
+    for i, argument in enumerate(arguments):
+        if argument == "--config":
+            if i + 1 == len(arguments):
+                raise VitscopeError("--config needs a file: --config options.yaml")
+            return arguments[:i] + arguments[i + 2 :], Path(arguments[i + 1])
+        if argument.startswith("--config="):
+            return arguments[:i] + arguments[i + 1 :], Path(argument.split("=", 1)[1])
+    return arguments, None
+
+
+def _from_yaml(options_type: type, path: Path) -> Any:
+    import tyro
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise VitscopeError(f"cannot read --config {path}: {error}") from error
+    if not isinstance(content, dict):
+        raise VitscopeError(f"--config {path} should hold 'option: value' lines, not a {type(content).__name__}")
+    fields = {f.name: f for f in dataclasses.fields(options_type)}
+    unknown = sorted(set(content) - set(fields))
+    if unknown:
+        raise VitscopeError(f"--config {path}: unknown {', '.join(unknown)}; known are: {', '.join(fields)}")
+    values = {}
+    for name, field in fields.items():
+        if name in content:
+            value = content[name]
+            values[name] = tuple(value) if isinstance(value, list) else value
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            values[name] = tyro.MISSING
+    return options_type(**values)
+
+
+def _usage() -> str:
+    width = max(map(len, VERBS))
+    lines = [f"  {verb:<{width}}  {what}" for verb, what in VERBS.items()]
+    return "\n".join(
+        [
+            "usage: vitscope VERB [options]",
+            "",
+            "Tells you how a vision model works. Start with: vitscope demo",
+            "",
+            *lines,
+            "",
+            "vitscope VERB --help shows the options of a verb; every verb also takes",
+            "  --config FILE.yaml   options from a file (flags win)",
+            "  --debug              full traceback on an error",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

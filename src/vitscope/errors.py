@@ -1,0 +1,21 @@
+"""Errors that a user can act on: what was seen, what was expected, what to type next."""
+
+
+class VitscopeError(Exception):
+    """Base of every error vitscope raises on purpose; the command line prints it without a traceback."""
+
+
+class UnsupportedModel(VitscopeError):
+    """The model's forward pass could not be understood; the message names what was not."""
+
+
+class PathChanged(VitscopeError):
+    """A forward pass took another path than the one anatomy watched."""
+
+
+class BadData(VitscopeError):
+    """The images or labels given cannot be used as they are."""
+
+
+class BadResult(VitscopeError):
+    """A saved result or run is damaged, unfinished, or of a newer schema."""
