@@ -1,0 +1,121 @@
+"""From a watched pass to the ordered units."""
+
+import dataclasses
+
+from torch import nn
+
+from vitscope.anatomy.attention import AttentionProduct, describe, find_products
+from vitscope.anatomy.graph import Graph
+from vitscope.anatomy.layout import Layouts
+from vitscope.anatomy.mapview import map_view
+from vitscope.anatomy.naming import climb, main_path, shares_owner, unique_names
+from vitscope.anatomy.residual import HEAVY, POOLS
+from vitscope.anatomy.rules import kind_of, summarise
+from vitscope.anatomy.segments import Segment, find_segments
+from vitscope.anatomy.unit import Unit
+
+
+def build_units(graph: Graph, model: nn.Module) -> list[Unit]:
+    """The units of the pass, in execution order."""
+    layouts = Layouts(graph)
+    products = find_products(graph)
+    segments = find_segments(graph, layouts, model)
+    owners = _owners(graph, segments)
+    units: list[Unit] = []
+    for segment, (owner, shared) in zip(segments, owners, strict=True):
+        units.append(_unit(graph, layouts, model, segment, owner, shared, products, units))
+    names = unique_names([unit.name for unit in units])
+    last = max(len(units) - 1, 1)
+    stages = _stages(units)
+    return [
+        dataclasses.replace(unit, name=name, stage=stage, depth=i / last)
+        for i, (unit, name, stage) in enumerate(zip(units, names, stages, strict=True))
+    ]
+
+
+def _unit(
+    graph: Graph,
+    layouts: Layouts,
+    model: nn.Module,
+    segment: Segment,
+    owner: str,
+    shared: bool,
+    products: list[AttentionProduct],
+    before: list[Unit],
+) -> Unit:
+    members = set(segment.nodes)
+    own_products = [p for p in products if p.node in members]
+    layout = layouts[segment.end]
+    view = map_view(layout, graph.batch)
+    source = layouts[segment.start]
+    downsamples = (
+        source is not None and view is not None and source.grid[0] * source.grid[1] > view.shape[1] * view.shape[2]
+    )
+    branch = summarise(
+        graph,
+        layouts,
+        model,
+        segment.nodes,
+        owner,
+        attention=bool(own_products),
+        residual=segment.addition is not None,
+        downsamples=downsamples,
+        follows_attention=_follows_attention(owner, before),
+    )
+    kind = segment.kind or kind_of(branch)
+    attention = describe(graph, layouts, own_products) if own_products and kind != "head" else None
+    addition = segment.addition
+    removable = addition is not None and not any(graph[i].name in HEAVY | POOLS for i in addition.shortcut)
+    node = graph[segment.end]
+    return Unit(
+        name=f"{owner}:{kind}" if shared and owner else owner or kind,
+        kind=kind,
+        stage=0,
+        depth=0.0,
+        map_shape=view.shape if view is not None and kind != "head" else None,
+        prefix_tokens=view.prefix_tokens if view is not None else 0,
+        heads=attention.heads if attention is not None else None,
+        module=owner,
+        residual=addition is not None,
+        removable=removable,
+        downsamples=downsamples,
+        attention=attention,
+        site=node.site,
+        stream_operand=addition.stream_operand if addition is not None else 0,
+        example_shape=node.shape,
+        view=view,
+    )
+
+
+def _owners(graph: Graph, segments: list[Segment]) -> list[tuple[str, bool]]:
+    """For each segment the path of its module, and whether that module holds another segment's operations too."""
+    heavy = [{graph[i].site.path for i in s.owned if graph[i].name in HEAVY | POOLS} for s in segments]
+    result = []
+    for position, segment in enumerate(segments):
+        main = [graph[i].site.path for i in segment.nodes if graph[i].name in HEAVY]
+        paths = main or list(heavy[position]) or [graph[i].site.path for i in (*segment.nodes, segment.end)]
+        others = {path for i, group in enumerate(heavy) if i != position for path in group - heavy[position]}
+        owner = climb(main_path(paths), others)
+        result.append((owner, shares_owner(owner, others)))
+    return result
+
+
+def _follows_attention(owner: str, before: list[Unit]) -> bool:
+    """The last residual unit is the attention of the block that `owner` belongs to."""
+    last = next((u for u in reversed(before) if u.residual), None)
+    if last is None or last.kind != "msa" or not last.module:
+        return False
+    block = last.module.rpartition(".")[0]
+    return bool(block) and (owner == block or owner.startswith(block + "."))
+
+
+def _stages(units: list[Unit]) -> list[int]:
+    """A stage is a run of units with the same grid."""
+    stages, stage, grid = [], 0, None
+    for unit in units:
+        if unit.map_shape is not None:
+            if grid is not None and unit.map_shape[1:] != grid:
+                stage += 1
+            grid = unit.map_shape[1:]
+        stages.append(stage)
+    return stages

@@ -1,0 +1,81 @@
+"""What to show a model so that its anatomy can be watched."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.errors import UnsupportedModel, VitscopeError
+
+DEFAULT_SIZE = (3, 224, 224)
+IMAGES = 2  # two, so that it shows which axis runs over images
+
+
+def example_batch(model: nn.Module, example: Any = None) -> Tensor:
+    """A batch of two images for `model`, on its device and in its precision.
+
+    Args:
+        model: The model that will be watched.
+        example: A batch of images, a (C, H, W) shape, data whose first item is an image and a label, or nothing: the model's own input size.
+    """
+    reference = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
+    device, dtype = reference.device, reference.dtype
+    if example is None:
+        example = own_input_size(model)
+    if isinstance(example, tuple | list | torch.Size) and all(isinstance(n, int) for n in example):
+        if len(example) != 3:
+            raise VitscopeError(f"an example shape is (channels, height, width), got {tuple(example)}; e.g. (3, 224, 224)")
+        generator = torch.Generator().manual_seed(0)
+        if device.type == "meta":
+            return torch.empty((IMAGES, *example), device=device, dtype=dtype)
+        return torch.randn((IMAGES, *example), generator=generator).to(device, dtype)
+    images = _first_images(example)
+    if images.dim() != 4:
+        raise VitscopeError(f"an example batch is (images, channels, height, width), got {tuple(images.shape)}")
+    return torch.cat([images] * IMAGES)[:IMAGES].to(device, dtype)
+
+
+def own_input_size(model: nn.Module) -> tuple[int, int, int]:
+    """(C, H, W) as the model's own configuration says; 3x224x224 where it says nothing."""
+    size = _entry(getattr(model, "pretrained_cfg", None), "input_size")
+    if size:
+        return (int(size[0]), int(size[1]), int(size[2]))
+    config = getattr(model, "config", None)
+    pixels = _entry(config, "image_size")
+    if pixels:
+        height, width = (pixels, pixels) if isinstance(pixels, int) else (pixels[0], pixels[1])
+        return (int(_entry(config, "num_channels") or 3), int(height), int(width))
+    side = getattr(model, "image_size", None)  # torchvision's ViT
+    return (3, side, side) if isinstance(side, int) else DEFAULT_SIZE
+
+
+def _entry(config: Any, name: str) -> Any:
+    return config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+
+
+def _first_images(example: Any) -> Tensor:
+    if isinstance(example, Tensor):
+        return example
+    if isinstance(example, tuple | list) and example and isinstance(example[0], Tensor):
+        return example[0]
+    if isinstance(example, torch.utils.data.DataLoader):
+        return _first_images(next(iter(example)))
+    try:
+        image = example[0][0]
+    except (TypeError, IndexError, KeyError) as error:
+        raise VitscopeError(f"cannot take an example image from a {type(example).__name__}; give a batch or a (C, H, W) shape") from error
+    if isinstance(image, Tensor):
+        return image.unsqueeze(0)
+    raise VitscopeError(
+        f"the first item of the {type(example).__name__} is a {type(image).__name__}, not a tensor; give a (C, H, W) shape instead"
+    )
+
+
+def refuse_wrapped(model: nn.Module) -> None:
+    """Compiled and parallel wrappers hide the modules; say what to pass instead."""
+    inner = {"OptimizedModule": "_orig_mod", "DistributedDataParallel": "module", "DataParallel": "module"}
+    attribute = inner.get(type(model).__name__)
+    if attribute is not None:
+        raise UnsupportedModel(f"this is a {type(model).__name__}; pass what it wraps: model.{attribute}")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise UnsupportedModel("a scripted model cannot be watched; pass the nn.Module it was made from")

@@ -1,0 +1,70 @@
+"""Which module owns a unit, and what the unit is called."""
+
+from collections.abc import Iterable
+
+from torch import nn
+
+
+def common_path(paths: Iterable[str]) -> str:
+    """The deepest module that contains all of `paths`."""
+    split = [path.split(".") if path else [] for path in paths]
+    if not split:
+        return ""
+    shortest = min(split, key=len)
+    depth = 0
+    while depth < len(shortest) and all(parts[depth] == shortest[depth] for parts in split):
+        depth += 1
+    return ".".join(shortest[:depth])
+
+
+def main_path(paths: list[str]) -> str:
+    """Like `common_path`; where that is the whole model, of the part of the model that holds most of `paths`."""
+    common = common_path(paths)
+    if common or not paths:
+        return common
+    groups: dict[str, list[str]] = {}
+    for path in paths:
+        groups.setdefault(path.partition(".")[0], []).append(path)
+    return common_path(max(groups.values(), key=len))
+
+
+def block_path(path: str) -> str:
+    """The numbered block a module stands in (`layers.1.downsample.norm` -> `layers.1`), or the module itself."""
+    parts = path.split(".")
+    numbered = [i for i, part in enumerate(parts) if part.isdigit()]
+    return ".".join(parts[: numbered[-1] + 1]) if numbered else path
+
+
+def climb(path: str, paths_of_others: Iterable[str]) -> str:
+    """Go up from `path` while the parent holds nothing that belongs to another unit; stay inside the numbered block."""
+    others = list(paths_of_others)
+    while "." in path and not path.rpartition(".")[2].isdigit():
+        parent = path.rpartition(".")[0]
+        if parent.rpartition(".")[2].isdigit() or any(_inside(other, parent) for other in others):
+            break
+        path = parent
+    return path
+
+
+def _inside(path: str, parent: str) -> bool:
+    return path == parent or path.startswith(parent + ".")
+
+
+def shares_owner(path: str, paths_of_others: Iterable[str]) -> bool:
+    """Whether another unit works inside the module `path` too."""
+    return path == "" or any(_inside(other, path) for other in paths_of_others)
+
+
+def is_container(module: nn.Module) -> bool:
+    """Modules that only hold others and tell nothing about what a block is."""
+    return isinstance(module, nn.Sequential | nn.ModuleList | nn.ModuleDict | nn.Identity)
+
+
+def unique_names(names: list[str]) -> list[str]:
+    """The same names, repeated ones numbered: a module that is called twice gives `x` and `x#2`."""
+    seen: dict[str, int] = {}
+    unique = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return unique

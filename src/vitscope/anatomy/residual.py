@@ -1,0 +1,129 @@
+"""Find the residual additions of a graph: where a branch meets the stream it left.
+
+An addition of two tensors of equal shape is a candidate where one operand descends from the other (an identity shortcut), or where both
+descend from the same tensor (a projection shortcut). Candidates inside the branch of another one are its inner workings and dropped, unless that
+other one is a long skip around several whole residual units: then it is the skip that is dropped.
+"""
+
+from dataclasses import dataclass, field
+
+from vitscope.anatomy.graph import Graph, Node
+
+ADDITIONS = frozenset(("add", "add_", "__add__", "__iadd__", "__radd__"))
+MATRIX_PRODUCTS = frozenset(("matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addmm"))
+CONVOLUTIONS = frozenset(("conv1d", "conv2d", "conv3d", "conv_transpose2d", "conv_transpose1d"))
+POOLS = frozenset(
+    "avg_pool2d max_pool2d adaptive_avg_pool2d adaptive_max_pool2d avg_pool1d max_pool1d avg_pool3d max_pool3d lp_pool2d "
+    "interpolate mean sum amax cumsum _adaptive_avg_pool2d boolean_dispatch fn".split()
+)
+TRANSFORMS = frozenset(("fft_fft2", "fft_rfft2", "fft_irfft2", "rfft2", "irfft2", "fft_fftn", "roll", "shift"))
+HEAVY = MATRIX_PRODUCTS | CONVOLUTIONS | {"linear", "bilinear", "scaled_dot_product_attention", "opaque"}
+
+LONG_SKIP = 3  # an addition around at least so many residual additions in a row is a skip, not a unit
+
+
+@dataclass
+class Addition:
+    """A residual addition: its node, the operands, and the nodes of its branch."""
+
+    node: int
+    stream: int
+    branch: int
+    entry: int  # where the branch leaves the stream
+    identity: bool  # the stream operand is what the branch started from
+    region: list[int] = field(default_factory=list)  # the branch's nodes
+    shortcut: list[int] = field(default_factory=list)  # nodes of a projection shortcut
+    stream_operand: int = 0
+
+
+def find_additions(graph: Graph) -> list[Addition]:
+    """The residual additions that are units, in execution order."""
+    candidates: dict[int, Addition] = {}
+    for node in graph.nodes:
+        if node.name in ADDITIONS and node.dynamic and graph.useful >> node.index & 1:
+            addition = _candidate(graph, node, candidates)
+            if addition is not None and _does_something(graph, addition):
+                candidates[node.index] = addition
+    return _outermost(graph, candidates)
+
+
+def _candidate(graph: Graph, node: Node, known: dict[int, Addition]) -> Addition | None:
+    if len(node.inputs) != 2 or any(graph[i].shape != node.shape for i in node.inputs):
+        return None
+    a, b = node.inputs
+    if a == b or len(node.shape) < 3:
+        return None
+    if graph.descends(b, a):
+        return _identity(graph, node, a, b)
+    if graph.descends(a, b):
+        return _identity(graph, node, b, a)
+    if not (graph[a].dynamic and graph[b].dynamic):
+        return None
+    return _projection(graph, node, a, b, known)
+
+
+def _identity(graph: Graph, node: Node, stream: int, branch: int) -> Addition:
+    region = [i for i in graph.between(stream, branch) if graph[i].dynamic]
+    return Addition(node.index, stream, branch, stream, True, region, [], node.inputs.index(stream))
+
+
+def _projection(graph: Graph, node: Node, a: int, b: int, known: dict[int, Addition]) -> Addition | None:
+    entry = graph.meeting_point(a, b)
+    if entry == graph.input and graph[entry].shape[-2:] != graph[a].shape[-2:] and not _short(graph, a, b):
+        return None
+    sides = {
+        a: [i for i in graph.between(entry, a, outside=b) if graph[i].dynamic],
+        b: [i for i in graph.between(entry, b, outside=a) if graph[i].dynamic],
+    }
+    # The stream is the side that is itself a sum already, else the one on which less is done.
+    stream, branch = sorted((a, b), key=lambda side: (side not in known, _work(graph, sides[side])))
+    return Addition(
+        node.index, stream, branch, entry, False, sides[branch], sides[stream], node.inputs.index(stream)
+    )
+
+
+def _short(graph: Graph, a: int, b: int) -> bool:
+    """Both sides are a step or two from the image: two stems added up, a sum of parallel convolutions."""
+    return sum(graph[i].name in HEAVY for i in graph.between(graph.input, max(a, b))) <= 4
+
+
+def _work(graph: Graph, nodes: list[int]) -> tuple[int, int]:
+    """How much mixing of positions, then how many heavy operations: what tells a branch from a projection."""
+    heavy = [graph[i] for i in nodes if graph[i].name in HEAVY]
+    return sum(mixes_positions(graph, n) for n in heavy), len(heavy) * 1000 + len(nodes)
+
+
+def mixes_positions(graph: Graph, node: Node) -> bool:
+    """A convolution with a kernel larger than one point, or a product of two activations."""
+    if node.name in CONVOLUTIONS:
+        return any(k > 1 for k in graph[node.inputs[1]].shape[2:])
+    if node.name == "scaled_dot_product_attention":
+        return True
+    return node.name in MATRIX_PRODUCTS and sum(graph[i].dynamic for i in node.inputs) >= 2
+
+
+def _does_something(graph: Graph, addition: Addition) -> bool:
+    names = {graph[i].name for i in addition.region}
+    return bool(names & (HEAVY | POOLS | TRANSFORMS))
+
+
+def _outermost(graph: Graph, candidates: dict[int, Addition]) -> list[Addition]:
+    """Drop what lies in another one's branch, and the long skips around others."""
+    members = {n: frozenset(addition.region) for n, addition in candidates.items()}
+    kept: dict[int, Addition] = {}
+    for index in sorted(candidates, reverse=True):  # an outer addition comes after what it encloses
+        if any(index in members[outer] for outer in kept):
+            continue
+        inner = [i for i in candidates if i in members[index] and candidates[i].identity]
+        if len(inner) >= LONG_SKIP and _in_a_row(graph, inner) >= LONG_SKIP:
+            continue
+        kept[index] = candidates[index]
+    return [kept[index] for index in sorted(kept)]
+
+
+def _in_a_row(graph: Graph, nodes: list[int]) -> int:
+    """Length of the longest chain of descent among `nodes`."""
+    longest: dict[int, int] = {}
+    for node in sorted(nodes):
+        longest[node] = 1 + max((longest[m] for m in longest if graph.descends(node, m)), default=0)
+    return max(longest.values(), default=0)

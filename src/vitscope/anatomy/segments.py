@@ -1,0 +1,158 @@
+"""Cut a graph into units: the residual additions, and the stretches of the trunk before, between and after them.
+
+The trunk is what everything passes through. A stretch of it that no branch covers is cut into pieces, one per block of the model: the stem before
+the first unit, subsampling and plain convolutions between, the head at the end. Norms and activations alone make no piece.
+Models without residual additions (VGG, DenseNet, Inception) are nothing but such pieces.
+"""
+
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from vitscope.anatomy.graph import Graph
+from vitscope.anatomy.layout import Layouts
+from vitscope.anatomy.mapview import MapView, map_view
+from vitscope.anatomy.naming import block_path, common_path, is_container
+from vitscope.anatomy.residual import HEAVY, POOLS, Addition, find_additions
+
+
+@dataclass
+class Segment:
+    """The makings of a unit."""
+
+    end: int  # the node that is the stream after it
+    start: int  # the node before it
+    nodes: list[int]
+    addition: Addition | None = None
+    kind: str | None = None  # where the position decides: stem, head
+    owned: list[int] = field(default_factory=list)  # nodes plus those of a projection shortcut
+
+
+@dataclass
+class _Step:
+    node: int
+    before: int
+    contents: list[int]
+
+
+def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segment]:
+    """All segments in execution order."""
+    additions = find_additions(graph)
+    units = [
+        Segment(a.node, a.entry, a.region, a, owned=[*a.region, *_own_shortcut(a, additions)]) for a in additions
+    ]
+    covered = {i for unit in units for i in unit.owned} | {unit.end for unit in units}
+    segments: list[Segment] = []
+    views = _Views(graph, layouts)
+    block_classes = _block_classes(graph, model, units)
+    pending = sorted(units, key=lambda unit: unit.end)
+    gap: list[_Step] = []
+    trunk = graph.trunk()
+    for before, node in zip(trunk, trunk[1:], strict=False):
+        inside = [i for i in graph.between(before, node) if graph[i].dynamic and i not in covered]
+        while pending and pending[0].end <= node:
+            if gap:
+                segments += _pieces(graph, model, views, gap, first=not segments, last=False, classes=block_classes)
+                gap = []
+            segments.append(pending.pop(0))
+        if node not in covered:
+            gap.append(_Step(node, before, inside))
+    segments += pending
+    segments += _pieces(graph, model, views, gap, first=not segments, last=True, classes=block_classes)
+    return segments
+
+
+def _own_shortcut(addition: Addition, additions: list[Addition]) -> list[int]:
+    """Nodes of a projection shortcut, unless the shortcut is a sum that is a unit of its own."""
+    taken = {i for other in additions if other is not addition for i in (*other.region, other.node)}
+    return [i for i in addition.shortcut if i not in taken]
+
+
+class _Views:
+    """Map views of nodes, remembered."""
+
+    def __init__(self, graph: Graph, layouts: Layouts) -> None:
+        self.graph, self.layouts = graph, layouts
+        self._known: dict[int, MapView | None] = {}
+
+    def __getitem__(self, node: int) -> MapView | None:
+        if node not in self._known:
+            self._known[node] = map_view(self.layouts[node], self.graph.batch)
+        return self._known[node]
+
+    def grid(self, node: int) -> tuple[int, int] | None:
+        layout = self.layouts[node]
+        return layout.grid if layout is not None else None
+
+
+def _block_classes(graph: Graph, model: nn.Module, units: list[Segment]) -> set[type]:
+    """Classes of the blocks that hold residual units: what such a class makes before the first unit is no stem."""
+    classes = set()
+    for unit in units:
+        path = block_path(common_path(graph[i].site.path for i in unit.nodes if graph[i].name in HEAVY))
+        module = model.get_submodule(path) if path else model
+        if not is_container(module) and path:
+            classes.add(type(module))
+    return classes
+
+
+def _pieces(
+    graph: Graph, model: nn.Module, views: _Views, gap: list[_Step], *, first: bool, last: bool, classes: set[type]
+) -> list[Segment]:
+    """Group the steps of a gap by the block they stand in; light steps go along with what came before them."""
+    pieces: list[Segment] = []
+    blocks: list[str] = []
+    for position, step in enumerate(gap):
+        if last and views[step.node] is None and _ends_the_map(graph, views, gap[position:]):
+            rest = gap[position:]
+            light = 0  # norms just before belong to the head as well
+            while position - light > 0 and not _significant(graph, views, gap[position - light - 1]):
+                light += 1
+            steps = gap[position - light : position] + rest
+            head = Segment(rest[-1].node, steps[0].before, [i for s in steps for i in s.contents], kind="head")
+            if pieces and pieces[-1].end > head.start:
+                pieces[-1].end = head.start
+            pieces.append(head)
+            break
+        if _significant(graph, views, step):
+            block = block_path(common_path(graph[i].site.path for i in step.contents if graph[i].name in HEAVY | POOLS))
+            if not pieces or block != blocks[-1]:
+                start = gap[0].before if not pieces else pieces[-1].end
+                pieces.append(Segment(step.node, start, []))
+                blocks.append(block)
+        if pieces:
+            pieces[-1].end = step.node
+            pieces[-1].nodes += step.contents
+    if first:
+        pieces = _merge_stem(model, pieces, blocks, classes)
+    for piece in pieces:
+        piece.owned = piece.nodes
+    return pieces
+
+
+def _ends_the_map(graph: Graph, views: _Views, rest: list[_Step]) -> bool:
+    """No step from here on has a map again (a reshape in between may hide it for a moment)."""
+    return all(views[step.node] is None for step in rest)
+
+
+def _significant(graph: Graph, views: _Views, step: _Step) -> bool:
+    if any(graph[i].name in HEAVY for i in step.contents):
+        return True
+    before, after = views.grid(step.before), views.grid(step.node)
+    return before is not None and after is not None and before != after
+
+
+def _merge_stem(model: nn.Module, pieces: list[Segment], blocks: list[str], classes: set[type]) -> list[Segment]:
+    """What comes before the first block is one stem."""
+    if not pieces or pieces[0].kind == "head":
+        return pieces
+    stem, rest = pieces[0], pieces[1:]
+    stem.kind = "stem"
+    for piece, block in zip(list(rest), blocks[1:], strict=False):
+        module = model.get_submodule(block) if block else model
+        if piece.kind == "head" or type(module) in classes or not classes:
+            break
+        stem.end = piece.end
+        stem.nodes += piece.nodes
+        rest.pop(0)
+    return [stem, *rest]

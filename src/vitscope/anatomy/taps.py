@@ -1,0 +1,219 @@
+"""Capture what flows through a model, and intervene, without touching the model.
+
+    parts = vs.anatomy(model)
+    with vs.Tap(model, parts, units=["blocks.3.attn"], features=True, attention=True) as tap:
+        model(images)
+    tap.features["blocks.3.attn"]              # (N, C, H, W)
+    tap.attention["blocks.3.attn"][0].weights  # (N, heads, queries, keys)
+
+With callbacks in the place of `features=True` nothing is stored. The operations tapped are those anatomy watched: a pass in which another
+operation, another shape, or none turns up in their place raises `PathChanged`.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from vitscope.anatomy.tapwatch import Call, TapWatch
+from vitscope.anatomy.unit import Anatomy, AttentionSite, Unit
+from vitscope.anatomy.watch import scaled_dot_product_probabilities, tensors_in
+from vitscope.errors import VitscopeError
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """What one MSA did in one pass. The first axis runs over images, and inside an image over windows where there are any."""
+
+    weights: Tensor  # (N, heads, queries, keys): the matrix that multiplies the values
+    probabilities: Tensor  # (N, heads, queries, keys): the softmax; not the weights where heads are mixed in between
+    values: Tensor  # (N, heads, keys, channels)
+    output: Tensor  # (N, heads, queries, channels): weights x values, before the module's own projection
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What is wanted of one unit."""
+
+    feature: bool
+    stream: bool
+    remove: bool
+    edit: Callable[[Tensor], Tensor] | None
+
+    def any(self) -> bool:
+        return self.feature or self.stream or self.remove or self.edit is not None
+
+
+class Tap:
+    """Context manager: inside it every forward pass of `model` is tapped. Nothing of it stays when it is left.
+
+    Args:
+        model: The model that `parts` was made from.
+        parts: Its anatomy.
+        units: Names or units to tap; default: every unit with a map (for attention: every MSA).
+        features: Store the stream after each unit in `.features`.
+        attention: Store what each MSA does in `.attention`, a list per unit, in order.
+        on_feature: Called with (unit, map); the map may be the live tensor: copy it to keep it.
+        on_attention: Called with (unit, attention map).
+        streams: Store (before, branch, after) of each residual unit as the model lays them out in `.streams`.
+        remove: Units whose branch is left out: the stream passes by.
+        edit: By unit name, functions that replace the stream after it, given and giving it as the model lays it out.
+        explicit_attention: Compute every MSA as weights x values instead of by the model's own kernel.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        parts: Anatomy,
+        units: Iterable[str | Unit] | None = None,
+        *,
+        features: bool = False,
+        attention: bool = False,
+        on_feature: Callable[[Unit, Tensor], None] | None = None,
+        on_attention: Callable[[Unit, AttentionMap], None] | None = None,
+        streams: bool = False,
+        remove: Iterable[str | Unit] = (),
+        edit: dict[str, Callable[[Tensor], Tensor]] | None = None,
+        explicit_attention: bool = False,
+    ) -> None:
+        self.features: dict[str, Tensor] = {}
+        self.attention: dict[str, list[AttentionMap]] = {}
+        self.streams: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+        self._model, self._keep_features, self._keep_attention = model, features, attention
+        self._on_feature, self._on_attention = on_feature, on_attention
+        self._explicit = explicit_attention
+        self._watch = TapWatch(parts)
+        self._stack = ExitStack()
+        chosen = {_find(parts, unit).name for unit in (parts if units is None else units)}
+        removed = {_removable(_find(parts, unit)).name for unit in remove}
+        edits = {_find(parts, name).name: function for name, function in (edit or {}).items()}
+        wants_feature = features or on_feature is not None
+        wants_attention = attention or on_attention is not None or explicit_attention
+        for unit in parts:
+            picked = unit.name in chosen
+            wishes = _Wishes(
+                feature=picked and wants_feature and unit.map_shape is not None,
+                stream=picked and streams and unit.residual,
+                remove=unit.name in removed,
+                edit=edits.get(unit.name),
+            )
+            if wishes.any():
+                self._tap_stream(unit, wishes)
+            if picked and wants_attention and unit.attention is not None:
+                for site in unit.attention.sites:
+                    self._tap_attention(unit, site)
+
+    def __enter__(self) -> "Tap":
+        self._stack.enter_context(self._watch.following(self._model, self._watch.paths()))
+        self._stack.enter_context(self._watch)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def _tap_stream(self, unit: Unit, wishes: _Wishes) -> None:
+        def handle(call: Call) -> Any:
+            operands = call.operands
+            kept = [operand.clone() for operand in operands[:2]] if wishes.stream else []
+            result = _leave_out(unit, operands) if wishes.remove else call.run()
+            outputs = list(tensors_in(result)) or operands[:1]  # an item assignment returns nothing
+            after = outputs[unit.site.output]
+            self._watch.check_shape(unit, after)
+            if wishes.edit is not None:
+                result = after = wishes.edit(after)
+            if wishes.stream:
+                before, branch = kept[unit.stream_operand], kept[1 - unit.stream_operand]
+                self.streams[unit.name] = (before, branch, after.clone())
+            if wishes.feature:
+                self._deliver_feature(unit, after)
+            return result
+
+        self._watch.expect(unit.site, unit, handle)
+
+    def _deliver_feature(self, unit: Unit, stream: Tensor) -> None:
+        assert unit.view is not None
+        feature = unit.view.read(stream)
+        if self._on_feature is not None:
+            self._on_feature(unit, feature)
+        if self._keep_features:
+            self.features[unit.name] = feature.clone()  # later in-place operations must not change what was captured
+
+    def _tap_attention(self, unit: Unit, site: AttentionSite) -> None:
+        softmax: list[Tensor] = []
+        if site.softmax is not None and site.softmax != site.product:
+
+            def keep(call: Call) -> Any:
+                result = call.run()
+                softmax[:] = [result]
+                return result
+
+            self._watch.expect(site.softmax, unit, keep)
+
+        def handle(call: Call) -> Any:
+            if site.fused:
+                weights, values = _fused_factors(call)
+                probabilities = weights
+            else:
+                weights, values = _factors(site, call.operands)
+                probabilities = softmax.pop() if softmax and softmax[0].shape == weights.shape else weights
+            result = weights @ values if self._explicit or site.fused else None
+            if result is not None and site.weights_transposed:
+                result = result.transpose(-2, -1)
+            own = result if self._explicit and result is not None else call.run()
+            output = own.transpose(-2, -1) if site.weights_transposed else own
+            self._deliver_attention(unit, [_by_head(t, site) for t in (weights, probabilities, values, output)])
+            return own
+
+        self._watch.expect(site.product, unit, handle)
+
+    def _deliver_attention(self, unit: Unit, tensors: list[Tensor]) -> None:
+        found = AttentionMap(*tensors)
+        if self._on_attention is not None:
+            self._on_attention(unit, found)
+        if self._keep_attention:
+            self.attention.setdefault(unit.name, []).append(found)
+
+
+def _find(parts: Anatomy, unit: str | Unit) -> Unit:
+    return parts[unit] if isinstance(unit, str) else unit
+
+
+def _removable(unit: Unit) -> Unit:
+    if not unit.removable:
+        why = "its shortcut does work of its own" if unit.residual else "everything passes through it"
+        raise VitscopeError(f"unit '{unit.name}' ({unit.kind}) cannot be removed: {why}")
+    return unit
+
+
+def _leave_out(unit: Unit, operands: list[Tensor]) -> Tensor:
+    """The stream in place of the sum; written into the first operand where the addition is in place."""
+    stream = operands[unit.stream_operand]
+    if unit.site.name.endswith("_") and unit.stream_operand == 1:
+        return operands[0].copy_(stream)
+    return stream
+
+
+def _fused_factors(call: Call) -> tuple[Tensor, Tensor]:
+    weights = scaled_dot_product_probabilities(*call.args, **call.kwargs)
+    values = call.args[2] if len(call.args) > 2 else call.kwargs["value"]
+    if call.kwargs.get("enable_gqa"):
+        values = values.repeat_interleave(weights.shape[-3] // values.shape[-3], -3)
+    return weights, values
+
+
+def _factors(site: AttentionSite, operands: list[Tensor]) -> tuple[Tensor, Tensor]:
+    weights = operands[site.weights_operand]
+    values = operands[-1] if site.weights_operand != len(operands) - 1 else operands[-2]
+    if site.weights_transposed:
+        return weights.transpose(-2, -1), values.transpose(-2, -1)
+    return weights, values
+
+
+def _by_head(tensor: Tensor, site: AttentionSite) -> Tensor:
+    """(images x windows, heads, rows, columns)."""
+    if site.head_axis is None:
+        return tensor.unflatten(0, (-1, site.heads)) if tensor.dim() == 3 else tensor
+    tensor = tensor.movedim(site.head_axis, -3)
+    return tensor.flatten(0, -4) if tensor.dim() > 4 else tensor

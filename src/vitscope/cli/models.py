@@ -1,0 +1,66 @@
+"""`vitscope models`."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_MOST = 40  # models whose size is counted without being asked to
+
+
+@dataclass(frozen=True)
+class Options:
+    """List the models that can be named."""
+
+    pattern: Annotated[str | None, tyro.conf.Positional] = None
+    """Which ones, as in 'vit_*' or 'tv:*'; default: the ones of vitscope, and how many others there are."""
+    sizes: bool = False
+    """Count the parameters however many models match (some seconds per hundred)."""
+
+
+def run(options: Options) -> None:
+    """Print a table of name, parameters, input and source; of many models the names alone."""
+    from rich.console import Console
+
+    from vitscope.errors import VitscopeError
+    from vitscope.models import OURS, list_models
+
+    console = Console()
+    pattern = options.pattern
+    if pattern is None:
+        console.print(_table(OURS))
+        others = [name for name in list_models() if name not in OURS]
+        torchvision = sum(name.startswith("tv:") for name in others)
+        console.print(
+            f"and {len(others) - torchvision} of timm, {torchvision} of torchvision (vitscope models 'vit_*', 'tv:*'), "
+            "hf:OWNER/NAME or hf:FOLDER, package.module:factory, and run folders",
+            markup=False,
+            highlight=False,
+        )
+        return
+    names = list_models(pattern) or list_models(f"*{pattern}*")
+    if not names:
+        raise VitscopeError(f"no model matches '{pattern}'; try a shorter pattern, such as 'resnet*' or 'tv:*'")
+    if len(names) <= _MOST or options.sizes:
+        console.print(_table(names))
+    else:
+        print("\n".join(names))
+        print(f"{len(names)} models; narrow the pattern, or add --sizes, to see how large they are")
+
+
+def _table(names: "list[str] | tuple[str, ...]") -> "Table":
+    from rich.table import Table
+
+    from vitscope.models import describe
+
+    table = Table("name", "parameters", "input", "source", box=None, pad_edge=False)
+    table.columns[1].justify = "right"
+    for name in names:
+        info = describe(name)
+        table.add_row(
+            name, f"{info.parameters / 1e6:.2f} M", "x".join(map(str, info.input_size)), info.source
+        )
+    return table

@@ -1,0 +1,12 @@
+"""Images: by name, as batches, as a model wants them."""
+
+from vitscope.data.catalog import CATALOG as CATALOG
+from vitscope.data.config import DataConfig as DataConfig
+from vitscope.data.config import class_count as class_count
+from vitscope.data.config import data_config as data_config
+from vitscope.data.images import ImageData as ImageData
+from vitscope.data.images import check_labels as check_labels
+from vitscope.data.preprocess import preprocess as preprocess
+from vitscope.data.sources import load_data as load_data
+from vitscope.data.streams import Batches as Batches
+from vitscope.data.streams import batches as batches

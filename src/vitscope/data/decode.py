@@ -1,0 +1,60 @@
+"""Open one image file as 8-bit grey or RGB, or say which file is broken."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from PIL import Image
+
+from vitscope.errors import BadData
+
+# Everything that a picture may be stored as and that needs more than `convert("RGB")`.
+_DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
+
+
+def open_image(file: str | Path | BinaryIO, name: str | None = None) -> Image.Image:
+    """Decode a picture completely; the result has mode L or RGB."""
+    with decoding(str(file) if name is None else name), Image.open(file) as picture:
+        picture.load()
+        return to_8bit(picture)
+
+
+@contextmanager
+def decoding(name: str) -> Iterator[None]:
+    """Turn what PIL raises for a broken picture into an error that names it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise BadData(f"{name} does not exist (any more); load the data again") from error
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadData(f"cannot decode {name} ({reason}); replace it or delete it") from error
+
+
+def to_8bit(picture: Image.Image) -> Image.Image:
+    """Any PIL mode as L or RGB: deep grey is scaled to 8 bits, transparency is laid over white."""
+    if picture.mode in ("L", "RGB"):
+        return picture
+    if picture.mode == "1":
+        return picture.convert("L")
+    if picture.mode in _DEEP_MODES:
+        return _from_deep_grey(picture)
+    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+        layered = picture.convert("RGBA")
+        white = Image.new("RGBA", layered.size, (255, 255, 255, 255))
+        return Image.alpha_composite(white, layered).convert("RGB")
+    return picture.convert("RGB")
+
+
+def _from_deep_grey(picture: Image.Image) -> Image.Image:
+    """16-bit values are divided by 257 (65535 becomes 255); values that fit into 8 bits stay as they are."""
+    values = np.asarray(picture).astype(np.float64)
+    if not np.isfinite(values).all() or values.min() < 0 or values.max() > 65535:
+        raise ValueError(f"mode {picture.mode} with values outside 0 .. 65535")
+    if picture.mode == "F" and values.max() <= 1.0:
+        values = values * 255.0
+    elif picture.mode.startswith("I;16") or values.max() > 255:
+        values = values / 257.0
+    return Image.fromarray(np.round(values).astype(np.uint8))

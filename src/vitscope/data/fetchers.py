@@ -1,0 +1,208 @@
+"""Random access to each form of data: given positions, the preprocessed images and the labels."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.utils.data import Dataset, Subset, TensorDataset
+
+from vitscope.data.config import DataConfig
+from vitscope.data.images import ImageData, Indices
+from vitscope.data.preprocess import Device, preprocess
+from vitscope.errors import BadData
+
+_DECODERS = 4  # PIL releases the interpreter lock while it decodes
+_CHANNELS = (1, 3, 4)
+
+
+class Fetcher(Protocol):
+    """Random access to images and labels."""
+
+    what: str  # what to call the data in a message
+    labels: Indices | None  # of all images, if known without decoding
+    shuffle: bool  # visit in a seeded random order
+
+    def __len__(self) -> int: ...
+
+    def fetch_all(self, pieces: Sequence[Indices]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Images and labels for each piece of positions in turn."""
+
+
+def fetcher_for(data: Any, config: DataConfig | None, device: Device) -> Fetcher:
+    """The fetcher for this form of data."""
+    if isinstance(data, ImageData):
+        return ImageFetcher(data, _needed(config, data.spec), device)
+    if isinstance(data, TensorDataset) and len(data.tensors) == 2:
+        return PairFetcher(*data.tensors, config, device)
+    if isinstance(data, tuple | list) and len(data) == 2:
+        return PairFetcher(data[0], data[1], config, device)
+    if isinstance(data, Dataset) and hasattr(data, "__len__") and hasattr(data, "__getitem__"):
+        return DatasetFetcher(data, config, device)
+    raise BadData(
+        f"data is a {type(data).__name__}; expected what load_data gives, a Dataset, a DataLoader, "
+        f"or a pair of tensors"
+    )
+
+
+class ImageFetcher:
+    """`ImageData`: one slice of its array per batch, or pictures decoded by a few threads one batch ahead."""
+
+    shuffle = True
+
+    def __init__(self, data: ImageData, config: DataConfig, device: Device) -> None:
+        self._data, self._config, self._device = data, config, device
+        self.what = f"{data.spec} ({data.split})"
+        self.labels: Indices | None = data.labels
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def fetch_all(self, pieces: Sequence[Indices]) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Fetcher`."""
+        if self._data.images is not None:
+            for indices in pieces:
+                yield (
+                    preprocess(self._data.images[indices], self._config, self._device),
+                    self._labels(indices),
+                )
+            return
+        assert self._data.reader is not None
+        with ThreadPoolExecutor(_DECODERS if self._data.reader.parallel else 1) as pool:
+            try:
+                ahead = [[pool.submit(self._one, i) for i in indices] for indices in pieces[:1]]
+                for number, indices in enumerate(pieces):
+                    ahead += [
+                        [pool.submit(self._one, i) for i in later]
+                        for later in pieces[number + 1 : number + 2]
+                    ]
+                    images = torch.cat([future.result() for future in ahead.pop(0)])
+                    yield images.to(self._device), self._labels(indices)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _one(self, index: int) -> Tensor:
+        picture, _ = self._data[int(index)]
+        return preprocess([picture], self._config)
+
+    def _labels(self, indices: Indices) -> Tensor:
+        return torch.from_numpy(self._data.labels[indices]).to(self._device)
+
+
+class PairFetcher:
+    """A pair (images, labels) of tensors or arrays."""
+
+    shuffle = False
+    what = "the pair of tensors"
+
+    def __init__(self, images: Any, labels: Any, config: DataConfig | None, device: Device) -> None:
+        channels_last = isinstance(images, np.ndarray)
+        images, labels = torch.as_tensor(images), torch.as_tensor(labels)
+        if labels.ndim != 1 or labels.is_floating_point() or len(labels) != len(images):
+            raise BadData(
+                f"images of shape {tuple(images.shape)} come with {labels.dtype} labels of shape "
+                f"{tuple(labels.shape)}; expected one whole number per image"
+            )
+        if images.dtype == torch.uint8:
+            images = _channels_last(images, channels_last)
+            _needed(config, self.what)
+        elif not images.is_floating_point() or images.ndim != 4:
+            raise BadData(
+                f"images are {images.dtype} {tuple(images.shape)}; expected float (N, C, H, W) or uint8"
+            )
+        self._images, self._labels = images, labels.long()
+        self._config, self._device = config, device
+        self.labels: Indices | None = self._labels.numpy(force=True)
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def fetch_all(self, pieces: Sequence[Indices]) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Fetcher`."""
+        for indices in pieces:
+            chosen = torch.from_numpy(indices)
+            images, labels = (
+                self._images[chosen.to(self._images.device)],
+                self._labels[chosen.to(self._labels.device)],
+            )
+            if images.dtype == torch.uint8:
+                images = preprocess(images, _needed(self._config, self.what), self._device)
+            yield images.to(self._device, torch.float32), labels.to(self._device)
+
+
+class DatasetFetcher:
+    """Any map-style torch Dataset of (image, label)."""
+
+    shuffle = True
+
+    def __init__(self, data: Dataset[Any], config: DataConfig | None, device: Device) -> None:
+        self._data, self._config, self._device = data, config, device
+        self.what = f"the {type(data).__name__}"
+        self.labels = known_labels(data)
+
+    def __len__(self) -> int:
+        return len(self._data)  # type: ignore[arg-type]
+
+    def fetch_all(self, pieces: Sequence[Indices]) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Fetcher`."""
+        for indices in pieces:
+            images, labels = zip(*(self._data[int(i)][:2] for i in indices), strict=True)
+            yield to_batch(images, labels, self._config, self._device)
+
+
+def to_batch(images: Any, labels: Any, config: DataConfig | None, device: Device) -> tuple[Tensor, Tensor]:
+    """Images in whatever form, and their labels, as a batch; float tensors count as preprocessed."""
+    labels = torch.as_tensor(labels).long().to(device)
+    if isinstance(images, Tensor) and images.is_floating_point():
+        return images.to(device, torch.float32), labels
+    first = images[0]
+    if isinstance(first, Tensor) and first.is_floating_point():
+        return torch.stack(list(images)).to(device, torch.float32), labels
+    config = _needed(config, f"images of type {type(first).__name__}")
+    if isinstance(first, Image.Image):
+        return preprocess(images, config, device), labels
+    pixels = [_channels_last(torch.as_tensor(image)[None], isinstance(image, np.ndarray)) for image in images]
+    if len({image.shape for image in pixels}) == 1:
+        return preprocess(torch.cat(pixels), config, device), labels
+    return torch.cat([preprocess(image, config, device) for image in pixels]), labels
+
+
+def known_labels(data: Any) -> Indices | None:
+    """The labels of a Dataset that can tell them without decoding its images."""
+    if isinstance(data, Subset):
+        inner = known_labels(data.dataset)
+        return None if inner is None else inner[np.asarray(data.indices, dtype=np.int64)]
+    for attribute in ("labels", "targets"):
+        labels = getattr(data, attribute, None)
+        if isinstance(labels, list | tuple | np.ndarray | Tensor) and len(labels) == len(data):
+            array = np.asarray(labels)
+            if array.ndim == 1 and array.dtype.kind in "iu":
+                return array.astype(np.int64)
+    return None
+
+
+def _needed(config: DataConfig | None, what: str) -> DataConfig:
+    if config is None:
+        raise BadData(
+            f"{what} has to be preprocessed, and nothing says how; pass model=... or config=DataConfig(...)"
+        )
+    return config
+
+
+def _channels_last(pixels: Tensor, prefer_last: bool) -> Tensor:
+    """uint8 pixels as (N, H, W, C); where both layouts are possible, arrays count as channels last."""
+    if pixels.ndim == 3:
+        return pixels[..., None]
+    if pixels.ndim != 4 or pixels.dtype != torch.uint8:
+        raise BadData(
+            f"images are {pixels.dtype} {tuple(pixels.shape)}; expected uint8 (N, H, W, C) or (N, C, H, W)"
+        )
+    first, last = pixels.shape[1] in _CHANNELS, pixels.shape[3] in _CHANNELS
+    if last and (prefer_last or not first):
+        return pixels
+    if first:
+        return pixels.permute(0, 2, 3, 1)
+    raise BadData(f"images of shape {tuple(pixels.shape)} have no axis of 1, 3 or 4 channels; expected one")

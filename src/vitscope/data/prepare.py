@@ -1,0 +1,75 @@
+"""`prepare`: get a data set from whichever source is there, verify it, and keep it in the cache."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from vitscope.data.catalog import CATALOG, Entry, data_root
+from vitscope.data.cifar import read_cifar10, read_cifar100
+from vitscope.data.fashion import read_fashion
+from vitscope.data.fetch import sources, unpack
+from vitscope.data.store import Arrays, partial_folder, verify, write
+from vitscope.errors import BadData
+
+Report = Callable[[str], None]
+
+
+def prepare(name: str, source: str | Path | None = None, report: Report = print) -> Path | None:
+    """Make the data set ready for `load_data`; returns its folder (None for one that is in the package).
+
+    Args:
+        name: of the catalog.
+        source: a folder or an archive that holds the files; without it the known sources are tried in turn.
+        report: is told what happens.
+    """
+    if name not in CATALOG:
+        raise BadData(f"no data set '{name}' to prepare; there are {', '.join(CATALOG)}")
+    entry = CATALOG[name]
+    if entry.embedded:
+        report(f"{name} is part of the package; nothing to prepare")
+        return None
+    target = data_root() / name
+    damage = verify(entry)
+    if damage is None:
+        report(f"{name} is already in {target}; every byte is as it was written")
+        return target
+    if target.exists():
+        report(f"{damage}: preparing it again")
+    with partial_folder(entry) as partial:
+        if source is not None:
+            arrays, origin = _from_files(entry, Path(source).expanduser(), partial, report), str(source)
+        else:
+            arrays, origin = _from_known_sources(entry, partial, report)
+        (partial / "arrays").mkdir()
+        target = write(entry, arrays, origin, partial / "arrays")
+    report(f"{name} is ready in {target}: {entry.train} training and {entry.test} test images")
+    return target
+
+
+def _from_files(entry: Entry, source: Path, partial: Path, report: Report) -> Arrays:
+    files = partial / "files"
+    files.mkdir()
+    return _read(entry, unpack(source, files), report)
+
+
+def _from_known_sources(entry: Entry, partial: Path, report: Report) -> tuple[Arrays, str]:
+    failures = []
+    for number, candidate in enumerate(sources(entry.name)):
+        files = partial / f"files-{number}"
+        files.mkdir()
+        report(f"{entry.name}: trying {candidate.about}")
+        try:
+            candidate.fetch(files)
+            return _read(entry, files, report), candidate.about
+        except BadData as error:
+            report(f"{entry.name}: not from {candidate.about}: {error}")
+            failures.append(candidate.about)
+    raise BadData(
+        f"{entry.name} came from none of: {', '.join(failures)}; fetch it by hand and type: "
+        f"vitscope data prepare {entry.name} --source PATH"
+    )
+
+
+def _read(entry: Entry, folder: Path, report: Report) -> Arrays:
+    if entry.name == "fashion-full":
+        return read_fashion(folder)
+    return read_cifar10(folder, report) if entry.name == "cifar10" else read_cifar100(folder, report)

@@ -1,0 +1,57 @@
+"""`load_data`: images by name."""
+
+import difflib
+
+import numpy as np
+
+from vitscope.data.catalog import CATALOG, SPLITS, Entry
+from vitscope.data.fashion import embedded_fashion
+from vitscope.data.images import ImageData
+from vitscope.data.store import open_prepared
+from vitscope.errors import BadData
+
+
+def load_data(spec: str, split: str = "test", fraction: float = 1.0, seed: int = 0) -> ImageData:
+    """Labelled images by name.
+
+    Args:
+        spec: "fashion" (in the package), "fashion-full", "cifar10", "cifar100" (prepare them once with
+            `vitscope data prepare NAME`), "folder:PATH" (one folder per class, perhaps below train, val or
+            test), or "timm:PREFIX/NAME" (what timm's create_dataset opens).
+        split: "train" or "test"; folders and timm know more.
+        fraction: share of every class to keep.
+        seed: which images that share holds.
+    """
+    return _open(spec, split).fraction(fraction, seed)
+
+
+def _open(spec: str, split: str) -> ImageData:
+    kind, colon, rest = spec.partition(":")
+    if colon and kind == "folder":
+        from vitscope.data.folder import open_folder
+
+        return open_folder(rest, split)
+    if colon and kind == "timm":
+        from vitscope.data.timm_sets import open_timm
+
+        return open_timm(rest, split)
+    if spec not in CATALOG:
+        near = difflib.get_close_matches(spec, CATALOG, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else "for a folder of images write folder:PATH"
+        raise BadData(
+            f"no data set '{spec}'; there are {', '.join(CATALOG)}, folder:PATH, timm:PREFIX/NAME; {hint}"
+        )
+    if split not in SPLITS:
+        raise BadData(f"{spec} has no split '{split}'; it has {' and '.join(SPLITS)}")
+    entry = CATALOG[spec]
+    images, labels = embedded_fashion(split) if entry.embedded else open_prepared(entry, split)
+    _check_size(entry, split, len(images))
+    return ImageData(spec, split, entry.classes, np.asarray(labels), images=images)
+
+
+def _check_size(entry: Entry, split: str, seen: int) -> None:
+    if seen != entry.size(split):
+        raise BadData(
+            f"{entry.name} ({split}) has {seen} images instead of {entry.size(split)}; "
+            f"type: vitscope data prepare {entry.name}"
+        )

@@ -1,0 +1,103 @@
+"""Variance of a feature map over its points: does a unit spread the points out or average them together?
+
+For the map x of image i after a unit, with C channels and P = H W points,
+
+    v_i = 1/C sum_c 1/(P - 1) sum_p (x_cp - mean_p x_cp)^2
+
+The value of a unit is the mean of v_i over images, its interval is over images. Attention averages points, so
+it lowers the variance; convolutions and MLPs raise it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.exams.base import Subject
+from vitscope.exams.examine import examine
+from vitscope.exams.moments import FeatureMoments
+from vitscope.results import About, Result, UnitRow, tidy
+
+
+def spatial_variance(feature: Tensor) -> Tensor:
+    """(N, 1): per image of a map (N, C, H, W), the unbiased variance over its points, averaged over channels."""
+    points = feature.flatten(2).float()
+    centred = points - points.mean(2, keepdim=True)
+    squares = torch.linalg.vector_norm(centred, dim=2).square().mean(1, keepdim=True)
+    return squares / (points.shape[2] - 1) if points.shape[2] > 1 else torch.full_like(squares, torch.nan)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VarianceResult(Result, exam="variance"):
+    """Variance of the map after each unit, and its change across the unit; arrays are (units,)."""
+
+    about = About(
+        title="Feature-map variance",
+        shows="Variance over the points of the feature map after each unit, averaged over channels and images. "
+        "A unit across which the line falls averages points together; one across which it rises tells them apart.",
+        papers="In the paper, attention (grey) lowers the variance while convolutions and MLPs (white) raise it, "
+        "it grows with depth, and in a ResNet it peaks at the end of each stage.",
+        misleads="The level depends on the scale of the features, which a normalisation layer can change without "
+        "any effect on the output: compare the change across a unit, not levels of different models.",
+    )
+
+    units: tuple[UnitRow, ...]
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    change: np.ndarray
+    change_low: np.ndarray
+    change_high: np.ndarray
+
+    def table(self) -> pd.DataFrame:
+        """Quantities `variance` and `change` (after minus before the unit, paired by image)."""
+        level = tidy("variance", self.value, self.low, self.high, self.n, self.units)
+        change = tidy("change", self.change, self.change_low, self.change_high, self.n, self.units)
+        return pd.concat([level, change], ignore_index=True)
+
+
+class VarianceAccumulator(FeatureMoments):
+    """Collects `spatial_variance` of every unit over images."""
+
+    result = VarianceResult
+    measure = staticmethod(spatial_variance)
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject, (1,) * len(subject.units))
+
+    def defined(self) -> np.ndarray:
+        """A map of one point has no variance."""
+        return np.array([u.map_shape is None or u.map_shape[1] * u.map_shape[2] > 1 for u in self.subject.units])
+
+    def compute(self) -> VarianceResult:
+        """Mean over images, and the change across each unit."""
+        level, change = self.levels(), self.changes()
+        return VarianceResult(
+            model=self.subject.model,
+            data=self.subject.data,
+            n=int(self.n),
+            seed=self.subject.seed,
+            units=self.subject.units,
+            value=level.value,
+            low=level.low,
+            high=level.high,
+            change=change.value,
+            change_low=change.low,
+            change_high=change.high,
+        )
+
+
+def variance(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+) -> VarianceResult:
+    """Examine the variance of `model`'s feature maps on `data` (see `vitscope.diagnose` for several exams at once)."""
+    results = examine(model, data, [VarianceAccumulator], limit, batch_size, seed, device)
+    return cast(VarianceResult, results["variance"])

@@ -1,0 +1,23 @@
+"""What can go wrong between a name and a model with weights."""
+
+from vitscope.errors import VitscopeError
+
+
+class UnknownModel(VitscopeError):
+    """No model has this name; the message holds the nearest names."""
+
+
+class UnknownArgument(VitscopeError):
+    """The model exists and does not take this argument.
+
+    Attributes:
+        argument: The argument that was refused.
+    """
+
+    def __init__(self, message: str, argument: str) -> None:
+        super().__init__(message)
+        self.argument = argument
+
+
+class BadWeights(VitscopeError):
+    """A file of weights is missing, damaged, or made for another model."""

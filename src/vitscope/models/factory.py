@@ -1,0 +1,103 @@
+"""From a name to a model: timm's, ours, torchvision's, Hugging Face's, a user's own, a run folder's."""
+
+import difflib
+import os
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from vitscope.models import from_factory, from_huggingface, from_timm, from_torchvision, run_folder
+from vitscope.models.errors import UnknownModel
+from vitscope.models.origin import set_origin
+
+OURS = ("resnet_mini", "vit_mini")
+
+
+def create_model(
+    name: str | os.PathLike[str],
+    pretrained: bool = False,
+    num_classes: int | None = None,
+    img_size: int | tuple[int, int] | None = None,
+    **arguments: Any,
+) -> nn.Module:
+    """Make a model by name.
+
+    Args:
+        name: A timm name ("resnet50", "vit_small_patch16_224.augreg_in1k"), one of ours ("vit_mini"),
+            "tv:resnet50", "hf:owner/name" or "hf:folder", "package.module:factory", or a run folder.
+        pretrained: Load the weights that come with the name. A run folder's weights are always loaded.
+        num_classes: Size of the head; as the model has it if not given.
+        img_size: Side or (height, width) of the images; goes to the models whose weights depend on it, and
+            into the data configuration of all.
+        **arguments: Passed on to the model's constructor.
+
+    Returns:
+        The model, with `pretrained_cfg` that says how to prepare images for it.
+
+    Raises:
+        UnknownModel: No such model; the message holds the nearest names.
+        UnknownArgument: The model does not take one of `arguments`.
+        BadWeights: The weights are missing, damaged, or made for another model.
+    """
+    folder = _run_folder(name)
+    if folder is not None:
+        changes = {"num_classes": num_classes, "img_size": img_size, **arguments}
+        given = {key: value for key, value in changes.items() if value is not None}
+        return run_folder.load_model(folder, create_model, **given)
+    name = os.fspath(name)
+    model = _build(name, pretrained, num_classes, img_size, arguments)
+    sizes = {"num_classes": num_classes, "img_size": img_size}
+    set_origin(model, name, {**{k: v for k, v in sizes.items() if v is not None}, **arguments})
+    return model
+
+
+def list_models(pattern: str = "*") -> list[str]:
+    """The names that match the pattern: ours first, then timm's, then torchvision's."""
+    theirs = [name for name in from_timm.names() if name not in OURS]
+    names = [*OURS, *theirs, *from_torchvision.names()]
+    return [name for name in names if fnmatch(name, pattern)]
+
+
+def _build(
+    name: str,
+    pretrained: bool,
+    num_classes: int | None,
+    img_size: int | tuple[int, int] | None,
+    arguments: dict[str, Any],
+) -> nn.Module:
+    request = (name, pretrained, num_classes, img_size, arguments)
+    if from_timm.has(name):
+        return from_timm.build(*request)
+    if from_torchvision.has(name):
+        return from_torchvision.build(*request)
+    if name.startswith(from_huggingface.PREFIX):
+        return from_huggingface.build(*request)
+    if ":" in name and not name.startswith(from_torchvision.PREFIX):
+        return from_factory.build(*request)
+    raise _unknown(name)
+
+
+def _run_folder(name: str | os.PathLike[str]) -> Path | None:
+    """The folder, if the name is one; a name that timm knows is a model even beside a folder of that name."""
+    if isinstance(name, str) and (from_timm.has(name) or ":" in name):
+        return None
+    path = Path(name)
+    if path.is_dir() or not isinstance(name, str):
+        return path
+    if os.sep in name:
+        raise UnknownModel(
+            f"no run folder '{name}'; a model of the hub is hf:owner/name, the others show: vitscope models"
+        )
+    return None
+
+
+def _unknown(name: str) -> UnknownModel:
+    names = list_models()
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near += [known for known in names if name and known.startswith(name) and known not in near][
+        : 3 - len(near)
+    ]
+    hint = f"did you mean {', '.join(near)}?" if near else "no name is near it."
+    return UnknownModel(f"no model '{name}'; {hint} See the names with: vitscope models '*{name[:4]}*'")

@@ -1,0 +1,65 @@
+"""A user's own models, as `package.module:factory`: a function or a class that returns an `nn.Module`."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from vitscope.errors import VitscopeError
+from vitscope.models.calling import call, signature_of
+from vitscope.models.errors import UnknownModel
+from vitscope.models.origin import pair, set_input
+
+
+def build(
+    name: str,
+    pretrained: bool,
+    num_classes: int | None,
+    img_size: int | tuple[int, int] | None,
+    arguments: dict[str, Any],
+) -> nn.Module:
+    """Import the module (also from the working directory) and call the factory with what was asked for."""
+    factory = _find(name)
+    takes = signature_of(factory)
+    given = dict(arguments)
+    if pretrained:
+        given["pretrained"] = True
+    if num_classes is not None:
+        given["num_classes"] = num_classes
+    size = pair(img_size)
+    wanted = {} if size is None or not ({"img_size", "**"} & takes) else {"img_size": img_size}
+    model = call(name, factory, given, known=lambda: takes - {"**"}, optional=wanted)
+    if not isinstance(model, nn.Module):
+        raise VitscopeError(f"{name} returned a {type(model).__name__}; expected a torch.nn.Module")
+    said = getattr(model, "pretrained_cfg", None) or {}
+    channels, *own = said.get("input_size", (3, 224, 224))
+    set_input(
+        model,
+        input_size=(arguments.get("in_chans", channels), *(size or own)),
+        num_classes=num_classes or getattr(model, "num_classes", None),
+    )
+    return model
+
+
+def _find(name: str) -> Callable[..., Any]:
+    module_name, _, attribute = name.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UnknownModel(
+            f"cannot import '{module_name}' of model '{name}' ({error}); "
+            "expected package.module:factory, importable from here"
+        ) from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        public = sorted(k for k, v in vars(module).items() if callable(v) and not k.startswith("_"))
+        raise UnknownModel(
+            f"module '{module_name}' has no function '{attribute}'; it has: {', '.join(public) or 'none'}"
+        )
+    return factory

@@ -1,0 +1,98 @@
+"""Image classifiers of Hugging Face, as `hf:<repository id>` or `hf:<folder written by save_pretrained>`.
+
+The model keeps its class and the names of its parts; its call returns the logits instead of an output object,
+so that it can stand wherever any other classifier can. Weights are read from safetensors only.
+"""
+
+from typing import Any
+
+from torch import nn
+
+from vitscope.errors import VitscopeError
+from vitscope.models.errors import BadWeights, UnknownModel
+from vitscope.models.origin import pair, set_input
+
+PREFIX = "hf:"
+_PIL_RESAMPLE = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
+
+
+def build(
+    name: str,
+    pretrained: bool,
+    num_classes: int | None,
+    img_size: int | tuple[int, int] | None,
+    arguments: dict[str, Any],
+) -> nn.Module:
+    """`AutoModelForImageClassification` from its configuration, with its weights if `pretrained`."""
+    try:
+        import transformers
+    except ImportError as error:
+        raise VitscopeError(f"{name} needs transformers; type: pip install 'vitscope[tasks]'") from error
+    where = name.removeprefix(PREFIX)
+    size = pair(img_size)
+    try:
+        config = transformers.AutoConfig.from_pretrained(where)
+    except (OSError, ValueError) as error:
+        reason = str(error).splitlines()[0]
+        raise UnknownModel(
+            f"no Hugging Face model '{where}' ({reason}); "
+            "expected hf:owner/name, or hf: and a folder with a config.json"
+        ) from error
+    new_head = num_classes is not None and num_classes != config.num_labels
+    changes = {**arguments, "num_labels": num_classes} if new_head else dict(arguments)
+    unknown = sorted(key for key in changes if not hasattr(config, key))
+    if unknown:
+        raise VitscopeError(f"the configuration of {name} has no '{unknown[0]}'; see {type(config).__name__}")
+    if size is not None and hasattr(config, "image_size"):
+        changes["image_size"] = size if isinstance(config.image_size, list | tuple) else size[0]
+    for key, value in changes.items():
+        setattr(config, key, value)
+    auto = transformers.AutoModelForImageClassification
+    try:
+        if pretrained:
+            model = auto.from_pretrained(
+                where, config=config, use_safetensors=True, ignore_mismatched_sizes=new_head
+            )
+        else:
+            model = auto.from_config(config)
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise BadWeights(
+            f"cannot make {name} ({reason}); expected an image classifier in safetensors"
+        ) from error
+    model.register_forward_hook(_logits)
+    model.num_classes = config.num_labels
+    set_input(model, num_classes=config.num_labels, **_preprocessing(where, config, size))
+    return model
+
+
+def _logits(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+    return getattr(output, "logits", output)
+
+
+def _preprocessing(where: str, config: Any, size: tuple[int, int] | None) -> dict[str, Any]:
+    """Mean, deviation and size that the model's own image processor states, as far as it has one."""
+    from transformers import AutoImageProcessor
+
+    own = getattr(config, "image_size", None)
+    height, width = size or pair(own if isinstance(own, int) else tuple(own) if own else 224)  # type: ignore[misc]
+    known: dict[str, Any] = {
+        "input_size": (getattr(config, "num_channels", 3), height, width),
+        "crop_pct": 1.0,
+    }
+    try:
+        processor = AutoImageProcessor.from_pretrained(where)
+    except (OSError, ValueError):
+        return known
+    known["mean"] = _tuple(getattr(processor, "image_mean", None))
+    known["std"] = _tuple(getattr(processor, "image_std", None))
+    resample = getattr(processor, "resample", None)
+    known["interpolation"] = None if resample is None else _PIL_RESAMPLE.get(int(resample), "bicubic")
+    edge = (getattr(processor, "size", None) or {}).get("shortest_edge")
+    if edge and getattr(processor, "do_center_crop", False):
+        known["crop_pct"] = min(1.0, height / edge)
+    return known
+
+
+def _tuple(values: Any) -> tuple[float, ...] | None:
+    return None if values is None else tuple(float(v) for v in values)

@@ -1,0 +1,62 @@
+"""Models that timm knows, which includes the ones registered by this package."""
+
+from typing import Any
+
+import timm
+import torch
+from torch import nn
+
+from vitscope.models.calling import arguments_of, call
+from vitscope.models.errors import BadWeights
+from vitscope.models.origin import pair, set_input
+
+PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
+
+
+def has(name: str) -> bool:
+    """Whether timm can be asked for this name."""
+    return name.startswith(PREFIXES) or timm.is_model(name)
+
+
+def names() -> list[str]:
+    """Every architecture that timm lists."""
+    return timm.list_models()
+
+
+def build(
+    name: str,
+    pretrained: bool,
+    num_classes: int | None,
+    img_size: int | tuple[int, int] | None,
+    arguments: dict[str, Any],
+) -> nn.Module:
+    """`timm.create_model`; `img_size` goes to the models that take one, and into every data configuration."""
+
+    def known() -> set[str]:
+        with torch.device("meta"):
+            return arguments_of(timm.create_model(name)) - {"**"}
+
+    def make(**kwargs: Any) -> nn.Module:
+        try:
+            return timm.create_model(name, pretrained=pretrained, **kwargs)
+        except TypeError:
+            raise
+        except Exception as error:
+            if not pretrained:
+                raise
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise BadWeights(
+                f"no pretrained weights for {name} ({reason}); for random ones leave pretrained away, "
+                "and see what has weights here with: vitscope models"
+            ) from error
+
+    size = pair(img_size)
+    given = dict(arguments) if num_classes is None else {**arguments, "num_classes": num_classes}
+    model = call(name, make, given, known, optional={} if size is None else {"img_size": size})
+    channels, height, width = model.pretrained_cfg["input_size"]  # type: ignore[index]
+    set_input(
+        model,
+        input_size=(arguments.get("in_chans", channels), *(size or (height, width))),
+        num_classes=getattr(model, "num_classes", num_classes),
+    )
+    return model

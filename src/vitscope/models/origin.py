@@ -1,0 +1,51 @@
+"""What a model made by `create_model` remembers: how to make it again, and how to prepare images for it.
+
+Both are plain attributes of the module: `model.vitscope_origin` and, as in timm, `model.pretrained_cfg`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The call that made a model: `create_model(name, **arguments)`."""
+
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+def origin(model: nn.Module) -> Origin | None:
+    """How `create_model` made this model; None for a model that was built some other way."""
+    found = getattr(model, "vitscope_origin", None)
+    return found if isinstance(found, Origin) else None
+
+
+def set_origin(model: nn.Module, name: str, arguments: Mapping[str, Any]) -> None:
+    """Let the model remember the call that made it."""
+    model.vitscope_origin = Origin(name, dict(arguments))  # type: ignore[assignment]
+
+
+def set_input(model: nn.Module, **known: Any) -> None:
+    """Complete `model.pretrained_cfg`: what is known, over what the model says, over ImageNet's constants."""
+    said = getattr(model, "pretrained_cfg", None) or {}
+    said = dict(said) if isinstance(said, Mapping) else said.to_dict()
+    config: dict[str, Any] = {
+        "input_size": (3, 224, 224),
+        "mean": IMAGENET_DEFAULT_MEAN,
+        "std": IMAGENET_DEFAULT_STD,
+        "interpolation": "bicubic",
+        "crop_pct": 0.875,
+    }
+    config.update({key: value for key, value in said.items() if value is not None})
+    config.update({key: value for key, value in known.items() if value is not None})
+    model.pretrained_cfg = config  # type: ignore[assignment]
+
+
+def pair(img_size: int | tuple[int, int] | None) -> tuple[int, int] | None:
+    """(height, width) of an image size that may be given as one number."""
+    return (img_size, img_size) if isinstance(img_size, int) else img_size

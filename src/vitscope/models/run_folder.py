@@ -1,0 +1,91 @@
+"""A model in a run folder: `config.json` says how to build it and how to prepare images for it.
+
+`model.safetensors` holds its weights.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from vitscope.data import DataConfig, data_config
+from vitscope.errors import BadResult
+from vitscope.models.origin import origin, set_input
+from vitscope.models.state import load_weights, read_weights, weight_bytes
+from vitscope.results import atomic_write
+
+SCHEMA = 1
+CONFIG = "config.json"
+WEIGHTS = "model.safetensors"
+
+
+def save_model(
+    model: nn.Module, folder: Path, classes: Sequence[str], data: DataConfig | None = None
+) -> None:
+    """Write the model into a run folder; `data` is how images are prepared (default: the model's own way)."""
+    made = origin(model)
+    config = {
+        "schema": SCHEMA,
+        "model": {
+            "name": made.name if made else None,
+            "arguments": dict(made.arguments) if made else {},
+            "class": type(model).__name__,
+        },
+        "surgery": [],
+        "data": (data or data_config(model)).to_dict(),
+        "classes": list(classes),
+    }
+    atomic_write(folder / CONFIG, json.dumps(config, indent=2) + "\n")
+    atomic_write(folder / WEIGHTS, weight_bytes(model))
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The checked content of a run folder's `config.json`."""
+    path = folder / CONFIG
+    try:
+        config = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise BadResult(
+            f"{folder} holds no model (no {CONFIG}); expected a run folder, as `vitscope train` writes it"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise BadResult(f"{path} is damaged ({error}); train again, or copy the folder again") from error
+    if not isinstance(config, dict) or not isinstance(config.get("schema"), int):
+        raise BadResult(f"{path} is no model configuration: expected an object with a 'schema' number")
+    if config["schema"] > SCHEMA:
+        raise BadResult(
+            f"{path} has schema {config['schema']}, this vitscope reads {SCHEMA}: pip install -U vitscope"
+        )
+    absent = [key for key in ("model", "data", "classes") if key not in config]
+    if absent:
+        raise BadResult(f"{path} lacks {', '.join(absent)}; train again, or copy the folder again")
+    return config
+
+
+def load_model(folder: Path, create: Callable[..., nn.Module], **changes: Any) -> nn.Module:
+    """Build the model of a run folder with `create`, load its weights; `changes` override its arguments."""
+    config = read_config(folder)
+    name, arguments = config["model"]["name"], config["model"]["arguments"]
+    if name is None:
+        raise BadResult(
+            f"{folder} holds the weights of a {config['model'].get('class')} that was built in Python; "
+            "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
+        )
+    if config.get("surgery"):
+        raise BadResult(
+            f"{folder} holds a model that was operated on, which this vitscope cannot repeat; upgrade it"
+        )
+    model = create(name, **{**arguments, **changes})
+    load_run_weights(model, folder)
+    prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
+    set_input(model, **prepared, label_names=tuple(config["classes"]))
+    return model
+
+
+def load_run_weights(model: nn.Module, folder: Path) -> None:
+    """Load a run folder's weights into a model that was built already."""
+    path = Path(folder) / WEIGHTS
+    load_weights(model, read_weights(path), str(path))

@@ -1,0 +1,63 @@
+"""Weights in safetensors: read them, compare them with a model, load them, write them. No pickle, ever."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
+from vitscope.models.errors import BadWeights
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, on the CPU."""
+    try:
+        return load_file(path)
+    except FileNotFoundError as error:
+        raise BadWeights(
+            f"no weights at {path}; expected a safetensors file, as `vitscope train` writes it"
+        ) from error
+    except (SafetensorError, OSError) as error:
+        raise BadWeights(
+            f"{path} is damaged or no safetensors file ({error}); take it again from where it came from"
+        ) from error
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
+    """Put `weights` into `model`, all of them and nothing else; `source` names them if they do not fit."""
+    problem = difference(model.state_dict(), weights)
+    if problem:
+        raise BadWeights(
+            f"{source} does not fit {type(model).__name__}: {problem}; "
+            "build the model with the arguments it was trained with (num_classes, img_size ...)"
+        )
+    model.load_state_dict(weights)
+
+
+def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
+    """What keeps `given` from being the state of a model whose state is `own`; empty if nothing does."""
+    missing = [name for name in own if name not in given]
+    surplus = [name for name in given if name not in own]
+    reshaped = [
+        f"{name} (file {tuple(given[name].shape)}, model {tuple(tensor.shape)})"
+        for name, tensor in own.items()
+        if name in given and given[name].shape != tensor.shape
+    ]
+    parts = (("missing", missing), ("unexpected", surplus), ("of another shape", reshaped))
+    return ", ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
+
+
+def weight_bytes(model: nn.Module) -> bytes:
+    """The model's state as a safetensors file; tensors that share memory are written out each."""
+    return save({name: _own(tensor) for name, tensor in model.state_dict().items()})
+
+
+def _own(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _first(found: list[str], show: int = 4) -> str:
+    more = f" and {len(found) - show} more" if len(found) > show else ""
+    return ", ".join(found[:show]) + more

@@ -1,0 +1,112 @@
+"""Dataclasses to JSON and back, without loss and without pickle.
+
+What a field may hold: None, bool, int, float (also nan and inf, which JSON lacks: they are written as
+strings), str, numpy arrays, other dataclasses, and tuples and string-keyed dicts of these. Reading goes by
+the declared types, so that a file in which something is missing or of another type is recognised as damaged.
+"""
+
+import dataclasses
+import math
+import types
+import typing
+from typing import Any, TypeVar
+
+import numpy as np
+
+D = TypeVar("D")
+_ARRAY_TYPES = ("float64", "float32", "int64", "bool")
+
+
+def encode(value: Any) -> Any:
+    """`value` as what `json.dumps` takes."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, np.ndarray):
+        if str(value.dtype) not in _ARRAY_TYPES:
+            raise TypeError(f"arrays of a result are {', '.join(_ARRAY_TYPES)}, not {value.dtype}")
+        return {
+            "dtype": str(value.dtype),
+            "shape": list(value.shape),
+            "values": [encode(v) for v in value.ravel().tolist()],
+        }
+    if isinstance(value, np.generic):
+        return encode(value.item())
+    if isinstance(value, dict):
+        return {str(k): encode(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [encode(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"a result cannot hold a {type(value).__name__}")
+
+
+def decode(kind: type[D], payload: Any) -> D:
+    """The dataclass `kind` from what `encode` made.
+
+    Raises:
+        ValueError: Something is missing, left over, or of another type; the message names the field.
+    """
+    if not isinstance(payload, dict):
+        raise ValueError(f"expected the fields of {kind.__name__}, found a {type(payload).__name__}")
+    hints = typing.get_type_hints(kind)
+    names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
+    if missing := [n for n in names if n not in payload]:
+        raise ValueError(f"{kind.__name__} lacks {', '.join(missing)}")
+    if surplus := sorted(set(payload) - set(names)):
+        raise ValueError(f"{kind.__name__} has no field {', '.join(surplus)}")
+    return kind(**{name: _value(hints[name], payload[name], name) for name in names})
+
+
+def _value(hint: Any, value: Any, name: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        hint = next(a for a in arguments if a is not type(None))
+        return _value(hint, value, name)
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        return decode(hint, value)
+    if hint is np.ndarray or origin is np.ndarray:
+        return _array(value, name)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise ValueError(f"{name} should be a list, not a {type(value).__name__}")
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return tuple(_value(arguments[0], v, name) for v in value)
+        if len(value) != len(arguments):
+            raise ValueError(f"{name} should have {len(arguments)} entries, not {len(value)}")
+        return tuple(_value(a, v, name) for a, v in zip(arguments, value, strict=True))
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise ValueError(f"{name} should be a mapping, not a {type(value).__name__}")
+        return {k: _value(arguments[1], v, name) for k, v in value.items()}
+    return _scalar(hint, value, name)
+
+
+def _scalar(hint: Any, value: Any, name: str) -> Any:
+    if hint is float:
+        if isinstance(value, str) and value in ("nan", "inf", "-inf"):
+            return float(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return float(value)
+    elif hint in (int, str, bool) and type(value) is hint:
+        return value
+    raise ValueError(f"{name} should be {getattr(hint, '__name__', hint)}, not {str(value)[:40]!r}")
+
+
+def _array(value: Any, name: str) -> np.ndarray:
+    if (
+        not isinstance(value, dict)
+        or set(value) != {"dtype", "shape", "values"}
+        or value["dtype"] not in _ARRAY_TYPES
+    ):
+        raise ValueError(f"{name} is not an array")
+    try:
+        array = np.array(
+            [float(v) if isinstance(v, str) else v for v in value["values"]], dtype=value["dtype"]
+        )
+        return array.reshape(value["shape"])
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"{name} is not an array: {error}") from error

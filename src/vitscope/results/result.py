@@ -1,0 +1,152 @@
+"""What an exam found: a frozen dataclass that can be tabulated, saved and loaded.
+
+On disk a result is a folder with `result.json` (everything, read back without loss) and `<exam>.csv` (the
+table, for people and other tools). `result.json` is written last and carries a checksum, so that an
+incomplete or edited one is noticed.
+"""
+
+import hashlib
+import importlib
+import json
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pandas as pd
+
+from vitscope.errors import BadResult
+from vitscope.results.atomic import atomic_write
+from vitscope.results.codec import decode, encode
+from vitscope.results.provenance import provenance
+
+SCHEMA = 1
+_TYPES: dict[str, type["Result"]] = {}
+_HOME = "vitscope.exams"  # importing it defines every result type
+
+
+class NewerSchema(BadResult):
+    """Written by a newer vitscope: whole, but not ours to read or to overwrite."""
+
+
+@dataclass(frozen=True)
+class About:
+    """What a page says about an exam, each in a sentence or two."""
+
+    title: str
+    shows: str
+    papers: str
+    misleads: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result:
+    """Base of every exam's result; a subclass states its name: `class Fourier(Result, exam="fourier")`."""
+
+    exam: ClassVar[str]
+    about: ClassVar[About]
+
+    model: str
+    data: str
+    n: int
+    seed: int
+
+    def __init_subclass__(cls, exam: str, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.exam = exam
+        _TYPES[exam] = cls
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+
+    def table(self) -> pd.DataFrame:
+        """Every number as a tidy table (see `vitscope.results.table`)."""
+        raise NotImplementedError
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """What `save` writes as csv, by file name; `table()` under the exam's name."""
+        return {self.exam: self.table()}
+
+    def summary(self) -> pd.DataFrame:
+        """The rows of `table()` that a person looks at first."""
+        return self.table()
+
+    def save(self, folder: str | os.PathLike[str], key: str = "") -> None:
+        """Write `result.json` and `<exam>.csv`; `key` stands for the weights and options that gave it."""
+        folder = Path(folder)
+        content = {
+            "schema": SCHEMA,
+            "exam": self.exam,
+            "key": key,
+            "provenance": provenance(),
+            "result": encode(self),
+        }
+        content["sha256"] = _checksum(content)
+        for name, table in self.tables().items():
+            atomic_write(folder / f"{name}.csv", table.to_csv(index=False))
+        atomic_write(folder / "result.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; the type is the one of the exam that wrote it.
+
+        Raises:
+            BadResult: Nothing there, damaged, of a newer schema, or of another exam than asked for.
+        """
+        path = Path(folder) / "result.json"
+        content = read_checked(path)
+        kind = _result_type(content["exam"], path)
+        if not issubclass(kind, cls):
+            raise BadResult(
+                f"{path} holds a result of '{kind.exam}', not of '{cls.exam}'; load it with Result.load"
+            )
+        try:
+            return decode(kind, content["result"])
+        except ValueError as error:
+            raise BadResult(f"{path} is damaged: {error}; run the exam again") from error
+
+
+def read_checked(path: Path) -> dict[str, Any]:
+    """The content of a `result.json`, known to be whole and of a schema this version reads."""
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise BadResult(
+            f"no result in {path.parent}: {path.name} is missing; give the folder of one exam"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise BadResult(f"{path} is damaged ({error}); run the exam again") from error
+    check_schema(path, content, SCHEMA)
+    if not {"exam", "key", "result"} <= set(content) or content.get("sha256") != _checksum(content):
+        raise BadResult(f"{path} is damaged: its content does not match its checksum; run the exam again")
+    return content
+
+
+def check_schema(path: Path, content: Any, newest: int) -> None:
+    """Refuse what is not a versioned JSON object, or is newer than this version of vitscope reads."""
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if not isinstance(schema, int) or schema < 1:
+        raise BadResult(f"{path} is damaged: it has no schema version; run the command that made it again")
+    if schema > newest:
+        raise NewerSchema(
+            f"{path} has schema {schema}, this vitscope reads up to {newest}; try: pip install -U vitscope"
+        )
+
+
+def _checksum(content: dict[str, Any]) -> str:
+    rest = {k: v for k, v in content.items() if k != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _result_type(exam: Any, path: Path) -> type[Result]:
+    if exam not in _TYPES:
+        importlib.import_module(_HOME)
+    if exam not in _TYPES:
+        raise BadResult(
+            f"{path} holds a result of '{exam}'; this vitscope knows: {', '.join(sorted(_TYPES))}"
+        )
+    return _TYPES[exam]

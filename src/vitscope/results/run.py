@@ -1,0 +1,212 @@
+"""The run folder: everything one command produced, and how.
+
+    with Run.start("runs/a", options={"data": "fashion"}, seed=0) as run:
+        run.save_result(result, key)          # runs/a/exams/<exam>/
+    Run.open("runs/a").results()              # {"fourier": FourierResult(...), ...}
+
+`run.json` holds the schema version, command, effective options, seed, versions, git revision, device, times
+and the state: running, done, interrupted or failed. While a process writes it holds a lock on the folder; the
+lock dies with the process, so that a run which was killed is told from one that is under way.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from vitscope.errors import BadResult, VitscopeError
+from vitscope.results.atomic import atomic_write
+from vitscope.results.lock import FolderLock
+from vitscope.results.provenance import now, provenance
+from vitscope.results.result import NewerSchema, Result, check_schema, read_checked
+
+SCHEMA = 1
+State = Literal["running", "done", "interrupted", "failed"]
+
+
+class Run:
+    """A run folder, open for reading (`Run.open`) or for writing (`with Run.start(...)`)."""
+
+    def __init__(self, path: Path, record: dict[str, Any], lock: FolderLock | None = None) -> None:
+        self.path = path
+        self.record = record
+        self._lock = lock
+        self._began = time.monotonic()
+
+    @classmethod
+    def start(
+        cls,
+        path: str | os.PathLike[str],
+        options: Any = None,
+        seed: int | None = None,
+        device: str | None = None,
+        model: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Begin to write a run, or go on with one; under torchrun only the main process calls this.
+
+        Args:
+            path: The folder; made if it is not there.
+            options: The effective options: a dataclass or a mapping.
+            seed: The seed of everything random.
+            device: What the work runs on.
+            model: Facts about the model that a page shows: name, parameters, input_size ...
+        """
+        path = Path(path)
+        if path.exists() and not path.is_dir():
+            raise VitscopeError(f"{path} is a file; give a folder to write the run into")
+        path.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(path)
+        if not lock.acquire():
+            raise BadResult(f"{path} is being written by another process; wait for it or give another folder")
+        try:
+            record = {
+                "schema": SCHEMA,
+                "state": "running",
+                **provenance(),
+                "options": _plain(options),
+                "seed": seed,
+                "device": device,
+                "model": _plain(model),
+                "earlier": _earlier(path, _plain(options)),
+            }
+            run = cls(path, record, lock)
+            run._write()
+        except BaseException:
+            lock.release()
+            raise
+        return run
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a run.
+
+        Raises:
+            BadResult: No run there, damaged, or of a newer schema.
+        """
+        path = Path(path)
+        return cls(path, _read(path))
+
+    @property
+    def state(self) -> State:
+        """The recorded state, but a run that says `running` and whose process is gone was interrupted."""
+        state: State = self.record["state"]
+        if state == "running" and self._lock is None and not FolderLock(self.path).is_held():
+            return "interrupted"
+        return state
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """Facts about the model (empty if the run recorded none)."""
+        return dict(self.record.get("model") or {})
+
+    def note(self, **facts: Any) -> None:
+        """Add to `run.json` what became known after the start."""
+        self.record.update(_plain(facts))
+        self._write()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.finish("done")
+        else:
+            stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
+            self.finish("interrupted" if stopped else "failed", f"{type(error).__name__}: {error}")
+
+    def finish(self, state: State = "done", reason: str | None = None) -> None:
+        """Record how the run ended and let go of the folder."""
+        self.record["state"] = state
+        self.record["finished"] = now()
+        self.record["seconds"] = round(time.monotonic() - self._began, 3)
+        if reason is not None:
+            self.record["reason"] = reason
+        self._write()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def exam_folder(self, exam: str) -> Path:
+        """Where an exam's result lives."""
+        return self.path / "exams" / exam
+
+    def figure_path(self, name: str) -> Path:
+        """Where a figure lives, e.g. `fourier.png`."""
+        return self.path / "figures" / name
+
+    def save_result(self, result: Result, key: str = "") -> None:
+        """Keep a finished exam."""
+        result.save(self.exam_folder(result.exam), key)
+
+    def finished(self, exam: str, key: str) -> Result | None:
+        """The stored result of `exam` if it has this `key`, else None; a damaged one counts as not made."""
+        folder = self.exam_folder(exam)
+        if not (folder / "result.json").exists():
+            return None
+        try:
+            return Result.load(folder) if read_checked(folder / "result.json")["key"] == key else None
+        except NewerSchema:
+            raise
+        except BadResult as error:
+            warnings.warn(f"{error} (done now)", stacklevel=2)
+            return None
+
+    def results(self) -> dict[str, Result]:
+        """Every finished exam's result, by name."""
+        folders = sorted(p.parent for p in self.path.glob("exams/*/result.json"))
+        return {folder.name: Result.load(folder) for folder in folders}
+
+    def _write(self) -> None:
+        atomic_write(self.path / "run.json", json.dumps(self.record, indent=1) + "\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    file = path / "run.json"
+    try:
+        record = json.loads(file.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        raise BadResult(
+            f"{path} is no run folder: it has no run.json; try: vitscope diagnose MODEL --out {path}"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise BadResult(
+            f"{file} is damaged ({error}); remove it and repeat the command that made the run"
+        ) from error
+    check_schema(file, record, SCHEMA)
+    if record.get("state") not in ("running", "done", "interrupted", "failed"):
+        raise BadResult(
+            f"{file} is damaged: its state is {record.get('state')!r}; remove it and repeat the command"
+        )
+    return record
+
+
+def _earlier(path: Path, options: Any) -> list[dict[str, Any]]:
+    """Records of what other commands did in this folder; the same command going on is not another one."""
+    if not (path / "run.json").exists():
+        return []
+    previous = _read(path)
+    earlier = list(previous.pop("earlier", []))
+    return earlier if previous.get("options") == options else [*earlier, previous]
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON can hold it."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(v) for v in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    with contextlib.suppress(AttributeError):
+        return _plain(value.item())  # numpy and torch scalars
+    return str(value)

@@ -1,0 +1,60 @@
+"""The one shape every table has: a row per number, with the unit it belongs to and its 95 % interval."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+COLUMNS = ("unit", "kind", "stage", "depth", "quantity", "value", "low", "high", "n")
+
+
+@dataclass(frozen=True)
+class UnitRow:
+    """What a table or a plot has to know about a unit of a model."""
+
+    name: str
+    kind: str
+    stage: int
+    depth: float
+    map_shape: tuple[int, int, int] | None = None
+    downsamples: bool = False
+
+    @classmethod
+    def of(cls, unit: Any) -> "UnitRow":
+        """The row of an anatomy's unit."""
+        return cls(
+            unit.name, unit.kind, unit.stage, float(unit.depth), unit.map_shape, bool(unit.downsamples)
+        )
+
+
+def tidy(
+    quantity: str | Sequence[str],
+    value: Sequence[float] | np.ndarray,
+    low: Sequence[float] | np.ndarray,
+    high: Sequence[float] | np.ndarray,
+    n: int,
+    units: Sequence[UnitRow] | None = None,
+    **extra: Sequence[Any] | np.ndarray,
+) -> pd.DataFrame:
+    """A tidy table: one row per entry of `value`; without `units` the numbers belong to the whole model.
+
+    `extra` are an exam's own columns (frequency, head, batch ...); they come last.
+    """
+    rows = len(value)
+    columns: Mapping[str, Any] = {
+        "unit": [u.name for u in units] if units is not None else [None] * rows,
+        "kind": [u.kind for u in units] if units is not None else [None] * rows,
+        "stage": pd.array([u.stage for u in units] if units is not None else [None] * rows, dtype="Int64"),
+        "depth": np.array(
+            [u.depth for u in units] if units is not None else [np.nan] * rows, dtype=np.float64
+        ),
+        "quantity": [quantity] * rows if isinstance(quantity, str) else list(quantity),
+        "value": np.asarray(value, dtype=np.float64),
+        "low": np.asarray(low, dtype=np.float64),
+        "high": np.asarray(high, dtype=np.float64),
+        "n": np.full(rows, n, dtype=np.int64),
+        **extra,
+    }
+    return pd.DataFrame(columns)

@@ -1,0 +1,100 @@
+"""What a training works on: a model, training images, held-out images, the names of the classes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from vitscope.data import DataConfig, ImageData, data_config, load_data
+from vitscope.errors import BadData, VitscopeError
+from vitscope.models import UnknownArgument, create_model, origin
+from vitscope.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images to train on and images to look at; `held_out` is None if there are none."""
+
+    train: Any
+    held_out: Any
+    classes: tuple[str, ...] | None
+    name: str
+
+
+def find_images(data: Any, held_out: Any, fraction: float, seed: int) -> Images:
+    """Images from a spec ("fashion"), from what `load_data` gave, or from any data set of (picture, label).
+
+    Of a spec, and of `load_data`'s training split, the test split is held out unless `held_out` is given.
+    """
+    if isinstance(data, str | Path):
+        data = load_data(str(data), split="train", fraction=fraction, seed=seed)
+        fraction = 1.0
+    if isinstance(data, ImageData):
+        if held_out is None and data.split == "train":
+            held_out = load_data(data.spec, split="test")
+        return Images(data.fraction(fraction, seed), held_out, data.classes, data.spec)
+    if fraction != 1.0:
+        raise VitscopeError(
+            f"fraction={fraction} needs data by name; take a part of the data set yourself (torch's Subset)"
+        )
+    if not hasattr(data, "__len__") or len(data) == 0:
+        raise BadData(
+            f"cannot train on this {type(data).__name__}: expected a data set of (picture, label), not empty"
+        )
+    classes = getattr(data, "classes", None)
+    return Images(data, held_out, tuple(map(str, classes)) if classes else None, type(data).__name__)
+
+
+def find_model(
+    model: str | nn.Module, classes: Sequence[str] | None, img_size: int | None, recipe: Recipe
+) -> nn.Module:
+    """The model itself, or a new one with a head for the classes and the recipe's stochastic depth."""
+    if isinstance(model, nn.Module):
+        return model
+    n_classes = len(classes) if classes else None
+    try:
+        return create_model(model, num_classes=n_classes, img_size=img_size, drop_path_rate=recipe.drop_path)
+    except UnknownArgument as error:
+        if error.argument != "drop_path_rate":
+            raise
+        return create_model(model, num_classes=n_classes, img_size=img_size)
+
+
+def name_of(model: nn.Module) -> str:
+    """The name that `create_model` was given, else the class."""
+    made = origin(model)
+    return made.name if made else type(model).__name__
+
+
+def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) -> int:
+    """Width of the model's output for one image of the configured size."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            logits = model(torch.zeros(1, *config.input_size, device=device))
+    finally:
+        model.train(training)
+    if not isinstance(logits, torch.Tensor) or logits.ndim != 2:
+        seen = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise VitscopeError(
+            f"{name_of(model)} returns {seen} for one image; training expects logits of shape (1, classes)"
+        )
+    return logits.shape[1]
+
+
+def settle(
+    model: nn.Module, classes: Sequence[str] | None, device: torch.device
+) -> tuple[DataConfig, tuple[str, ...]]:
+    """The model's data configuration, and the classes its outputs stand for; refuses a head too small."""
+    config = data_config(model)
+    outputs = count_outputs(model, config, device)
+    names = tuple(classes) if classes else tuple(str(i) for i in range(outputs))
+    if len(names) > outputs:
+        raise BadData(
+            f"{name_of(model)} has {outputs} outputs for {len(names)} classes; make it with that num_classes"
+        )
+    return config, names + tuple(str(i) for i in range(len(names), outputs))
