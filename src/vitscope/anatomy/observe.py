@@ -21,7 +21,8 @@ def observe(model: nn.Module, example: Tensor) -> Graph:
     watch = _Observer(model, example)
     with torch.no_grad():
         try:
-            model(example)  # models that compute tables on their first pass take their usual path on the second
+            if example.device.type != "meta":
+                model(example)  # models that compute tables on their first pass take their usual path on the second
             with watch.following(model), watch:
                 output = model(example)
         except Exception as error:

@@ -35,7 +35,8 @@ def run(options: Options) -> None:
         others = [name for name in list_models() if name not in OURS]
         torchvision = sum(name.startswith("tv:") for name in others)
         console.print(
-            f"and {len(others) - torchvision} of timm, {torchvision} of torchvision (vitscope models 'vit_*', 'tv:*'), "
+            f"and {len(others) - torchvision} of timm, {torchvision} of torchvision "
+            "(vitscope models 'vit_*', vitscope models 'tv:*'), "
             "hf:OWNER/NAME or hf:FOLDER, package.module:factory, and run folders",
             markup=False,
             highlight=False,
@@ -43,7 +44,7 @@ def run(options: Options) -> None:
         return
     names = list_models(pattern) or list_models(f"*{pattern}*")
     if not names:
-        raise VitscopeError(f"no model matches '{pattern}'; try a shorter pattern, such as 'resnet*' or 'tv:*'")
+        raise VitscopeError(f"no model matches '{pattern}'; try a shorter one, as in 'resnet*' or 'tv:*'")
     if len(names) <= _MOST or options.sizes:
         console.print(_table(names))
     else:

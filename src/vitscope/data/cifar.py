@@ -22,18 +22,19 @@ from vitscope.errors import BadData
 
 _PIXELS = 3 * 32 * 32
 
-# Digests of the records, as published with Apache MXNet, which checks its downloads with them.
-_CIFAR10 = {
+# Digests of the records. CIFAR-100's are published with Apache MXNet, which checks its downloads with them;
+# CIFAR-10's were taken from records whose SHA-1 agreed with the ones published there.
+CIFAR10_DIGESTS = {
     "train": {
-        "data_batch_1": "sha1:aadd24acce27caa71bf4b10992e9e7b2d74c2540",
-        "data_batch_2": "sha1:c0ba65cce70568cd57b4e03e9ac8d2a5367c1795",
-        "data_batch_3": "sha1:1dd00a74ab1d17a6e7d73e185b69dbf31242f295",
-        "data_batch_4": "sha1:aab85764eb3584312d3c7f65fd2fd016e36a258e",
-        "data_batch_5": "sha1:26e2849e66a845b7f1e4614ae70f4889ae604628",
+        "data_batch_1": "sha256:cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+        "data_batch_2": "sha256:a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+        "data_batch_3": "sha256:bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+        "data_batch_4": "sha256:014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+        "data_batch_5": "sha256:755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
     },
-    "test": {"test_batch": "sha1:67eb016db431130d61cd03c7ad570b013799c88c"},
+    "test": {"test_batch": "sha256:8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"},
 }
-_CIFAR100 = {
+CIFAR100_DIGESTS = {
     "train": {"train": "sha1:e207cd2e05b73b1393c74c7f5e7bea451d63e08e"},
     "test": {"test": "sha1:8fb6623e830365ff53cf14adec797474f5478006"},
 }
@@ -44,12 +45,12 @@ Report = Callable[[str], None]
 
 def read_cifar10(folder: Path, report: Report = print) -> Arrays:
     """Images (N, 32, 32, 3) and labels (N,) of both splits."""
-    return _read(folder, _CIFAR10, ("labels",), report)
+    return _read(folder, CIFAR10_DIGESTS, ("labels",), report)
 
 
 def read_cifar100(folder: Path, report: Report = print) -> Arrays:
     """Images (N, 32, 32, 3) and fine labels (N,) of both splits."""
-    return _read(folder, _CIFAR100, ("coarse_labels", "fine_labels"), report)
+    return _read(folder, CIFAR100_DIGESTS, ("coarse_labels", "fine_labels"), report)
 
 
 def _read(folder: Path, splits: dict[str, dict[str, str]], keys: tuple[str, ...], report: Report) -> Arrays:

@@ -38,7 +38,7 @@ def embedded_fashion(split: str) -> tuple[Pixels, Pixels]:
     """
     with Image.open(EMBEDDED / f"fashion-{split}.png") as strip:
         images = np.asarray(strip).reshape(-1, _RAW_SIDE, _RAW_SIDE)
-    return pad(images), np.arange(len(images), dtype=np.uint8) % N_CLASSES
+    return pad(images), (np.arange(len(images)) % N_CLASSES).astype(np.uint8)
 
 
 def read_fashion(folder: Path) -> dict[str, tuple[Pixels, Pixels]]:

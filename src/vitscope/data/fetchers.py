@@ -65,27 +65,23 @@ class ImageFetcher:
         """See `Fetcher`."""
         if self._data.images is not None:
             for indices in pieces:
-                yield (
-                    preprocess(self._data.images[indices], self._config, self._device),
-                    self._labels(indices),
-                )
+                images = preprocess(self._data.images[indices], self._config, self._device)
+                yield images, self._labels(indices)
             return
         assert self._data.reader is not None
         with ThreadPoolExecutor(_DECODERS if self._data.reader.parallel else 1) as pool:
             try:
-                ahead = [[pool.submit(self._one, i) for i in indices] for indices in pieces[:1]]
-                for number, indices in enumerate(pieces):
-                    ahead += [
-                        [pool.submit(self._one, i) for i in later]
-                        for later in pieces[number + 1 : number + 2]
-                    ]
-                    images = torch.cat([future.result() for future in ahead.pop(0)])
+                submitted = ([pool.submit(self._one, int(i)) for i in indices] for indices in pieces)
+                ahead = next(submitted, [])
+                for indices in pieces:
+                    current, ahead = ahead, next(submitted, [])
+                    images = torch.cat([future.result() for future in current])
                     yield images.to(self._device), self._labels(indices)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _one(self, index: int) -> Tensor:
-        picture, _ = self._data[int(index)]
+        picture, _ = self._data[index]
         return preprocess([picture], self._config)
 
     def _labels(self, indices: Indices) -> Tensor:
@@ -100,12 +96,7 @@ class PairFetcher:
 
     def __init__(self, images: Any, labels: Any, config: DataConfig | None, device: Device) -> None:
         channels_last = isinstance(images, np.ndarray)
-        images, labels = torch.as_tensor(images), torch.as_tensor(labels)
-        if labels.ndim != 1 or labels.is_floating_point() or len(labels) != len(images):
-            raise BadData(
-                f"images of shape {tuple(images.shape)} come with {labels.dtype} labels of shape "
-                f"{tuple(labels.shape)}; expected one whole number per image"
-            )
+        images, labels = torch.as_tensor(images), _whole_numbers(labels, len(images))
         if images.dtype == torch.uint8:
             images = _channels_last(images, channels_last)
             _needed(config, self.what)
@@ -113,7 +104,7 @@ class PairFetcher:
             raise BadData(
                 f"images are {images.dtype} {tuple(images.shape)}; expected float (N, C, H, W) or uint8"
             )
-        self._images, self._labels = images, labels.long()
+        self._images, self._labels = images, labels
         self._config, self._device = config, device
         self.labels: Indices | None = self._labels.numpy(force=True)
 
@@ -155,7 +146,7 @@ class DatasetFetcher:
 
 def to_batch(images: Any, labels: Any, config: DataConfig | None, device: Device) -> tuple[Tensor, Tensor]:
     """Images in whatever form, and their labels, as a batch; float tensors count as preprocessed."""
-    labels = torch.as_tensor(labels).long().to(device)
+    labels = _whole_numbers(labels, len(images)).to(device)
     if isinstance(images, Tensor) and images.is_floating_point():
         return images.to(device, torch.float32), labels
     first = images[0]
@@ -182,6 +173,20 @@ def known_labels(data: Any) -> Indices | None:
             if array.ndim == 1 and array.dtype.kind in "iu":
                 return array.astype(np.int64)
     return None
+
+
+def _whole_numbers(labels: Any, n: int) -> Tensor:
+    """`n` labels as int64."""
+    try:
+        numbers = torch.as_tensor(labels)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BadData(
+            f"labels are {type(labels).__name__} ({error}); expected one whole number per image"
+        ) from error
+    if numbers.shape != (n,) or numbers.is_floating_point():
+        seen = f"{numbers.dtype} labels of shape {tuple(numbers.shape)} for {n} images"
+        raise BadData(f"{seen}; expected one whole number per image")
+    return numbers.long()
 
 
 def _needed(config: DataConfig | None, what: str) -> DataConfig:

@@ -4,7 +4,8 @@ A new exam is one file with a function, an accumulator and a result, and one lin
 imports it; defining the accumulator registers it under its result's exam name.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -42,16 +43,16 @@ class Accumulator(Metric):
     """Base of every streaming exam: bounded memory in the number of images, and states that merge by sums.
 
     Attributes:
-        result: The type `compute` returns; its exam name is the accumulator's name.
+        result: The type `finish` returns; its exam name is the accumulator's name.
         version: Raised when the definition changes, so that results of the old one are made again.
-        measure: Reduces a map (N, C, H, W) to numbers per image; None for an exam that needs no maps.
+        needs_maps: Whether `measure` is to be called on every unit's map.
         needs_labels: Whether labels have to fit the model's classes.
     """
 
     full_state_update = False
     result: ClassVar[type[Result]]
     version: ClassVar[int] = 1
-    measure: ClassVar[Callable[[Tensor], Tensor] | None] = None
+    needs_maps: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = False
 
     def __init__(self, subject: Subject) -> None:
@@ -63,13 +64,29 @@ class Accumulator(Metric):
         if "result" in cls.__dict__:
             EXAMS[cls.result.exam] = cls
 
+    @staticmethod
+    def measure(feature: Tensor) -> Tensor:
+        """Reduce a map (N, C, H, W) to numbers per image (N, ...)."""
+        raise NotImplementedError
+
     def update(self, batch: Batch) -> None:
         """Take one batch in."""
         raise NotImplementedError
 
-    def compute(self) -> Result:
-        """The result over all batches of all processes."""
+    def compute(self) -> dict[str, Any]:
+        """The result's own fields over all batches of all processes (torchmetrics allows no dataclass)."""
         raise NotImplementedError
+
+    def finish(self) -> Result:
+        """The result over all batches of all processes."""
+        with warnings.catch_warnings():  # a process without a share of the data is not a mistake
+            warnings.filterwarnings("ignore", message="The ``compute`` method of metric")
+            found = self.compute()
+        return self.result(**self.common(), **found)
+
+    def common(self) -> dict[str, Any]:
+        """The fields that do not depend on the data."""
+        return {"model": self.subject.model, "data": self.subject.data, "seed": self.subject.seed}
 
 
 def find_exams(names: Iterable[str] | None = None) -> list[type[Accumulator]]:

@@ -1,8 +1,8 @@
-"""A bootstrap over images that needs no image twice and gives the same digits however the images are shared out.
+"""A bootstrap over images that sees each image once and does not depend on how images are shared out.
 
-Resampling n images with replacement gives each one a Binomial(n, 1/n) weight, about Poisson(1). Here the weight
-of image i in replicate r is a Poisson(1) number made by hashing (seed, i, r): nothing has to be kept per image,
-and batches, order and processes do not matter.
+Resampling n images with replacement gives each one a Binomial(n, 1/n) weight, about Poisson(1). Here the
+weight of image i in replicate r is a Poisson(1) number made by hashing (seed, i, r): nothing has to be kept
+per image, and batches, order and processes do not matter.
 """
 
 import math
@@ -32,7 +32,7 @@ def percentile_interval(replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def biased_interval(estimate: float, replicates: np.ndarray) -> tuple[float, float]:
-    """Interval of a quantity that noise can only raise (as calibration error): it also reaches down by the bias.
+    """Interval of a quantity that noise can only raise (calibration error): it reaches down by the bias too.
 
     With b the bootstrap's estimate of the bias and s its spread: [estimate - b - 1.96 s, estimate + 1.96 s].
     """

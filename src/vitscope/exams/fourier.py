@@ -5,13 +5,13 @@ For the map x of image i after a unit, the amplitude of channel c on the diagona
     A_ic(f) = | sum_yx x_c(y, x) exp(-j f (y + x)) |,    f_k = pi k / (h / 2),  h = min(H, W)
     d_i(f)  = mean_c log(A_ic(f) + 1e-6) - mean_c log(A_ic(0) + 1e-6)
 
-The value of a unit is the mean of d_i(f) over images (a mean of logs, not a log of means), its interval is over
-images. k runs over the whole half diagonal, from 0 to the last frequency below pi: pi (1 - 2/h) for even h,
-pi (1 - 1/h) for odd h. pi itself, which only even maps have, is left out as in the paper: its coefficient is real,
-not complex, which alone lowers the mean log amplitude of noise by 0.35. On a square map these are the diagonal
-entries of the two-dimensional FFT; on other maps the same sum is taken at the frequencies of the shorter side,
-so that both directions have the same frequency. Attention lowers the high frequencies, convolutions and MLPs
-raise them.
+The value of a unit is the mean of d_i(f) over images (a mean of logs, not a log of means), its interval is
+over images. k runs over the whole half diagonal, from 0 to the last frequency below pi: pi (1 - 2/h) for
+even h, pi (1 - 1/h) for odd h. pi itself, which only even maps have, is left out as in the paper: its
+coefficient is real, not complex, which alone lowers the mean log amplitude of noise by 0.35. On a square map
+these are the diagonal entries of the two-dimensional FFT; on other maps the same sum is taken at the
+frequencies of the shorter side, so that both directions have the same frequency. Attention lowers the high
+frequencies, convolutions and MLPs raise them.
 """
 
 import math
@@ -33,7 +33,7 @@ FLOOR = 1e-6  # added to the amplitude, so that dead channels have a logarithm
 
 
 def frequencies(height: int, width: int) -> np.ndarray:
-    """The frequencies of the half diagonal of a map, in radians per point, from 0 to the last one below pi."""
+    """The frequencies of a map's half diagonal in radians per point, from 0 to the last one below pi."""
     side = min(height, width)
     return 2 * math.pi * np.arange((side + 1) // 2) / side
 
@@ -51,7 +51,8 @@ def half_diagonal(feature: Tensor) -> Tensor:
     return log - log[:, :1]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)
 def _waves(height: int, width: int, device: torch.device) -> Tensor:
     """(H W, 2 K): the transform at the frequencies above 0 as one real matrix: cosines, then sines."""
     diagonal = np.add.outer(np.arange(height), np.arange(width)).reshape(-1, 1)
@@ -61,17 +62,18 @@ def _waves(height: int, width: int, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FourierResult(Result, exam="fourier"):
-    """Log amplitude relative to frequency 0, per unit and frequency; arrays are (rows,) or, for `change`, (units,)."""
+    """Log amplitude relative to frequency 0, a row per unit and frequency; `change` has one per unit."""
 
     about = About(
         title="Fourier analysis",
-        shows="Log amplitude of the feature map after each unit at its highest frequency, relative to frequency 0, "
-        "averaged over channels and images. A unit across which the line falls is a low-pass filter; one across "
-        "which it rises is a high-pass filter.",
-        papers="In the paper, attention (grey) lowers the high frequencies, except in the first layers, while "
-        "convolutions and MLPs (white) raise them.",
-        misleads="Maps of different size end at different frequencies, and a change of scale or offset moves the "
-        "whole curve: compare the change across a unit on one grid, not levels of different depths or models.",
+        shows="Log amplitude of the feature map after each unit at its highest frequency, relative to "
+        "frequency 0, averaged over channels and images. A unit across which the line falls is a "
+        "low-pass filter; one across which it rises is a high-pass filter.",
+        papers="In the paper, attention (grey) lowers the high frequencies, except in the first layers, "
+        "while convolutions and MLPs (white) raise them.",
+        misleads="Maps of different size end at different frequencies, and a change of scale or offset "
+        "moves the whole curve: compare the change across a unit on one grid, not levels of "
+        "different depths or models.",
     )
 
     units: tuple[UnitRow, ...]
@@ -120,28 +122,22 @@ class FourierAccumulator(FeatureMoments):
         self.grids = grids
         self.frequencies = [frequencies(*grid) for grid in grids]
 
-    def compute(self) -> FourierResult:
+    def compute(self) -> dict[str, Any]:
         """Mean over images, and the change across each unit that keeps the grid."""
         level, change = self.levels(), self.changes()
-        kept = np.array([a == b and len(f) > 1 for a, b, f in self._steps()])
-        return FourierResult(
-            model=self.subject.model,
-            data=self.subject.data,
-            n=int(self.n),
-            seed=self.subject.seed,
-            units=self.subject.units,
-            row_unit=self.owner.astype(np.int64),
-            frequency=np.concatenate(self.frequencies),
-            value=level.value,
-            low=level.low,
-            high=level.high,
-            change=np.where(kept, change.value, np.nan),
-            change_low=np.where(kept, change.low, np.nan),
-            change_high=np.where(kept, change.high, np.nan),
-        )
-
-    def _steps(self) -> zip[tuple[tuple[int, ...], tuple[int, ...], np.ndarray]]:
-        return zip([(0, 0), *self.grids[:-1]], self.grids, self.frequencies, strict=True)
+        same = [i > 0 and self.grids[i] == self.grids[i - 1] for i in range(len(self.grids))]
+        kept = np.array(same) & np.array([len(f) > 1 for f in self.frequencies])
+        return {
+            "n": int(self.n),
+            "row_unit": self.owner.astype(np.int64),
+            "frequency": np.concatenate(self.frequencies),
+            "value": level.value,
+            "low": level.low,
+            "high": level.high,
+            "change": np.where(kept, change.value, np.nan),
+            "change_low": np.where(kept, change.low, np.nan),
+            "change_high": np.where(kept, change.high, np.nan),
+        }
 
 
 def fourier(
@@ -152,5 +148,7 @@ def fourier(
     seed: int = 0,
     device: str | torch.device | None = None,
 ) -> FourierResult:
-    """Examine the frequencies in `model`'s feature maps on `data` (see `vitscope.diagnose` for several exams at once)."""
-    return cast(FourierResult, examine(model, data, [FourierAccumulator], limit, batch_size, seed, device)["fourier"])
+    """Examine the frequencies in `model`'s feature maps on `data`; `examine` documents the arguments."""
+    return cast(
+        FourierResult, examine(model, data, [FourierAccumulator], limit, batch_size, seed, device)["fourier"]
+    )

@@ -7,7 +7,7 @@ _FEW = {1: 12.706204736, 2: 4.302652730, 3: 3.182446305, 4: 2.776445105}
 
 
 def student(degrees: int) -> float:
-    """The 97.5 % quantile of Student's t (Cornish-Fisher beyond 4 degrees of freedom: off by less than 1e-3)."""
+    """The 97.5 % quantile of Student's t (Cornish-Fisher beyond 4 degrees of freedom, within 1e-3)."""
     if degrees in _FEW:
         return _FEW[degrees]
     z, v = NORMAL, float(degrees)

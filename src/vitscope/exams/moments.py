@@ -1,6 +1,7 @@
 """Mean and spread over images of numbers measured on every unit's map: what feature exams have in common."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +26,8 @@ class FeatureMoments(Accumulator):
 
     The change is taken image by image, so its interval is much narrower than that of either level.
     """
+
+    needs_maps = True
 
     n: Tensor
     total: Tensor
@@ -64,6 +67,10 @@ class FeatureMoments(Accumulator):
         total, squares = self.change_total.numpy().copy(), self.change_squares.numpy().copy()
         total[:1] = np.nan
         return Estimate(*mean_interval(total, squares, int(self.n)))
+
+    def common(self) -> dict[str, Any]:
+        """The units are part of every feature exam's result."""
+        return {**super().common(), "units": self.subject.units}
 
     def defined(self) -> np.ndarray:
         """Per unit, whether its numbers exist at all (a single point has no variance)."""

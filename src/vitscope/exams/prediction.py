@@ -44,7 +44,7 @@ def scores(logits: Tensor, labels: Tensor) -> Tensor:
 def confidence_bins(confidence: Tensor) -> Tensor:
     """(N, BINS): one-hot bin of each confidence; bins are (lo, hi]."""
     edges = torch.arange(1, BINS, dtype=torch.float64) / BINS
-    return nn.functional.one_hot(torch.bucketize(confidence, edges, right=False), BINS).double()
+    return nn.functional.one_hot(torch.bucketize(confidence.contiguous(), edges, right=False), BINS).double()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,12 +53,13 @@ class PredictionResult(Result, exam="prediction"):
 
     about = About(
         title="Predictions",
-        shows="Accuracy against confidence: on the diagonal the model is right as often as it says. Bars below it "
-        "are over-confident, bars above it under-confident; the calibration error is the mean distance.",
-        papers="In the paper, models trained without augmentation are over-confident, and strong augmentation makes "
-        "both CNNs and vision transformers under-confident.",
-        misleads="Noise can only raise the calibration error, so it is too high on few images; its interval reaches "
-        "down accordingly. Bins with few images scatter widely.",
+        shows="Accuracy against confidence: on the diagonal the model is right as often as it says. Bars "
+        "below it are over-confident, bars above it under-confident; the calibration error is the "
+        "mean distance.",
+        papers="In the paper, models trained without augmentation are over-confident, and strong "
+        "augmentation makes both CNNs and vision transformers under-confident.",
+        misleads="Noise can only raise the calibration error, so it is too high on few images; its "
+        "interval reaches down accordingly. Bins with few images scatter widely.",
     )
 
     value: np.ndarray
@@ -102,7 +103,9 @@ class PredictionAccumulator(Accumulator):
     needs_labels = True
 
     n: Tensor
-    sums: Tensor  # (1 + replicates, 1 + means + bins): weight, scores, gap of each bin; the first row is plain
+    sums: (
+        Tensor  # (1 + replicates, 1 + means + bins): weight, scores, gap of each bin; the first row is plain
+    )
     bins: Tensor  # (bins, 3): count, confidence, correct
 
     def __init__(self, subject: Subject) -> None:
@@ -126,7 +129,7 @@ class PredictionAccumulator(Accumulator):
         self.bins += bins.T @ torch.stack([one, confidence, correct], 1)
         self.n += len(labels)
 
-    def compute(self) -> PredictionResult:
+    def compute(self) -> dict[str, Any]:
         """Every quantity with its interval, and the reliability diagram."""
         sums, bins = self.sums.numpy(), self.bins.numpy().copy()
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -135,32 +138,36 @@ class PredictionAccumulator(Accumulator):
             in_bin = bins[:, 1:] / bins[:, :1]
         low, high = percentile_interval(means[1:])
         ece_low, ece_high = biased_interval(float(ece[0]), ece[1:])
-        return PredictionResult(
-            model=self.subject.model,
-            data=self.subject.data,
-            n=int(self.n),
-            seed=self.subject.seed,
-            value=np.append(means[0], ece[0]),
-            low=np.append(low, ece_low),
-            high=np.append(high, ece_high),
-            bin_count=bins[:, 0].astype(np.int64),
-            bin_confidence=in_bin[:, 0],
-            bin_accuracy=in_bin[:, 1],
-        )
+        return {
+            "n": int(self.n),
+            "value": np.append(means[0], ece[0]),
+            "low": np.append(low, ece_low),
+            "high": np.append(high, ece_high),
+            "bin_count": bins[:, 0].astype(np.int64),
+            "bin_confidence": in_bin[:, 0],
+            "bin_accuracy": in_bin[:, 1],
+        }
 
 
 def _check(logits: Tensor, labels: Tensor, indices: Tensor) -> None:
     if logits.dim() != 2 or logits.shape[1] < 2:
         shape = tuple(logits.shape)
-        raise VitscopeError(f"the model puts out {shape}, expected (images, classes); leave 'prediction' out of the exams")
-    if int(labels.max()) >= logits.shape[1] or int(labels.min()) < 0:
-        seen = int(labels.max()) if int(labels.max()) >= logits.shape[1] else int(labels.min())
+        raise VitscopeError(
+            f"the model puts out {shape}, expected (images, classes); leave 'prediction' out of the exams"
+        )
+    classes = logits.shape[1]
+    outside = (labels < 0) | (labels >= classes)
+    if outside.any():
+        image, label = int(indices.cpu()[outside][0]), int(labels[outside][0])
         raise BadData(
-            f"label {seen} for a model with {logits.shape[1]} outputs; give the model num_classes={seen + 1} or more"
+            f"image {image} has label {label}, the model has outputs 0 to {classes - 1}; "
+            "give the model as many classes as the data, or correct the labels"
         )
     if not torch.isfinite(logits).all():
         image = int(indices[int((~torch.isfinite(logits)).any(1).nonzero()[0])])
-        raise VitscopeError(f"the outputs for image {image} are not finite; check the weights and the preprocessing")
+        raise VitscopeError(
+            f"the outputs for image {image} are not finite; check the weights and the preprocessing"
+        )
 
 
 def prediction(
@@ -171,6 +178,6 @@ def prediction(
     seed: int = 0,
     device: str | torch.device | None = None,
 ) -> PredictionResult:
-    """Examine `model`'s predictions on `data` (see `vitscope.diagnose` for several exams at once)."""
+    """Examine `model`'s predictions on `data`; `examine` documents the arguments."""
     results = examine(model, data, [PredictionAccumulator], limit, batch_size, seed, device)
     return cast(PredictionResult, results["prediction"])

@@ -23,7 +23,7 @@ from vitscope.results import About, Result, UnitRow, tidy
 
 
 def spatial_variance(feature: Tensor) -> Tensor:
-    """(N, 1): per image of a map (N, C, H, W), the unbiased variance over its points, averaged over channels."""
+    """(N, 1): per image of a map (N, C, H, W), the unbiased variance over points, averaged over channels."""
     points = feature.flatten(2).float()
     centred = points - points.mean(2, keepdim=True)
     squares = torch.linalg.vector_norm(centred, dim=2).square().mean(1, keepdim=True)
@@ -36,12 +36,14 @@ class VarianceResult(Result, exam="variance"):
 
     about = About(
         title="Feature-map variance",
-        shows="Variance over the points of the feature map after each unit, averaged over channels and images. "
-        "A unit across which the line falls averages points together; one across which it rises tells them apart.",
-        papers="In the paper, attention (grey) lowers the variance while convolutions and MLPs (white) raise it, "
-        "it grows with depth, and in a ResNet it peaks at the end of each stage.",
-        misleads="The level depends on the scale of the features, which a normalisation layer can change without "
-        "any effect on the output: compare the change across a unit, not levels of different models.",
+        shows="Variance over the points of the feature map after each unit, averaged over channels and "
+        "images. A unit across which the line falls averages points together; one across which it "
+        "rises tells them apart.",
+        papers="In the paper, attention (grey) lowers the variance while convolutions and MLPs (white) "
+        "raise it, it grows with depth, and in a ResNet it peaks at the end of each stage.",
+        misleads="The level depends on the scale of the features, which a normalisation layer can change "
+        "without any effect on the output: compare the change across a unit, not levels of "
+        "different models.",
     )
 
     units: tuple[UnitRow, ...]
@@ -70,24 +72,22 @@ class VarianceAccumulator(FeatureMoments):
 
     def defined(self) -> np.ndarray:
         """A map of one point has no variance."""
-        return np.array([u.map_shape is None or u.map_shape[1] * u.map_shape[2] > 1 for u in self.subject.units])
+        return np.array(
+            [u.map_shape is None or u.map_shape[1] * u.map_shape[2] > 1 for u in self.subject.units]
+        )
 
-    def compute(self) -> VarianceResult:
+    def compute(self) -> dict[str, Any]:
         """Mean over images, and the change across each unit."""
         level, change = self.levels(), self.changes()
-        return VarianceResult(
-            model=self.subject.model,
-            data=self.subject.data,
-            n=int(self.n),
-            seed=self.subject.seed,
-            units=self.subject.units,
-            value=level.value,
-            low=level.low,
-            high=level.high,
-            change=change.value,
-            change_low=change.low,
-            change_high=change.high,
-        )
+        return {
+            "n": int(self.n),
+            "value": level.value,
+            "low": level.low,
+            "high": level.high,
+            "change": change.value,
+            "change_low": change.low,
+            "change_high": change.high,
+        }
 
 
 def variance(
@@ -98,6 +98,6 @@ def variance(
     seed: int = 0,
     device: str | torch.device | None = None,
 ) -> VarianceResult:
-    """Examine the variance of `model`'s feature maps on `data` (see `vitscope.diagnose` for several exams at once)."""
+    """Examine the variance of `model`'s feature maps on `data`; `examine` documents the arguments."""
     results = examine(model, data, [VarianceAccumulator], limit, batch_size, seed, device)
     return cast(VarianceResult, results["variance"])

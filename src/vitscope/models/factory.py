@@ -95,9 +95,7 @@ def _run_folder(name: str | os.PathLike[str]) -> Path | None:
 
 def _unknown(name: str) -> UnknownModel:
     names = list_models()
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    near += [known for known in names if name and known.startswith(name) and known not in near][
-        : 3 - len(near)
-    ]
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.7)
+    near += [known for known in names if name and known.startswith(name) and known not in near][:2]
     hint = f"did you mean {', '.join(near)}?" if near else "no name is near it."
     return UnknownModel(f"no model '{name}'; {hint} See the names with: vitscope models '*{name[:4]}*'")

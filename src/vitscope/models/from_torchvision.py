@@ -54,7 +54,9 @@ def build(
     model = call(name, make, given, known, optional={} if size is None else {"image_size": size[0]})
     eval_transform = weights.transforms()
     crop, resize = eval_transform.crop_size[0], eval_transform.resize_size[0]
-    side = getattr(model, "image_size", crop)  # the weights may be for larger images than the model is made for
+    side = getattr(
+        model, "image_size", crop
+    )  # the weights may be for larger images than the model is made for
     set_input(
         model,
         input_size=(3, *(size or (side, side))),

@@ -4,6 +4,16 @@ from vitscope.results.atomic import atomic_path, atomic_write
 from vitscope.results.provenance import provenance
 from vitscope.results.result import About, Result
 from vitscope.results.run import Run
-from vitscope.results.table import UnitRow, tidy
+from vitscope.results.table import UnitRow, directions, tidy
 
-__all__ = ["About", "Result", "Run", "UnitRow", "atomic_path", "atomic_write", "provenance", "tidy"]
+__all__ = [
+    "About",
+    "Result",
+    "Run",
+    "UnitRow",
+    "atomic_path",
+    "atomic_write",
+    "directions",
+    "provenance",
+    "tidy",
+]

@@ -58,3 +58,16 @@ def tidy(
         **extra,
     }
     return pd.DataFrame(columns)
+
+
+def directions(table: pd.DataFrame) -> pd.DataFrame:
+    """Per kind of unit, across how many units a quantity falls or rises (rows of `table` called `change`).
+
+    A unit counts only if the interval of its change leaves out 0; the others are unclear. Columns: kind,
+    units, falls, rises, unclear.
+    """
+    change = table[(table["quantity"] == "change") & table["value"].notna()]
+    falls, rises = change["high"] < 0, change["low"] > 0
+    counted = pd.DataFrame({"kind": change["kind"], "units": 1, "falls": falls, "rises": rises})
+    counted["unclear"] = ~(falls | rises)
+    return counted.groupby("kind", sort=False).sum().astype(int).reset_index()

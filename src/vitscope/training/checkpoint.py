@@ -1,7 +1,7 @@
 """Where a training stands, on disk: `last.safetensors` holds it all, `last.json` what people can read of it.
 
-The tensors are the model's (`model.NAME`) and the optimiser's (`optimizer.INDEX.NAME`); everything else is
-JSON in the file's own metadata. So one atomic write replaces one consistent state by the next.
+The tensors are the model's (`model.NAME`) and the optimiser's (`optimizer.INDEX.NAME`, `group.INDEX.NAME`);
+everything else is JSON in the file's own metadata. So one atomic write replaces one state by the next.
 """
 
 import json
@@ -53,19 +53,22 @@ def save_state(
 ) -> None:
     """Write the state; `setting` is what a training must have in common with this one to go on from it."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    numbers: dict[str, dict[str, Any]] = {}
     state = optimizer.state_dict()
-    for index, values in state["state"].items():
-        for name, value in values.items():
-            if isinstance(value, Tensor):
-                tensors[f"optimizer.{index}.{name}"] = value
-            else:
-                numbers.setdefault(str(index), {})[name] = value
+    numbers: dict[str, dict[str, dict[str, Any]]] = {"optimizer": {}, "group": {}}
+    kinds = (("optimizer", state["state"].items()), ("group", enumerate(state["param_groups"])))
+    for kind, items in kinds:
+        for index, values in items:
+            own = numbers[kind].setdefault(str(index), {})
+            for name, value in values.items():
+                if isinstance(value, Tensor):
+                    tensors[f"{kind}.{index}.{name}"] = value
+                else:
+                    own[name] = value
     record = {
         "schema": SCHEMA,
         "setting": setting,
         "progress": asdict(progress),
-        "optimizer": {"groups": state["param_groups"], "numbers": numbers},
+        "numbers": numbers,
     }
     text = json.dumps(record)
     contiguous = {
@@ -103,8 +106,9 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
     """Put a state back into a model and an optimiser that were built the same way."""
     record = read_record(folder)
     weights: dict[str, Tensor] = {}
-    state: dict[int, dict[str, Any]] = {
-        int(index): dict(values) for index, values in record["optimizer"]["numbers"].items()
+    state: dict[str, dict[int, dict[str, Any]]] = {
+        kind: {int(index): dict(values) for index, values in items.items()}
+        for kind, items in record["numbers"].items()
     }
     with safe_open(folder / TENSORS, "pt") as file:
         for name in file.keys():  # noqa: SIM118  (not a dict)
@@ -113,12 +117,12 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer)
                 weights[rest] = file.get_tensor(name)
             else:
                 index, _, key = rest.partition(".")
-                state.setdefault(int(index), {})[key] = file.get_tensor(name)
+                state[kind][int(index)][key] = file.get_tensor(name)
     load_weights(model, weights, str(folder / TENSORS))
-    groups = record["optimizer"]["groups"]
+    groups = [state["group"][index] for index in sorted(state["group"])]
     for group, own in zip(groups, optimizer.state_dict()["param_groups"], strict=True):
         for key, value in own.items():
             if isinstance(value, tuple):
                 group[key] = tuple(group[key])
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    optimizer.load_state_dict({"state": state["optimizer"], "param_groups": groups})
     return Progress(**record["progress"])

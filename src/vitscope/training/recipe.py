@@ -61,6 +61,10 @@ class Recipe:
                 raise VitscopeError(f"recipe: {name} is {getattr(self, name)}, expected 1 or more")
         if self.lr <= 0:
             raise VitscopeError(f"recipe: lr is {self.lr}, expected more than 0")
+        if not self.warmup_adds and self.warmup_epochs >= self.epochs:
+            raise VitscopeError(
+                f"recipe: warmup_epochs is {self.warmup_epochs}, expected less than epochs ({self.epochs})"
+            )
         for name in ("erase", "flip", "label_smoothing", "mix_probability", "drop_path"):
             if not 0 <= getattr(self, name) <= 1:
                 raise VitscopeError(f"recipe: {name} is {getattr(self, name)}, expected 0 to 1")

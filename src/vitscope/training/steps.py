@@ -51,11 +51,10 @@ class Stepper:
         self.mix = Mix(recipe, n_classes)
         self.steps = len(_batches(len(data), recipe.batch_size, seed, epoch=0))
         self.optimizer: torch.optim.Optimizer = create_optimizer_v2(
-            model,
+            model.parameters() if recipe.decay_all else model,  # given a model, timm spares biases and tokens
             opt=recipe.optimizer,
             lr=recipe.lr,
             weight_decay=recipe.weight_decay,
-            filter_bias_and_bn=not recipe.decay_all,
         )
         self.schedule, _ = create_scheduler_v2(
             self.optimizer,

@@ -1,0 +1,105 @@
+"""`vitscope anatomy`."""
+
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from torch import nn
+
+    from vitscope.anatomy import Anatomy, Unit
+
+
+@dataclass(frozen=True)
+class Options:
+    """Print what a model is made of: its units in the order they run."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    """A name (see: vitscope models), or a run folder."""
+    img_size: int | None = None
+    """Side of the images, if the model should not have its own."""
+    json: bool = False
+    """Print JSON instead of a table."""
+
+
+def run(options: Options) -> None:
+    """Watch the model once, without weights where it can be built so, and print its units."""
+    from rich.console import Console
+
+    from vitscope.anatomy import anatomy
+
+    model = _model(options)
+    size = (options.img_size, options.img_size) if options.img_size else None
+    parts = anatomy(model, _example(model, size))
+    if options.json:
+        document = {
+            "model": options.model,
+            "input_size": list(parts.input_shape),
+            "parameters": sum(p.numel() for p in model.parameters()),
+            "units": [unit.describe() for unit in parts],
+        }
+        print(json.dumps(document, indent=2))
+        return
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    console.print(_table(parts))
+    console.print(_summary(options.model, model, parts), markup=False, highlight=False)
+
+
+def _model(options: Options) -> "nn.Module":
+    """On the meta device nothing is allocated or drawn; models that come with files are built for real."""
+    import torch
+
+    from vitscope.models import create_model
+
+    if options.model.startswith("hf:") or "/" in options.model:
+        return create_model(options.model, img_size=options.img_size)
+    with torch.device("meta"):
+        return create_model(options.model, img_size=options.img_size)
+
+
+def _example(model: "nn.Module", size: tuple[int, int] | None) -> tuple[int, int, int] | None:
+    from vitscope.anatomy import own_input_size
+
+    return (own_input_size(model)[0], *size) if size else None
+
+
+def _table(parts: "Anatomy") -> "Table":
+    from rich.table import Table
+
+    table = Table("stage", "kind", "unit", "map", "prefix", "heads", "attention", "", box=None, pad_edge=False)
+    for column in (0, 3, 4, 5):
+        table.columns[column].justify = "right"
+    for unit in parts:
+        shape = "x".join(map(str, unit.map_shape)) if unit.map_shape else "-"
+        heads = str(unit.heads) if unit.heads else ""
+        prefix = str(unit.prefix_tokens) if unit.prefix_tokens else ""
+        table.add_row(str(unit.stage), unit.kind, unit.name, shape, prefix, heads, _attention(unit), _remark(unit))
+    return table
+
+
+def _attention(unit: "Unit") -> str:
+    attention = unit.attention
+    if attention is None:
+        return ""
+    if attention.window is None:
+        return f"{attention.pattern}, {attention.queries} x {attention.keys}"
+    shift = f" shifted by {attention.shift[0]},{attention.shift[1]}" if any(attention.shift) else ""
+    return f"{attention.windows} {attention.pattern}s of {attention.window[0]}x{attention.window[1]}{shift}"
+
+
+def _remark(unit: "Unit") -> str:
+    if unit.downsamples and unit.kind != "stem":
+        return "downsamples"
+    return "" if unit.residual or unit.kind in ("stem", "head", "subsample") else "no shortcut"
+
+
+def _summary(name: str, model: "nn.Module", parts: "Anatomy") -> str:
+    counts = {kind: len(parts.of_kind(kind)) for kind in dict.fromkeys(unit.kind for unit in parts)}
+    size = "x".join(map(str, parts.input_shape))
+    parameters = sum(p.numel() for p in model.parameters()) / 1e6
+    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    return f"\n{name} at {size}: {parameters:.2f} M parameters, {parts[-1].stage + 1} stages, {len(parts)} units ({listed})"

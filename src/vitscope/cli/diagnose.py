@@ -1,0 +1,98 @@
+"""`vitscope diagnose`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+if TYPE_CHECKING:
+    from vitscope.results import Result
+
+
+@dataclass(frozen=True)
+class Options:
+    """Examine models on images: one pass over the images for all exams of a model."""
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Names (see: vitscope models) or run folders."""
+    data: str = "fashion"
+    """Where the images come from (see: vitscope data list)."""
+    split: str = "test"
+    """Which part of the data."""
+    exams: tuple[str, ...] = ()
+    """Which exams, for example: fourier variance; default: all."""
+    limit: int | None = None
+    """Use this many images, the same share of every class; default: all."""
+    batch_size: int = 128
+    """Images per forward pass."""
+    seed: int = 0
+    """Decides which images a limit takes, and the bootstrap."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
+    out: Path | None = None
+    """The run folder, or of several models the folder above theirs; default: runs/diagnose/MODEL."""
+    pretrained: bool = True
+    """Load the weights that come with a name; a run folder's are always loaded."""
+    img_size: int | None = None
+    """Side of the images, if the model should not have its own."""
+    num_classes: int | None = None
+    """Size of the head, if the model should not have its own."""
+
+
+def run(options: Options) -> None:
+    """Examine each model, print what was found, say how to go on."""
+    import torch
+
+    from vitscope import distributed
+    from vitscope.data import load_data
+    from vitscope.errors import VitscopeError
+    from vitscope.exams import diagnose, find_exams
+    from vitscope.models import create_model
+    from vitscope.report.console import notes_on_stderr, print_results
+
+    if not options.models:
+        raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")
+    exams = [exam.result.exam for exam in find_exams(options.exams or None)]
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    folders = _folders(options)
+    with distributed.process_group(), notes_on_stderr():
+        data = load_data(options.data, split=options.split)
+        sizes: dict[str, Any] = {"img_size": options.img_size, "num_classes": options.num_classes}
+        results: dict[str, dict[str, Result]] = {}
+        for name, folder in folders.items():
+            torch.manual_seed(options.seed)  # weights that are not loaded are the same each time, in each process
+            model = create_model(name, pretrained=options.pretrained, **sizes)
+            results[name] = diagnose(
+                model,
+                data,
+                exams,
+                limit=options.limit,
+                batch_size=options.batch_size,
+                seed=options.seed,
+                device=device,
+                out=folder,
+                name=folder.name if Path(name).is_dir() else name,
+            )
+        if distributed.is_main():
+            print_results(results)
+            kept = " ".join(map(str, folders.values()))
+            print(f"kept in {kept}\nmake a page of it: vitscope report {kept} -o report.html")
+
+
+def _folders(options: Options) -> dict[str, Path]:
+    """Where each model's run goes; models of the same name get numbers."""
+    folders: dict[str, Path] = {}
+    single = len(set(options.models)) == 1 and options.out is not None
+    for model in options.models:
+        if model in folders:
+            continue
+        if single:
+            folders[model] = options.out  # type: ignore[assignment]
+            continue
+        plain = Path(model).name if Path(model).is_dir() else model
+        plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in plain).strip(".") or "model"
+        taken = {path.name for path in folders.values()}
+        unique = next(n for n in (plain, *(f"{plain}-{i}" for i in range(2, 10_000))) if n not in taken)
+        folders[model] = (options.out or Path("runs/diagnose")) / unique
+    return folders

@@ -1,0 +1,27 @@
+"""`vitscope report`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Options:
+    """Make one page out of runs; it is a single file that opens without a network."""
+
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Run folders, or folders that hold some, in the order in which they are shown."""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
+    """The file to write."""
+    title: str | None = None
+    """What stands on top; default: the names of the models."""
+
+
+def run(options: Options) -> None:
+    """Write the page and say where it is."""
+    from vitscope.report import report
+
+    path = report(options.runs, options.out, options.title)
+    print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

@@ -1,0 +1,25 @@
+"""Exams: one measurement of a model each."""
+
+from vitscope.exams.base import EXAMS, Accumulator, Batch, Subject, find_exams
+from vitscope.exams.diagnose import diagnose
+from vitscope.exams.examine import examine
+
+# Importing an exam registers it; the order here is the order in tables and pages.
+# isort: off
+from vitscope.exams.prediction import prediction
+from vitscope.exams.fourier import fourier
+from vitscope.exams.variance import variance
+# isort: on
+
+__all__ = [
+    "EXAMS",
+    "Accumulator",
+    "Batch",
+    "Subject",
+    "diagnose",
+    "examine",
+    "find_exams",
+    "fourier",
+    "prediction",
+    "variance",
+]

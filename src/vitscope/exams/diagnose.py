@@ -1,0 +1,103 @@
+"""Several exams of one model in one pass, kept in a run folder so that what is finished is not done twice."""
+
+import os
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from vitscope import distributed
+from vitscope.data import data_config, load_data
+from vitscope.exams.base import EXAMS, find_exams
+from vitscope.exams.examine import examine
+from vitscope.exams.identity import data_name, exam_keys, model_name, weights_hash
+from vitscope.models import create_model
+from vitscope.results import Result, Run
+from vitscope.results.codec import decode, encode
+
+
+def diagnose(
+    model: nn.Module | str | os.PathLike[str],
+    data: Any,
+    exams: Sequence[str] | None = None,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    out: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+) -> dict[str, Result]:
+    """Examine a model: all exams share one pass over the data.
+
+    Args:
+        model: A model, or what `create_model` takes (with its pretrained weights).
+        data: What `load_data` gives or takes, a Dataset, a DataLoader, or a pair of tensors (images, labels).
+        exams: Names of exams; default: all of them.
+        limit: Use a seeded, class-stratified subset of this many images.
+        batch_size: Images per forward pass.
+        seed: Of the subset, the order and the bootstrap.
+        device: Where to run; default: where the model is.
+        out: A run folder to keep results and figures in; exams it holds already, made from the same weights,
+            images and options, are not done again.
+        name: What to call the model; default: the name it was created by.
+
+    Returns:
+        Results by exam name.
+    """
+    chosen = find_exams(exams)
+    if not isinstance(model, nn.Module):
+        name = name or os.fspath(model)
+        model = create_model(model, pretrained=True)
+    if isinstance(data, str):
+        data = load_data(data, split="test")
+    name = name or model_name(model)
+    request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
+    if out is None:
+        return examine(model, data, chosen, **request, name=name)
+
+    names = [exam.result.exam for exam in chosen]
+    options = {"data": data_name(data), "exams": names, **request}
+    keys = exam_keys(model, data, chosen, limit, seed)
+    with _start(Path(out), model, name, options) if distributed.is_main() else nullcontext() as run:
+        results = _finished(run, keys)
+        todo = [exam for exam in chosen if exam.result.exam not in results]
+        if todo:
+            for exam, result in examine(model, data, todo, **request, name=name).items():
+                results[exam] = result
+                if run is not None:
+                    _keep(run, result, keys[exam] or "")
+        distributed.barrier()
+        return {exam: results[exam] for exam in names}
+
+
+def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]:
+    """Results that need not be made again; the main process, which alone has the folder, tells the others."""
+    found = {exam: run.finished(exam, key) for exam, key in keys.items() if key is not None} if run else {}
+    told = distributed.broadcast(
+        {exam: encode(result) for exam, result in found.items() if result is not None}
+    )
+    return {exam: decode(EXAMS[exam].result, payload) for exam, payload in told.items()}
+
+
+def _start(out: Path, model: nn.Module, name: str, options: dict[str, Any]) -> Run:
+    parameters = list(model.parameters())
+    facts = {
+        "name": name,
+        "class": type(model).__name__,
+        "parameters": sum(p.numel() for p in parameters),
+        "input_size": data_config(model).input_size,
+        "weights_sha256": weights_hash(model),
+    }
+    device = options["device"] or (parameters[0].device if parameters else "cpu")
+    return Run.start(out, options, seed=options["seed"], device=str(device), model=facts)
+
+
+def _keep(run: Run, result: Result, key: str) -> None:
+    """Figures first: a result marks its exam as finished."""
+    from vitscope.plots import save_figures  # matplotlib only when there is something to draw
+
+    save_figures(result, run.path / "figures")
+    run.save_result(result, key)

@@ -1,0 +1,91 @@
+"""Names and fingerprints of what was examined, so that a finished exam is recognised and not done again."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from vitscope.data import ImageData, data_config
+from vitscope.exams.base import Accumulator
+from vitscope.models import origin
+
+
+def model_name(model: nn.Module) -> str:
+    """The name the model was created by, else the name of its class."""
+    made = origin(model)
+    return made.name if made is not None else type(model).__name__
+
+
+def data_name(data: Any) -> str:
+    """The name the data was loaded by, else what it is."""
+    if isinstance(data, ImageData):
+        return f"{data.spec} ({data.split})"
+    return "tensors" if isinstance(data, tuple) else type(data).__name__
+
+
+def weights_hash(model: nn.Module) -> str:
+    """SHA-256 over the names, types, shapes and bytes of everything in the state dict."""
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        if isinstance(value, Tensor):
+            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+            digest.update(_bytes(value))
+    return digest.hexdigest()
+
+
+def data_fingerprint(data: Any) -> str | None:
+    """What the images and labels are; None for data that would have to be read as a whole to know."""
+    digest = hashlib.sha256()
+    if isinstance(data, ImageData):
+        digest.update(f"{data.spec} {data.split} {len(data)}".encode())
+        digest.update(np.ascontiguousarray(data.labels).tobytes())
+        if data.images is not None:
+            for start in range(0, len(data), 4096):
+                digest.update(np.ascontiguousarray(data.images[start : start + 4096]).tobytes())
+        else:
+            _add_files(digest, (data.name(i) for i in range(len(data))))
+    elif isinstance(data, tuple) and all(isinstance(part, (Tensor, np.ndarray)) for part in data):
+        for part in data:
+            tensor = torch.as_tensor(part)
+            digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+            digest.update(_bytes(tensor))
+    else:
+        return None
+    return digest.hexdigest()
+
+
+def exam_keys(
+    model: nn.Module, data: Any, exams: Iterable[type[Accumulator]], limit: int | None, seed: int
+) -> dict[str, str | None]:
+    """Per exam, a key that is the same only if the exam would measure the same; None if that is unknown.
+
+    It is made of the weights, the structure, how images are prepared, the images, the subset and the exam's
+    definition. Batch size and device are not part of it: they change digits only by rounding.
+    """
+    images = data_fingerprint(data)
+    if images is None:
+        return {exam.result.exam: None for exam in exams}
+    common = [weights_hash(model), repr(model), data_config(model).to_dict(), images, limit, seed]
+    keys: dict[str, str | None] = {}
+    for exam in exams:
+        content = json.dumps([exam.result.exam, exam.version, *common]).encode()
+        keys[exam.result.exam] = hashlib.sha256(content).hexdigest()
+    return keys
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+def _add_files(digest: Any, names: Iterable[str]) -> None:
+    """File names, with sizes and times where they are files: reading a whole folder would take too long."""
+    for name in names:
+        digest.update(name.encode())
+        if os.path.isfile(name):
+            status = os.stat(name)
+            digest.update(f" {status.st_size} {status.st_mtime_ns}".encode())

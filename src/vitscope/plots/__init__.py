@@ -1,0 +1,23 @@
+"""Figures: one function per exam, drawing a result on given or new axes; nothing is computed again."""
+
+from vitscope.plots.figures import PLOTS, Plot, save_figures
+from vitscope.plots.fourier import plot_fourier, plot_fourier_spectrum
+from vitscope.plots.prediction import plot_prediction
+from vitscope.plots.variance import plot_variance
+
+fourier = plot_fourier
+prediction = plot_prediction
+variance = plot_variance
+
+__all__ = [
+    "PLOTS",
+    "Plot",
+    "fourier",
+    "plot_fourier",
+    "plot_fourier_spectrum",
+    "plot_prediction",
+    "plot_variance",
+    "prediction",
+    "save_figures",
+    "variance",
+]

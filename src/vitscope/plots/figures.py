@@ -1,0 +1,75 @@
+"""Which figures an exam has; a plot function says so with `@figure`."""
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from vitscope.plots.style import styled
+from vitscope.results import Result, atomic_write
+
+PlotFunction = TypeVar("PlotFunction", bound=Callable[..., Axes])
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A way to draw an exam's result: name of the file, function, and what a caption says."""
+
+    name: str
+    draw: Callable[..., Axes]
+    caption: str
+
+
+PLOTS: dict[str, list[Plot]] = {}
+
+
+def figure(exam: str, caption: str, name: str | None = None) -> Callable[[PlotFunction], PlotFunction]:
+    """Register a function `plot(result, ax=None, colour=...) -> Axes` as a figure of `exam`."""
+
+    def register(draw: PlotFunction) -> PlotFunction:
+        PLOTS.setdefault(exam, []).append(Plot(name or exam, draw, caption))
+        return draw
+
+    return register
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """`ax`, or those of a new figure that `matplotlib.pyplot.show` will show."""
+    if ax is not None:
+        return ax
+    from matplotlib import pyplot
+
+    with styled():
+        return pyplot.subplots(figsize=(5.2, 3.6), layout="constrained")[1]
+
+
+def new_panel(size: tuple[float, float] = (5.2, 3.6)) -> Axes:
+    """Axes of a figure that nobody has to close; call inside `styled()`."""
+    return Figure(figsize=size, layout="constrained").add_subplot()
+
+
+def save_figures(result: Result, folder: Path) -> list[Path]:
+    """Draw every figure of a result as `<name>.png` and `<name>.svg`."""
+    paths = []
+    for plot in PLOTS.get(result.exam, []):
+        with styled(**{"svg.hashsalt": plot.name}):
+            ax = new_panel()
+            plot.draw(result, ax)
+            for kind in ("png", "svg"):
+                paths.append(folder / f"{plot.name}.{kind}")
+                atomic_write(paths[-1], render(ax, kind))
+    return paths
+
+
+def render(ax: Axes, kind: str, **options: Any) -> bytes:
+    """The figure of `ax` as the bytes of a `png` or `svg` file, the same bytes each time."""
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else None
+    drawing = ax.get_figure()
+    assert isinstance(drawing, Figure)
+    drawing.savefig(buffer, format=kind, dpi=160, metadata=metadata, **options)
+    return buffer.getvalue()

@@ -1,0 +1,51 @@
+"""Figures of the Fourier exam."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+
+from vitscope.exams.fourier import FourierResult
+from vitscope.plots.depth import plot_depth
+from vitscope.plots.figures import axes_or_new, figure
+from vitscope.plots.style import DEPTH, MODELS, grid
+
+
+@figure("fourier", "At the highest frequency of each map. Dotted where the map size changes.")
+def plot_fourier(result: FourierResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Log amplitude at each unit's highest frequency against depth, over bands for MSA and subsampling."""
+    ax = axes_or_new(ax)
+    rows = result.highest
+    meaningful = result.frequency[rows] > 0
+    value, low, high = (
+        np.where(meaningful, a[rows], np.nan) for a in (result.value, result.low, result.high)
+    )
+    grids = [u.map_shape[1:] if u.map_shape else None for u in result.units]
+    same = np.array([True, *[a == b for a, b in pairwise(grids)]])
+    plot_depth(ax, result.units, value, low, high, colour, connected=same)
+    ax.set_ylabel("Δ log amplitude")
+    return ax
+
+
+@figure("fourier", "Along the half diagonal, one line per unit, coloured by depth.", "fourier_spectrum")
+def plot_fourier_spectrum(result: FourierResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+    """Log amplitude against frequency, one line per unit, coloured by depth."""
+    ax = axes_or_new(ax)
+    for i, unit in enumerate(result.units):
+        rows = result.row_unit == i
+        x, y = result.frequency[rows] / math.pi, result.value[rows]
+        ax.plot(x, y, color=DEPTH(unit.depth), linewidth=1.3, alpha=0.9)
+    ax.set_xlim(0.0, 1.0)
+    ax.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25π", "0.5π", "0.75π", "π"])
+    ax.set_xlabel("Frequency")
+    ax.set_ylabel("Δ log amplitude")
+    grid(ax)
+    drawing = ax.get_figure()
+    if drawing is not None:
+        bar = drawing.colorbar(ScalarMappable(Normalize(0, 1), DEPTH), ax=ax, pad=0.02, aspect=30)
+        bar.set_label("Normalised depth")
+        bar.outline.set_visible(False)
+    return ax

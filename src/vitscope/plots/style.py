@@ -1,0 +1,70 @@
+"""Colours and axes that all figures share."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.ticker import LogFormatter, StrMethodFormatter
+
+INK = "#1c2024"  # text and axes; a page replaces it by its own text colour
+# One colour per model, in a fixed order: told apart with every colour vision, legible on white and on black.
+MODELS = ("#2f7dc8", "#d1661f", "#1f9174", "#a75fb0", "#9c7c14", "#6b7682")
+MSA = ("#808080", 0.26)  # colour and opacity of a band
+SUBSAMPLE = ("#3f8fe0", 0.26)
+DEPTH = LinearSegmentedColormap.from_list("depth", ["#2f7dc8", "#8a6fae", "#c8637c", "#d1661f"])
+
+RC: dict[str, Any] = {
+    "font.size": 10.0,
+    "font.sans-serif": ["DejaVu Sans"],
+    "axes.titlesize": 11.0,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 9.0,
+    "svg.fonttype": "none",
+}
+
+
+def styled(**more: str) -> AbstractContextManager[None]:
+    """Draw in this style inside the block; nothing of it stays afterwards."""
+    settings: Any = {**RC, **more}
+    return matplotlib.rc_context(settings)
+
+
+def model_colour(position: int) -> str:
+    """The colour of the model at this position of a comparison."""
+    return MODELS[position % len(MODELS)]
+
+
+def grid(ax: Axes) -> None:
+    """Faint horizontal lines behind everything."""
+    ax.grid(axis="y", color="#808080", alpha=0.25, linewidth=0.6)
+    ax.set_axisbelow(True)
+
+
+def logarithmic(ax: Axes) -> None:
+    """A logarithmic y axis with plain numbers on it."""
+    ax.set_yscale("log")
+    ax.autoscale(axis="y")
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
+
+
+def shared_limits(axes: Sequence[Axes]) -> None:
+    """Give all axes the same scales and limits, so that panels can be compared by eye."""
+    if any(ax.get_yscale() == "log" for ax in axes):
+        for ax in axes:
+            logarithmic(ax)
+    x, y = [ax.get_xlim() for ax in axes], [ax.get_ylim() for ax in axes]
+    for ax in axes:
+        ax.set_xlim(min(low for low, _ in x), max(high for _, high in x))
+        ax.set_ylim(min(low for low, _ in y), max(high for _, high in y))

@@ -1,0 +1,39 @@
+"""One page out of runs: everything in a single file that opens without a network."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from vitscope._callable import make_callable
+from vitscope.report.page import render_page
+from vitscope.report.subject import find_runs
+from vitscope.results import atomic_write
+
+__all__ = ["report"]
+
+
+def report(
+    runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str] = "report.html",
+    title: str | None = None,
+) -> Path:
+    """Make a page that shows runs side by side.
+
+    Args:
+        runs: Run folders, or folders that hold run folders, in the order in which they are shown.
+        out: The file to write.
+        title: What stands on top; default: the names of the models.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        BadResult: A folder is no run, holds no finished exam, or is damaged.
+    """
+    folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
+    page = render_page(find_runs(folders), title)
+    atomic_write(out, page)
+    return Path(out)
+
+
+make_callable(__name__, report)

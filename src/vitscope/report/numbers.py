@@ -1,0 +1,22 @@
+"""Numbers as people read them: rounded, with their interval, shares in per cent."""
+
+import math
+from typing import Any
+
+SHARES = ("accuracy", "top5", "ece", "confidence")
+
+
+def with_interval(row: Any) -> str:
+    """`value [low, high]` of a row of a result's table."""
+    scale, digits, unit = (100.0, ".1f", " %") if row.quantity in SHARES else (1.0, ".3g", "")
+    text = f"{scale * row.value:{digits}}{unit}"
+    if math.isnan(row.low):
+        return text
+    return f"{text} [{scale * row.low:{digits}}, {scale * row.high:{digits}}]"
+
+
+def plain(value: Any) -> str:
+    """A cell of a table of all numbers."""
+    if value is None or value != value or str(value) == "<NA>":
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,64 @@
+"""`vitscope train` as a process: what it prints, leaves behind, and how it stops."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+COMMAND = [sys.executable, "-m", "vitscope.cli.app", "train"]
+SMALL = ["--data", "fashion", "--fraction", "0.02", "--batch-size", "32"]
+
+
+def vitscope_train(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=300)
+
+
+def test_trains_and_says_what_came_out(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = vitscope_train("vit_mini", *SMALL, "--epochs", "1", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("vit_mini: accuracy ")
+    assert f"vitscope diagnose {out} --data fashion" in done.stdout
+    assert "epoch 1/1" in done.stderr
+    assert (out / "model.safetensors").exists()
+
+
+def test_interrupted_and_resumed(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ["resnet_mini", *SMALL, "--epochs", "3", "--out", str(out)]
+    process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
+    while not (out / "metrics.csv").exists() or len((out / "metrics.csv").read_text().splitlines()) < 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGINT)
+    _, shown = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "go on: the same command and --resume" in shown
+    assert "Traceback" not in shown
+    again = vitscope_train(*arguments)
+    assert again.returncode == 2
+    assert "--resume" in again.stderr
+    resumed = vitscope_train(*arguments, "--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert list(pd.read_csv(out / "metrics.csv")["epoch"]) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["vit_mimi"], "did you mean vit_mini"),
+        (["vit_mini", "--recipe", "deit"], "no recipe 'deit'; there are: mini, hdv"),
+        (["vit_mini", "--epochs", "0"], "epochs is 0, expected 1 or more"),
+        (["vit_mini", "--data", "fashoin"], "no data set 'fashoin'"),
+    ],
+)
+def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = vitscope_train(*arguments, "--out", str(tmp_path / "run"))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

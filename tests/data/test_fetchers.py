@@ -1,0 +1,69 @@
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import Subset
+
+from vitscope.data import DataConfig, batches, load_data
+from vitscope.data.fetchers import fetcher_for, known_labels, to_batch
+from vitscope.errors import BadData
+
+CONFIG = DataConfig((3, 16, 16), (0.0,), (1 / 255,), crop_pct=1.0)
+
+
+class Told:
+    def __init__(self, labels: object, n: int = 6) -> None:
+        self.targets, self.n = labels, n
+
+    def __len__(self) -> int:
+        return self.n
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1, 2, 0, 1, 2], (0, 1, 2, 0, 1, 2), np.arange(6) % 3, torch.arange(6) % 3]
+)
+def test_labels_a_data_set_tells(labels: object) -> None:
+    told = known_labels(Told(labels))
+    assert told is not None
+    assert told.tolist() == [0, 1, 2, 0, 1, 2]
+    inner = known_labels(Subset(Told(labels), [5, 0]))  # type: ignore[arg-type]
+    assert inner is not None
+    assert inner.tolist() == [2, 0]
+
+
+@pytest.mark.parametrize("labels", [None, [0, 1], [0.5] * 6, [[0, 1]] * 6, ["a"] * 6])
+def test_labels_that_are_none(labels: object) -> None:
+    assert known_labels(Told(labels)) is None
+
+
+def test_pixels_of_different_size_form_a_batch() -> None:
+    small, large = np.full((8, 8, 3), 9, np.uint8), torch.full((3, 40, 30), 9, dtype=torch.uint8)
+    images, labels = to_batch([small, large], [1, 2], CONFIG, None)
+    assert images.shape == (2, 3, 16, 16)
+    assert torch.allclose(images, torch.tensor(9.0))
+    assert labels.tolist() == [1, 2]
+
+
+def test_files_are_decoded_in_order_by_several_threads_that_end(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for i in range(24):
+        (tmp_path / f"c{i % 2}").mkdir(exist_ok=True)
+        side = int(rng.integers(16, 200))  # unequal work, so that order is put to the test
+        Image.new("L", (side, side), i * 10).save(tmp_path / f"c{i % 2}" / f"{i:02}.png")
+    data = load_data(f"folder:{tmp_path}")
+    before = threading.active_count()
+    stream = batches(data, config=CONFIG, batch_size=5)
+    for images, _, indices in stream:
+        values = [int(Path(data.name(i)).stem) * 10 for i in indices.tolist()]
+        assert torch.allclose(images[:, 0, 0, 0], torch.tensor(values).float())
+    for _ in stream:
+        break  # leaving early must not leave threads behind
+    assert threading.active_count() == before
+
+
+def test_what_needs_a_configuration_says_so() -> None:
+    with pytest.raises(BadData, match="nothing says how"):
+        fetcher_for((np.zeros((2, 8, 8, 3), np.uint8), np.zeros(2, np.int64)), None, None)

@@ -1,0 +1,74 @@
+"""Names to models: which source answers, and what is said if none does."""
+
+from pathlib import Path
+
+import pytest
+import timm
+import torch
+
+from vitscope.models import UnknownArgument, UnknownModel, create_model, list_models, origin, save_model
+
+
+def test_timm_name_gives_timms_model() -> None:
+    torch.manual_seed(0)
+    ours = create_model("resnet18", num_classes=5)
+    torch.manual_seed(0)
+    theirs = timm.create_model("resnet18", num_classes=5)
+    assert type(ours) is type(theirs)
+    for (name, a), (_, b) in zip(ours.state_dict().items(), theirs.state_dict().items(), strict=True):
+        assert torch.equal(a, b), name
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("resnet_50", "resnet50"),
+        ("vit_mimi", "vit_mini"),
+        ("tv:resnet51", "tv:resnet50"),
+        ("swin_tiny", "swin_tiny_patch4_window7_224"),
+    ],
+)
+def test_unknown_name_says_the_nearest(wrong: str, right: str) -> None:
+    with pytest.raises(UnknownModel, match=f"no model '{wrong}'.*{right}.*vitscope models"):
+        create_model(wrong)
+
+
+def test_name_far_from_all() -> None:
+    with pytest.raises(UnknownModel, match="no name is near it"):
+        create_model("zzzzqqqq")
+
+
+def test_missing_folder() -> None:
+    with pytest.raises(UnknownModel, match="no run folder 'runs/nowhere'"):
+        create_model("runs/nowhere")
+
+
+def test_unknown_argument_says_the_nearest() -> None:
+    with pytest.raises(
+        UnknownArgument, match="vit_mini takes no argument 'embed_dims'; did you mean embed_dim"
+    ):
+        create_model("vit_mini", embed_dims=10)
+
+
+def test_model_remembers_the_call_that_made_it() -> None:
+    made = origin(create_model("vit_mini", num_classes=3, img_size=16, depth=2))
+    assert made is not None
+    assert (made.name, dict(made.arguments)) == ("vit_mini", {"num_classes": 3, "img_size": 16, "depth": 2})
+    assert origin(torch.nn.Linear(2, 2)) is None
+
+
+def test_folder_beside_a_model_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    save_model(create_model("vit_mini", num_classes=2, depth=1), tmp_path / "vit_mini", ["a", "b"])
+    assert create_model("vit_mini").num_classes == 10
+    assert create_model("./vit_mini").num_classes == 2
+    assert create_model(Path("vit_mini")).num_classes == 2
+
+
+def test_list_holds_every_source_once() -> None:
+    names = list_models()
+    assert len(names) == len(set(names))
+    assert set(timm.list_models()) <= set(names)
+    assert "tv:resnet50" in names
+    assert list_models("vit_min*") == ["vit_mini"]
+    assert list_models("*_mini")[:2] == ["resnet_mini", "vit_mini"]

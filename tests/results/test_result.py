@@ -1,0 +1,124 @@
+import json
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vitscope.errors import BadResult
+from vitscope.exams.fourier import FourierResult
+from vitscope.exams.variance import VarianceResult
+from vitscope.results import Result, UnitRow
+
+NUMBERS: dict[str, Any] = {
+    "value": np.array([0.1, 1 / 3]),
+    "low": np.array([0.0, 0.3]),
+    "high": np.array([0.2, 0.4]),
+    "change": np.array([np.nan, 0.2]),
+    "change_low": np.array([np.nan, 0.1]),
+    "change_high": np.array([np.nan, 0.3]),
+}
+
+
+def example() -> VarianceResult:
+    units = (UnitRow("stem", "stem", 0, 0.0, (8, 4, 4)), UnitRow("a", "msa", 0, 1.0, (8, 4, 4)))
+    numbers = {name: array.copy() for name, array in NUMBERS.items()}
+    return VarianceResult(model="m", data="d", n=5, seed=3, units=units, **numbers)
+
+
+def edit(folder: Path, **changes: Any) -> None:
+    path = folder / "result.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_comes_back_as_the_right_type_without_loss(tmp_path: Path) -> None:
+    example().save(tmp_path)
+    back = Result.load(tmp_path)
+    assert isinstance(back, VarianceResult)
+    assert (back.model, back.data, back.n, back.seed, back.units) == ("m", "d", 5, 3, example().units)
+    for name, array in NUMBERS.items():
+        np.testing.assert_array_equal(getattr(back, name), array)
+
+
+def test_csv_is_the_table(tmp_path: Path) -> None:
+    example().save(tmp_path)
+    back = pd.read_csv(tmp_path / "variance.csv")
+    pd.testing.assert_frame_equal(back, example().table(), check_dtype=False)
+
+
+def test_is_frozen_also_inside_its_arrays() -> None:
+    result = example()
+    with pytest.raises(FrozenInstanceError):
+        result.n = 6  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        result.value[0] = 1.0
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(BadResult, match=r"result\.json is missing"):
+        Result.load(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 100, 900])
+def test_a_cut_file_is_damaged(tmp_path: Path, keep: int) -> None:
+    example().save(tmp_path)
+    path = tmp_path / "result.json"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(BadResult, match="damaged"):
+        Result.load(tmp_path)
+
+
+def test_one_changed_digit_is_damaged(tmp_path: Path) -> None:
+    example().save(tmp_path)
+    path = tmp_path / "result.json"
+    text = path.read_text()
+    assert "0.3333333333333333" in text
+    path.write_text(text.replace("0.3333333333333333", "0.3333333333333334"))
+    with pytest.raises(BadResult, match="checksum"):
+        Result.load(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{}", b'{"schema": "1"}', b'{"schema": 1}', b"\xff\xfe", b"null"])
+def test_other_content_is_damaged(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "result.json").write_bytes(content)
+    with pytest.raises(BadResult, match="damaged"):
+        Result.load(tmp_path)
+
+
+def test_newer_schema_says_what_to_do(tmp_path: Path) -> None:
+    example().save(tmp_path)
+    edit(tmp_path, schema=2)
+    with pytest.raises(BadResult, match=r"schema 2.*up to 1.*pip install -U vitscope"):
+        Result.load(tmp_path)
+
+
+def test_fields_that_do_not_fit_are_damaged_even_with_a_right_checksum(tmp_path: Path) -> None:
+    from vitscope.results.result import _checksum
+
+    example().save(tmp_path)
+    content = json.loads((tmp_path / "result.json").read_text())
+    del content["result"]["units"]
+    content["sha256"] = _checksum(content)
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    with pytest.raises(BadResult, match="lacks units"):
+        Result.load(tmp_path)
+
+
+def test_another_exams_result_is_refused(tmp_path: Path) -> None:
+    example().save(tmp_path)
+    with pytest.raises(BadResult, match="'variance', not of 'fourier'"):
+        FourierResult.load(tmp_path)
+
+
+def test_an_unknown_exam_is_refused(tmp_path: Path) -> None:
+    from vitscope.results.result import _checksum
+
+    example().save(tmp_path)
+    content = json.loads((tmp_path / "result.json").read_text())
+    content["exam"] = "palmistry"
+    content["sha256"] = _checksum(content)
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    with pytest.raises(BadResult, match=r"'palmistry'.*fourier"):
+        Result.load(tmp_path)

@@ -1,0 +1,150 @@
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vitscope.errors import BadResult, VitscopeError
+from vitscope.exams.variance import VarianceResult
+from vitscope.results import Run, UnitRow
+
+START_AND_WAIT = (
+    "import sys, time; from vitscope.results import Run\n"
+    "Run.start(sys.argv[1]); print('started', flush=True); time.sleep(600)"
+)
+
+
+def example() -> VarianceResult:
+    one, none = np.ones(1), np.full(1, np.nan)
+    units = (UnitRow("stem", "stem", 0, 0.0, (8, 4, 4)),)
+    return VarianceResult(
+        model="m",
+        data="d",
+        n=5,
+        seed=0,
+        units=units,
+        value=one,
+        low=one,
+        high=one,
+        change=none,
+        change_low=none,
+        change_high=none,
+    )
+
+
+@dataclass
+class Options:
+    data: str
+    out: Path
+    sizes: tuple[int, ...]
+
+
+def test_records_what_was_done(tmp_path: Path) -> None:
+    options = Options("fashion", Path("runs/a"), (1, 2))
+    with Run.start(tmp_path / "a", options, seed=7, device="cpu", model={"name": "vit", "parameters": 5}) as run:
+        assert Run.open(run.path).state == "running"
+    record = json.loads((tmp_path / "a" / "run.json").read_text())
+    assert record["schema"] == 1
+    assert record["state"] == "done"
+    assert record["options"] == {"data": "fashion", "out": "runs/a", "sizes": [1, 2]}
+    assert (record["seed"], record["device"], record["model"]["name"]) == (7, "cpu", "vit")
+    assert {"command", "versions", "git_revision", "time", "finished", "seconds"} <= set(record)
+
+
+def test_an_error_is_recorded_and_passed_on(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), Run.start(tmp_path):
+        _ = 1 / 0
+    run = Run.open(tmp_path)
+    assert run.state == "failed"
+    assert run.record["reason"] == "ZeroDivisionError: division by zero"
+
+
+def test_an_interrupt_is_recorded_and_passed_on(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), Run.start(tmp_path):
+        raise KeyboardInterrupt
+    assert Run.open(tmp_path).state == "interrupted"
+
+
+def test_two_processes_cannot_write_and_a_killed_one_is_noticed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", START_AND_WAIT, str(tmp_path)]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline().strip() == "started"
+    assert Run.open(tmp_path).state == "running"
+    with pytest.raises(BadResult, match="another process"):
+        Run.start(tmp_path)
+    holder.kill()
+    holder.wait()
+    assert Run.open(tmp_path).state == "interrupted"
+    with Run.start(tmp_path):
+        pass
+    assert Run.open(tmp_path).state == "done"
+
+
+def test_another_command_in_the_same_folder_keeps_the_earlier_record(tmp_path: Path) -> None:
+    for options in ({"verb": "train"}, {"verb": "diagnose"}, {"verb": "diagnose"}):
+        with Run.start(tmp_path, options):
+            pass
+    record = Run.open(tmp_path).record
+    assert record["options"] == {"verb": "diagnose"}
+    assert [e["options"] for e in record["earlier"]] == [{"verb": "train"}]
+
+
+def test_finished_goes_by_key(tmp_path: Path) -> None:
+    with Run.start(tmp_path) as run:
+        assert run.finished("variance", "key") is None
+        run.save_result(example(), "key")
+        assert isinstance(run.finished("variance", "key"), VarianceResult)
+        assert run.finished("variance", "other") is None
+    assert list(Run.open(tmp_path).results()) == ["variance"]
+
+
+def test_a_damaged_exam_counts_as_not_done_but_a_newer_one_is_not_overwritten(tmp_path: Path) -> None:
+    with Run.start(tmp_path) as run:
+        run.save_result(example(), "key")
+        path = run.exam_folder("variance") / "result.json"
+        whole = path.read_text()
+        path.write_text(whole[:200])
+        with pytest.warns(UserWarning, match="damaged"):
+            assert run.finished("variance", "key") is None
+        path.write_text(json.dumps({**json.loads(whole), "schema": 99}))
+        with pytest.raises(BadResult, match="schema 99"):
+            run.finished("variance", "key")
+
+
+def test_what_is_no_run_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(BadResult, match=r"no run\.json; try: vitscope diagnose"):
+        Run.open(tmp_path)
+    with pytest.raises(BadResult, match=r"no run\.json"):
+        Run.open(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"schema": 1}', '{"schema": 1, "state": "asleep"}'])
+def test_a_damaged_run_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(BadResult, match="damaged"):
+        Run.open(tmp_path)
+    with pytest.raises(BadResult, match="damaged"):
+        Run.start(tmp_path)
+    assert (tmp_path / "run.json").read_text() == content
+
+
+def test_a_newer_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"schema": 2, "state": "done"}')
+    with pytest.raises(BadResult, match="schema 2"):
+        Run.open(tmp_path)
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("")
+    with pytest.raises(VitscopeError, match="is a file"):
+        Run.start(tmp_path / "a")
+
+
+def test_note_is_written_at_once(tmp_path: Path) -> None:
+    with Run.start(tmp_path) as run:
+        run.note(best={"accuracy": np.float64(0.5)})
+        assert Run.open(tmp_path).record["best"] == {"accuracy": 0.5}

@@ -1,0 +1,55 @@
+"""Signals become a wish once, and keep their own meaning afterwards."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+from vitscope.training.interrupt import Interruptible
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_first_signal_is_a_wish(number: int) -> None:
+    before = signal.getsignal(number)
+    with Interruptible() as interrupt:
+        assert not interrupt.asked
+        os.kill(os.getpid(), number)
+        assert interrupt.asked
+        assert signal.getsignal(number) is before
+    assert signal.getsignal(number) is before
+
+
+def test_second_signal_acts_as_ever() -> None:
+    def twice() -> None:
+        with Interruptible():
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        twice()
+
+
+def test_handlers_come_back_after_an_error() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def fail() -> None:
+        with Interruptible():
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        fail()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_other_threads_may_train_too() -> None:
+    seen: list[bool] = []
+
+    def work() -> None:
+        with Interruptible() as interrupt:
+            seen.append(interrupt.asked)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False]

@@ -1,0 +1,231 @@
+"""Whole trainings on real images: they learn, resume exactly, stop well, and leave a complete run folder."""
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Subset
+
+from vitscope.data import load_data
+from vitscope.errors import BadResult, VitscopeError
+from vitscope.models import create_model
+from vitscope.results import Run
+from vitscope.training import TrainingDiverged, evaluate, get_recipe, train
+
+QUICK = replace(get_recipe("mini"), epochs=2, batch_size=32, warmup_epochs=0.25)
+
+
+def quick(out: Path, model: Any = "resnet_mini", recipe: Any = QUICK, **options: Any) -> Any:
+    options = {
+        "fraction": 0.02,
+        "held_out": load_data("fashion", fraction=0.05),
+        "progress": False,
+        **options,
+    }
+    return train(model, "fashion", recipe, out, **options)
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    states = zip(a.state_dict().items(), b.state_dict().items(), strict=True)
+    return all(n == m and torch.equal(x, y) for (n, x), (m, y) in states)
+
+
+def test_run_folder_is_complete_and_gives_the_model_back(tmp_path: Path) -> None:
+    done = quick(tmp_path)
+    names = {"run.json", "config.json", "model.safetensors", "last.json", "last.safetensors", "metrics.csv"}
+    assert names <= {p.name for p in tmp_path.iterdir()}
+    assert not list(tmp_path.glob("*.p[kt]*"))
+    run = Run.open(tmp_path)
+    assert run.state == "done"
+    assert run.model["name"] == "resnet_mini"
+    table = pd.read_csv(tmp_path / "metrics.csv")
+    assert list(table["epoch"]) == [1, 2]
+    score = evaluate(create_model(tmp_path), load_data("fashion", fraction=0.05))
+    assert score.accuracy == pytest.approx(done.accuracy) == pytest.approx(table["accuracy"].iloc[-1])
+    assert score.nll == pytest.approx(done.nll, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])
+def test_it_learns(tmp_path: Path, name: str) -> None:
+    """Without mixtures and with little augmentation, 600 images must teach more than chance (10 %) by far."""
+    recipe = replace(QUICK, epochs=5, auto_augment=None, erase=0.0, mix_probability=0.0, clip_norm=None)
+    done = quick(tmp_path, name, recipe, fraction=0.1)
+    losses = pd.read_csv(tmp_path / "metrics.csv")["train_loss"]
+    assert losses.iloc[-1] < losses.iloc[0] - 0.3
+    assert done.accuracy > 0.4
+
+
+@pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])
+def test_resuming_gives_the_same_weights_as_never_stopping(tmp_path: Path, name: str) -> None:
+    quick(tmp_path / "whole", name, seed=3)
+    stop_after(lambda: quick(tmp_path / "parts", name, seed=3), tmp_path / "parts" / "metrics.csv", rows=1)
+    assert Run.open(tmp_path / "parts").state == "interrupted"
+    quick(tmp_path / "parts", name, seed=3, resume=True)
+    assert same(create_model(tmp_path / "whole"), create_model(tmp_path / "parts"))
+    tables = [pd.read_csv(tmp_path / which / "metrics.csv") for which in ("whole", "parts")]
+    for column in ("epoch", "lr", "train_loss", "accuracy", "nll"):
+        assert list(tables[0][column]) == list(tables[1][column]), column
+
+
+def stop_after(work: Callable[[], Any], metrics: Path, rows: int) -> None:
+    """Do `work` and send this process Ctrl-C once `metrics` has so many rows; it must be interrupted."""
+
+    def watch() -> None:
+        while not metrics.exists() or len(metrics.read_text().splitlines()) < rows + 1:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    thread.join()
+
+
+def test_killed_training_resumes_from_the_last_epoch(tmp_path: Path) -> None:
+    """SIGKILL leaves no chance to write: the state of the last finished epoch must be whole."""
+    command = (
+        "from vitscope.training import train, get_recipe; from dataclasses import replace;"
+        "recipe = replace(get_recipe('mini'), epochs=3, batch_size=32);"
+        f"train('vit_mini', 'fashion', recipe, {str(tmp_path / 'k')!r}, fraction=0.02, progress=False)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", command])
+    metrics = tmp_path / "k" / "metrics.csv"
+    while not metrics.exists() or len(metrics.read_text().splitlines()) < 2:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    recipe = replace(get_recipe("mini"), epochs=3, batch_size=32)
+    for folder, resume in (("k", True), ("whole", False)):
+        train("vit_mini", "fashion", recipe, tmp_path / folder, fraction=0.02, resume=resume, progress=False)
+    assert same(create_model(tmp_path / "k"), create_model(tmp_path / "whole"))
+
+
+def test_seed_decides(tmp_path: Path) -> None:
+    for folder, seed in (("a", 0), ("b", 0), ("c", 1)):
+        quick(tmp_path / folder, "vit_mini", epochs=1, seed=seed)
+    a, b, c = (create_model(tmp_path / folder) for folder in "abc")
+    assert same(a, b)
+    assert not same(a, c)
+
+
+def test_folder_with_a_training_is_not_overwritten(tmp_path: Path) -> None:
+    quick(tmp_path, epochs=1)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    with pytest.raises(
+        VitscopeError, match=r"holds a training that has finished 1 epochs; go on with --resume"
+    ):
+        quick(tmp_path, epochs=1)
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
+def test_resuming_a_finished_training_changes_nothing(tmp_path: Path) -> None:
+    first = quick(tmp_path, epochs=1)
+    before = (tmp_path / "model.safetensors").read_bytes()
+    assert quick(tmp_path, epochs=1, resume=True) == first
+    assert (tmp_path / "model.safetensors").read_bytes() == before
+
+
+def test_resuming_with_other_choices_is_refused(tmp_path: Path) -> None:
+    quick(tmp_path, epochs=1)
+    with pytest.raises(VitscopeError, match=r"recipe.lr was 0.001 and is 0.5 now; seed was 0 and is 1 now"):
+        quick(tmp_path, epochs=1, lr=0.5, seed=1, resume=True)
+
+
+def test_resuming_from_a_damaged_state(tmp_path: Path) -> None:
+    quick(tmp_path, epochs=1)
+    state = tmp_path / "last.safetensors"
+    state.write_bytes(state.read_bytes()[:-100])
+    with pytest.raises(BadResult, match="is damaged"):
+        quick(tmp_path, epochs=1, resume=True)
+
+
+class Bomb(nn.Module):
+    """A linear classifier whose logits become NaN after so many training batches."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3 * 32 * 32, 10)
+        self.left = batches
+        self.pretrained_cfg = {
+            "input_size": (3, 32, 32),
+            "mean": (0.2,) * 3,
+            "std": (0.3,) * 3,
+            "crop_pct": 1.0,
+        }
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        self.left -= self.training
+        return self.linear(images.flatten(1)) * (math.nan if self.left < 0 else 1.0)
+
+
+def test_nan_stops_and_the_last_good_weights_stay(tmp_path: Path) -> None:
+    model = Bomb(
+        batches=6
+    )  # of 32 images, four per epoch: the third batch of the second epoch is one too many
+    with pytest.raises(
+        TrainingDiverged, match=r"nan in epoch 2.*keeps the weights after epoch 1.*lower --lr"
+    ):
+        quick(tmp_path, model)
+    good = Bomb(batches=0)
+    from vitscope.models import load_run_weights
+
+    load_run_weights(good, tmp_path)
+    assert good.linear.weight.isfinite().all()
+    assert torch.equal(model.linear.weight, good.linear.weight)
+    assert Run.open(tmp_path).state == "failed"
+    assert len(pd.read_csv(tmp_path / "metrics.csv")) == 1
+
+
+def test_nan_in_the_first_epoch(tmp_path: Path) -> None:
+    with pytest.raises(TrainingDiverged, match=r"nan in epoch 1.*nothing is kept"):
+        quick(tmp_path, Bomb(batches=1))
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_module_and_plain_data_set(tmp_path: Path) -> None:
+    model = create_model("vit_mini", depth=1, num_classes=10)
+    before = model.head.weight.clone()
+    data: Any = Subset(load_data("fashion", split="train"), range(33))
+    done = train(model, data, replace(QUICK, epochs=1), tmp_path, progress=False)
+    assert math.isnan(done.accuracy)
+    assert not torch.equal(model.head.weight, before)
+    assert same(create_model(tmp_path), model)
+
+
+def test_callers_generators_are_left_alone(tmp_path: Path) -> None:
+    random.seed(1)
+    torch.manual_seed(1)
+    expected = random.random(), torch.rand(())
+    random.seed(1)
+    torch.manual_seed(1)
+    quick(tmp_path, epochs=1)
+    assert (random.random(), torch.rand(())) == expected
+
+
+def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = train("vit_mini", "fashion", replace(QUICK, epochs=1), fraction=0.01, progress=False)
+    assert done.path == Path("runs/vit_mini-fashion")
+    assert json.loads((done.path / "last.json").read_text())["progress"]["epoch"] == 1
+
+
+def test_several_processes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(VitscopeError, match="training runs in one process"):
+        quick(tmp_path)

@@ -1,0 +1,82 @@
+"""What a training works on, from whatever the user gave."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import Subset
+
+from vitscope.data import load_data
+from vitscope.errors import BadData, VitscopeError
+from vitscope.models import create_model
+from vitscope.training.recipe import get_recipe
+from vitscope.training.setup import count_outputs, find_images, find_model, settle
+
+CPU = torch.device("cpu")
+MINI = get_recipe("mini")
+
+
+def test_spec_brings_its_test_split() -> None:
+    images = find_images("fashion", None, fraction=0.01, seed=0)
+    assert (len(images.train), len(images.held_out)) == (60, 2000)
+    assert (images.train.split, images.held_out.split) == ("train", "test")
+    assert images.name == "fashion"
+
+
+def test_loaded_data_is_taken_as_it_is() -> None:
+    data = load_data("fashion", split="train", fraction=0.02)
+    held_out = load_data("fashion", split="test", fraction=0.01)
+    images = find_images(data, held_out, 1.0, 0)
+    assert images.train is data
+    assert images.held_out is held_out
+    assert len(find_images(data, None, 0.5, 0).train) == 60
+
+
+def test_training_on_a_test_split_measures_on_nothing() -> None:
+    assert find_images(load_data("fashion", split="test"), None, 1.0, 0).held_out is None
+
+
+def test_any_data_set() -> None:
+    data: Any = Subset(load_data("fashion", split="train"), range(20))
+    images = find_images(data, None, 1.0, 0)
+    assert (images.train, images.held_out, images.classes) == (data, None, None)
+    with pytest.raises(VitscopeError, match=r"fraction=0.5 needs data by name"):
+        find_images(data, None, 0.5, 0)
+
+
+def test_nothing_to_train_on() -> None:
+    with pytest.raises(BadData, match="cannot train on this list"):
+        find_images([], None, 1.0, 0)
+
+
+def test_model_by_name_gets_a_head_and_stochastic_depth() -> None:
+    model = find_model("vit_mini", ("a", "b", "c"), 16, MINI)
+    assert model.num_classes == 3
+    assert model.blocks[-1].drop_path1.drop_prob == pytest.approx(MINI.drop_path)
+    assert model.pretrained_cfg["input_size"] == (3, 16, 16)
+
+
+def test_model_without_stochastic_depth() -> None:
+    assert find_model("tv:squeezenet1_1", ("a", "b"), 32, MINI).num_classes == 2
+
+
+def test_module_is_taken_as_it_is() -> None:
+    model = nn.Linear(2, 2)
+    assert find_model(model, None, None, MINI) is model
+
+
+def test_classes_follow_the_head() -> None:
+    model = create_model("vit_mini", depth=1, num_classes=4)
+    assert settle(model, ("a", "b"), CPU)[1] == ("a", "b", "2", "3")
+    assert settle(model, None, CPU)[1] == ("0", "1", "2", "3")
+    with pytest.raises(BadData, match="vit_mini has 4 outputs for 5 classes"):
+        settle(model, tuple("abcde"), CPU)
+
+
+def test_model_that_does_not_classify() -> None:
+    model = create_model("vit_mini", depth=1).train()
+    model.forward = model.forward_features
+    with pytest.raises(VitscopeError, match=r"returns \(1, 65, 96\) for one image"):
+        count_outputs(model, settle(create_model("vit_mini"), None, CPU)[0], CPU)
+    assert model.training
