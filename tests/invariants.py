@@ -59,7 +59,9 @@ def check_last_map(model: nn.Module, parts: Anatomy, images: Tensor, plain: Tens
 
     with Tap(model, parts, units=[], edit={last.name: rebuilt}):
         again = main_output(model(images))[0]
-    assert relative_error(again, plain) <= TOLERANCE, f"the map after {last.name} is not what the head receives"
+    assert relative_error(again, plain) <= TOLERANCE, (
+        f"the map after {last.name} is not what the head receives"
+    )
 
 
 def check_attention(model: nn.Module, parts: Anatomy, images: Tensor) -> None:
@@ -75,7 +77,9 @@ def check_attention(model: nn.Module, parts: Anatomy, images: Tensor) -> None:
         assert found.weights.shape[-3] == unit.heads or len(unit.attention.sites) > 1, unit.name
         sums = found.probabilities.sum(-1)
         if unit.attention.pattern not in ("channel", "other"):
-            assert torch.allclose(sums, torch.ones_like(sums), atol=1e-4), f"{unit.name}: probabilities do not sum to one"
+            assert torch.allclose(sums, torch.ones_like(sums), atol=1e-4), (
+                f"{unit.name}: probabilities do not sum to one"
+            )
         errors[unit.name] = relative_error(found.weights @ found.values, found.output)
 
     with Tap(model, parts, on_attention=on_attention, explicit_attention=True):

@@ -195,17 +195,27 @@ def write_tables(folder: Path, meta: pd.DataFrame, real: pd.DataFrame) -> None:
         "|---|---|---|---|---|",
     ]
     for row in real.itertuples():
-        lines.append(f"| {row.module} | {row.name} | {row.input_size} | {row.kinds} | {row.problem or 'hold'} |")
+        lines.append(
+            f"| {row.module} | {row.name} | {row.input_size} | {row.kinds} | {row.problem or 'hold'} |"
+        )
     bad = meta[meta.problem != ""]
     if len(bad):
-        lines += ["", "Architectures without an anatomy:", "", "| architecture | what was not understood |", "|---|---|"]
+        lines += [
+            "",
+            "Architectures without an anatomy:",
+            "",
+            "| architecture | what was not understood |",
+            "|---|---|",
+        ]
         lines += [f"| {row.name} | {row.problem} |" for row in bad.itertuples()]
     (folder / "coverage.md").write_text("\n".join(lines) + "\n")
 
 
 def main() -> None:
     """Print or write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--write", type=Path, help="folder for the tables")
     parser.add_argument("--meta", nargs="*", help="only these architectures, without weights")
     parser.add_argument("--real", nargs="*", help="only these architectures, with weights")

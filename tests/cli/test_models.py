@@ -1,46 +1,45 @@
-"""`vitscope models` as a process."""
+"""`vitscope models`: what it prints."""
 
-import subprocess
-import sys
+import pytest
 
+from vitscope.cli.app import main
 
-def vitscope(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "vitscope.cli.app", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={"COLUMNS": "120"})
+Capture = pytest.CaptureFixture[str]
 
 
-def test_without_a_pattern_ours_and_what_else_there_is() -> None:
-    done = vitscope("models")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0].split() == ["name", "parameters", "input", "source"]
-    assert lines[1].split() == ["resnet_mini", "0.70", "M", "3x32x32", "vitscope"]
-    assert lines[2].split() == ["vit_mini", "0.68", "M", "3x32x32", "vitscope"]
-    assert "of timm" in done.stdout
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
 
 
-def test_pattern() -> None:
-    done = vitscope("models", "tv:resnet1*")
-    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == [
-        "tv:resnet101",
-        "tv:resnet152",
-        "tv:resnet18",
-    ]
+def lines(capsys: Capture, *arguments: str) -> list[str]:
+    assert main(["models", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
 
 
-def test_many_names_come_without_sizes() -> None:
-    done = vitscope("models", "resnet*")
-    names = done.stdout.splitlines()
-    assert "resnet50" in names
-    assert names[-1].startswith(f"{len(names) - 1} models; narrow the pattern")
+def test_without_a_pattern_ours_and_what_else_there_is(capsys: Capture) -> None:
+    shown = lines(capsys)
+    assert shown[0].split() == ["name", "parameters", "input", "source"]
+    assert shown[1].split() == ["resnet_mini", "0.70", "M", "3x32x32", "vitscope"]
+    assert shown[2].split() == ["vit_mini", "0.68", "M", "3x32x32", "vitscope"]
+    assert "of timm" in shown[3]
 
 
-def test_a_word_without_wildcards_is_looked_for_inside_names() -> None:
-    assert "levit_128s" in vitscope("models", "levit_128").stdout
+def test_pattern(capsys: Capture) -> None:
+    names = [line.split()[0] for line in lines(capsys, "tv:resnet1*")[1:]]
+    assert names == ["tv:resnet101", "tv:resnet152", "tv:resnet18"]
 
 
-def test_nothing_matches() -> None:
-    done = vitscope("models", "zzz*")
-    assert done.returncode == 2
-    assert "no model matches 'zzz*'" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_many_names_come_without_sizes(capsys: Capture) -> None:
+    shown = lines(capsys, "resnet*")
+    assert "resnet50" in shown
+    assert shown[-1].startswith(f"{len(shown) - 1} models; narrow the pattern")
+
+
+def test_a_word_without_wildcards_is_looked_for_inside_names(capsys: Capture) -> None:
+    assert [line.split()[0] for line in lines(capsys, "evit_128s")[1:]] == ["levit_128s"]
+
+
+def test_nothing_matches(capsys: Capture) -> None:
+    assert main(["models", "zzz*"]) == 2
+    assert "no model matches 'zzz*'" in capsys.readouterr().err

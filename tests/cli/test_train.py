@@ -10,6 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from vitscope.cli.app import main
+
 COMMAND = [sys.executable, "-m", "vitscope.cli.app", "train"]
 SMALL = ["--data", "fashion", "--fraction", "0.02", "--batch-size", "32"]
 
@@ -57,8 +59,11 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
         (["vit_mini", "--data", "fashoin"], "no data set 'fashoin'"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
-    done = vitscope_train(*arguments, "--out", str(tmp_path / "run"))
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+def test_mistakes_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert main(["train", *arguments, "--out", str(tmp_path / "run")]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert len(shown.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()

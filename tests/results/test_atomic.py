@@ -20,9 +20,14 @@ def test_writes_text_and_bytes_and_makes_the_folder(tmp_path: Path) -> None:
 def test_an_error_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     target = tmp_path / "a.txt"
     atomic_write(target, "old")
-    with pytest.raises(RuntimeError), atomic_path(target) as temporary:
-        temporary.write_text("half of the new")
-        raise RuntimeError
+
+    def fail() -> None:
+        with atomic_path(target) as temporary:
+            temporary.write_text("half of the new")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
     assert target.read_text() == "old"
     assert os.listdir(tmp_path) == ["a.txt"]
 

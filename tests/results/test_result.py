@@ -80,7 +80,9 @@ def test_one_changed_digit_is_damaged(tmp_path: Path) -> None:
         Result.load(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"[]", b"{}", b'{"schema": "1"}', b'{"schema": 1}', b"\xff\xfe", b"null"])
+@pytest.mark.parametrize(
+    "content", [b"[]", b"{}", b'{"schema": "1"}', b'{"schema": 1}', b"\xff\xfe", b"null"]
+)
 def test_other_content_is_damaged(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "result.json").write_bytes(content)
     with pytest.raises(BadResult, match="damaged"):

@@ -44,7 +44,9 @@ class Options:
 
 def test_records_what_was_done(tmp_path: Path) -> None:
     options = Options("fashion", Path("runs/a"), (1, 2))
-    with Run.start(tmp_path / "a", options, seed=7, device="cpu", model={"name": "vit", "parameters": 5}) as run:
+    with Run.start(
+        tmp_path / "a", options, seed=7, device="cpu", model={"name": "vit", "parameters": 5}
+    ) as run:
         assert Run.open(run.path).state == "running"
     record = json.loads((tmp_path / "a" / "run.json").read_text())
     assert record["schema"] == 1
@@ -122,7 +124,9 @@ def test_what_is_no_run_says_how_to_make_one(tmp_path: Path) -> None:
         Run.open(tmp_path / "absent")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"schema": 1}', '{"schema": 1, "state": "asleep"}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"schema": 1}', '{"schema": 1, "state": "asleep"}']
+)
 def test_a_damaged_run_is_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "run.json").write_text(content)
     with pytest.raises(BadResult, match="damaged"):

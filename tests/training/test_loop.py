@@ -61,20 +61,21 @@ def test_run_folder_is_complete_and_gives_the_model_back(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])
 def test_it_learns(tmp_path: Path, name: str) -> None:
-    """Without mixtures and with little augmentation, 600 images must teach more than chance (10 %) by far."""
-    recipe = replace(QUICK, epochs=5, auto_augment=None, erase=0.0, mix_probability=0.0, clip_norm=None)
-    done = quick(tmp_path, name, recipe, fraction=0.1)
+    """Little augmentation, 300 images, six times: far more than chance (10 % of 100 images, deviation 3)."""
+    recipe = replace(QUICK, epochs=6, batch_size=16, auto_augment=None, erase=0.0, mix_probability=0.0)
+    done = quick(tmp_path, name, recipe, fraction=0.05)
     losses = pd.read_csv(tmp_path / "metrics.csv")["train_loss"]
-    assert losses.iloc[-1] < losses.iloc[0] - 0.3
-    assert done.accuracy > 0.4
+    assert losses.iloc[-1] < losses.iloc[0] - 0.2
+    assert done.accuracy > 0.3
 
 
 @pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])
 def test_resuming_gives_the_same_weights_as_never_stopping(tmp_path: Path, name: str) -> None:
-    quick(tmp_path / "whole", name, seed=3)
-    stop_after(lambda: quick(tmp_path / "parts", name, seed=3), tmp_path / "parts" / "metrics.csv", rows=1)
+    choices = {"seed": 3, "epochs": 3}
+    quick(tmp_path / "whole", name, **choices)
+    stop_after(lambda: quick(tmp_path / "parts", name, **choices), tmp_path / "parts" / "metrics.csv", rows=1)
     assert Run.open(tmp_path / "parts").state == "interrupted"
-    quick(tmp_path / "parts", name, seed=3, resume=True)
+    quick(tmp_path / "parts", name, **choices, resume=True)
     assert same(create_model(tmp_path / "whole"), create_model(tmp_path / "parts"))
     tables = [pd.read_csv(tmp_path / which / "metrics.csv") for which in ("whole", "parts")]
     for column in ("epoch", "lr", "train_loss", "accuracy", "nll"):
@@ -96,24 +97,32 @@ def stop_after(work: Callable[[], Any], metrics: Path, rows: int) -> None:
     thread.join()
 
 
+KILLED = """
+import sys
+from dataclasses import replace
+from vitscope.data import load_data
+from vitscope.training import get_recipe, train
+
+recipe = replace(get_recipe("mini"), epochs=3, batch_size=32)
+held_out = load_data("fashion", fraction=0.05)
+train("vit_mini", "fashion", recipe, sys.argv[1], fraction=0.02, held_out=held_out, progress=False)
+"""
+
+
 def test_killed_training_resumes_from_the_last_epoch(tmp_path: Path) -> None:
     """SIGKILL leaves no chance to write: the state of the last finished epoch must be whole."""
-    command = (
-        "from vitscope.training import train, get_recipe; from dataclasses import replace;"
-        "recipe = replace(get_recipe('mini'), epochs=3, batch_size=32);"
-        f"train('vit_mini', 'fashion', recipe, {str(tmp_path / 'k')!r}, fraction=0.02, progress=False)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", command])
-    metrics = tmp_path / "k" / "metrics.csv"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path / "killed")])
+    metrics = tmp_path / "killed" / "metrics.csv"
     while not metrics.exists() or len(metrics.read_text().splitlines()) < 2:
         assert process.poll() is None
         time.sleep(0.01)
     process.kill()
     process.wait()
+    assert Run.open(tmp_path / "killed").state == "interrupted"
     recipe = replace(get_recipe("mini"), epochs=3, batch_size=32)
-    for folder, resume in (("k", True), ("whole", False)):
-        train("vit_mini", "fashion", recipe, tmp_path / folder, fraction=0.02, resume=resume, progress=False)
-    assert same(create_model(tmp_path / "k"), create_model(tmp_path / "whole"))
+    for folder in ("killed", "whole"):
+        quick(tmp_path / folder, "vit_mini", recipe, resume=True)
+    assert same(create_model(tmp_path / "killed"), create_model(tmp_path / "whole"))
 
 
 def test_seed_decides(tmp_path: Path) -> None:
@@ -220,7 +229,8 @@ def test_callers_generators_are_left_alone(tmp_path: Path) -> None:
 
 def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = train("vit_mini", "fashion", replace(QUICK, epochs=1), fraction=0.01, progress=False)
+    few = load_data("fashion", fraction=0.01)
+    done = train("vit_mini", "fashion", replace(QUICK, epochs=1), fraction=0.01, held_out=few, progress=False)
     assert done.path == Path("runs/vit_mini-fashion")
     assert json.loads((done.path / "last.json").read_text())["progress"]["epoch"] == 1
 

@@ -97,7 +97,9 @@ def _previous_product(graph: Graph, softmax: Node) -> Node | None:
 
 def _is_product_with_static(graph: Graph, node: Node) -> bool:
     """Learned queries against keys of the image: one factor is a parameter."""
-    return node.name in MATRIX_PRODUCTS and len(node.shape) >= 3 and any(graph[i].dynamic for i in node.inputs)
+    return (
+        node.name in MATRIX_PRODUCTS and len(node.shape) >= 3 and any(graph[i].dynamic for i in node.inputs)
+    )
 
 
 def _is_pointwise(graph: Graph, node: Node) -> bool:

@@ -20,7 +20,7 @@ def build_units(graph: Graph, model: nn.Module) -> list[Unit]:
     layouts = Layouts(graph)
     products = find_products(graph)
     segments = find_segments(graph, layouts, model)
-    owners = _owners(graph, segments)
+    owners = _owners(graph, model, segments)
     units: list[Unit] = []
     for segment, (owner, shared) in zip(segments, owners, strict=True):
         units.append(_unit(graph, layouts, model, segment, owner, shared, products, units))
@@ -49,7 +49,9 @@ def _unit(
     view = map_view(layout, graph.batch)
     source = layouts[segment.start]
     downsamples = (
-        source is not None and view is not None and source.grid[0] * source.grid[1] > view.shape[1] * view.shape[2]
+        source is not None
+        and view is not None
+        and source.grid[0] * source.grid[1] > view.shape[1] * view.shape[2]
     )
     branch = summarise(
         graph,
@@ -84,10 +86,11 @@ def _unit(
         stream_operand=addition.stream_operand if addition is not None else 0,
         example_shape=node.shape,
         view=view,
+        called=next((graph[i].site.path for i in segment.nodes if graph[i].name in HEAVY), ""),
     )
 
 
-def _owners(graph: Graph, segments: list[Segment]) -> list[tuple[str, bool]]:
+def _owners(graph: Graph, model: nn.Module, segments: list[Segment]) -> list[tuple[str, bool]]:
     """For each segment the path of its module, and whether that module holds another segment's operations too."""
     heavy = [{graph[i].site.path for i in s.owned if graph[i].name in HEAVY | POOLS} for s in segments]
     result = []
@@ -95,7 +98,7 @@ def _owners(graph: Graph, segments: list[Segment]) -> list[tuple[str, bool]]:
         main = [graph[i].site.path for i in segment.nodes if graph[i].name in HEAVY]
         paths = main or list(heavy[position]) or [graph[i].site.path for i in (*segment.nodes, segment.end)]
         others = {path for i, group in enumerate(heavy) if i != position for path in group - heavy[position]}
-        owner = climb(main_path(paths), others)
+        owner = climb(model, main_path(paths), others)
         result.append((owner, shares_owner(owner, others)))
     return result
 

@@ -24,20 +24,29 @@ def example_batch(model: nn.Module, example: Any = None) -> Tensor:
         example = own_input_size(model)
     if isinstance(example, tuple | list | torch.Size) and all(isinstance(n, int) for n in example):
         if len(example) != 3:
-            raise VitscopeError(f"an example shape is (channels, height, width), got {tuple(example)}; e.g. (3, 224, 224)")
+            raise VitscopeError(
+                f"an example shape is (channels, height, width), got {tuple(example)}; e.g. (3, 224, 224)"
+            )
         generator = torch.Generator().manual_seed(0)
         if device.type == "meta":
             return torch.empty((IMAGES, *example), device=device, dtype=dtype)
         return torch.randn((IMAGES, *example), generator=generator).to(device, dtype)
     images = _first_images(example)
     if images.dim() != 4:
-        raise VitscopeError(f"an example batch is (images, channels, height, width), got {tuple(images.shape)}")
+        raise VitscopeError(
+            f"an example batch is (images, channels, height, width), got {tuple(images.shape)}"
+        )
     return torch.cat([images] * IMAGES)[:IMAGES].to(device, dtype)
 
 
 def own_input_size(model: nn.Module) -> tuple[int, int, int]:
-    """(C, H, W) as the model's own configuration says; 3x224x224 where it says nothing."""
+    """(C, H, W) as the model's patch embedding or configuration says; 3x224x224 where they say nothing."""
     size = _entry(getattr(model, "pretrained_cfg", None), "input_size")
+    built_for = getattr(getattr(model, "patch_embed", None), "img_size", None)
+    if (
+        size and isinstance(built_for, tuple) and len(built_for) == 2
+    ):  # timm keeps the configuration of the weights
+        return (int(size[0]), int(built_for[0]), int(built_for[1]))
     if size:
         return (int(size[0]), int(size[1]), int(size[2]))
     config = getattr(model, "config", None)
@@ -63,7 +72,9 @@ def _first_images(example: Any) -> Tensor:
     try:
         image = example[0][0]
     except (TypeError, IndexError, KeyError) as error:
-        raise VitscopeError(f"cannot take an example image from a {type(example).__name__}; give a batch or a (C, H, W) shape") from error
+        raise VitscopeError(
+            f"cannot take an example image from a {type(example).__name__}; give a batch or a (C, H, W) shape"
+        ) from error
     if isinstance(image, Tensor):
         return image.unsqueeze(0)
     raise VitscopeError(

@@ -24,7 +24,9 @@ REARRANGE = frozenset(
     "pixel_shuffle pixel_unshuffle channel_shuffle hsplit vsplit hstack vstack concat concatenate cat pad fold".split()
 )
 RESHAPES = frozenset("view reshape flatten unflatten view_as reshape_as".split())
-PICKS = frozenset("__getitem__ narrow select index_select chunk split tensor_split split_with_sizes".split())  # may leave points out
+PICKS = frozenset(
+    "__getitem__ narrow select index_select chunk split tensor_split split_with_sizes".split()
+)  # may leave points out
 NEW_GRID = frozenset(
     "conv2d max_pool2d avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d interpolate upsample conv_transpose2d "
     "_adaptive_avg_pool2d lp_pool2d grid_sample max_pool2d_with_indices boolean_dispatch fn".split()
@@ -120,7 +122,9 @@ class Layouts:
         known = [layout for layout in self._inputs(node) if layout is not None]
         if not known:
             return None
-        if node.name in RESHAPES:  # the recorded call may be a view, which a non-contiguous copy of the positions does not allow
+        if (
+            node.name in RESHAPES
+        ):  # the recorded call may be a view, which a non-contiguous copy of the positions does not allow
             return Layout(known[0].positions.reshape(node.shape), known[0].grid)
         grid = max(known, key=lambda layout: int((layout.positions >= 0).any())).grid
         args, kwargs = self._with_positions(node.args, grid), self._with_positions(node.kwargs, grid)
@@ -161,12 +165,12 @@ class Layouts:
         before = self._known.get(node.inputs[0])
         if before is None or len(node.shape) != 4:
             return None
-        images, channels, height, width = node.shape
+        images, _, height, width = node.shape
         source = self.graph[node.inputs[0]].shape
-        if len(source) == 4 and source[0] == images and source[2:] == (height, width):
-            return Layout(before.positions[:, :1].expand(node.shape), before.grid)
         if (height, width) == (1, 1) and node.name.startswith(("adaptive", "_adaptive")):
             return None  # global pooling: the map is gone
+        if len(source) == 4 and source[0] == images and source[2:] == (height, width):
+            return Layout(before.positions[:, :1].expand(node.shape), before.grid)
         if images == self.graph.batch:
             return _image_layout(node.shape)
         return None
@@ -283,7 +287,10 @@ def _joined(positions: Tensor, grid: tuple[int, int], images: int) -> Layout | N
     y, rows = _ranks(y, height)
     x, columns = _ranks(x, width)
     joined = (image * rows + y) * columns + x
-    if rows * columns == 1 or int(torch.bincount(joined.flatten().long()).count_nonzero()) != images * rows * columns:
+    if (
+        rows * columns == 1
+        or int(torch.bincount(joined.flatten().long()).count_nonzero()) != images * rows * columns
+    ):
         return None
     return Layout(joined.to(torch.int32), (rows, columns))
 
@@ -300,7 +307,7 @@ def _compacted(layout: Layout, images: int) -> Layout:
     points = present.nonzero().flatten() % (height * width)
     rows_of, rows = _ranks(points // width, height)
     columns_of, columns = _ranks(points % width, width)
-    if count != images * rows * columns or rows * columns == 1:
+    if count != images * rows * columns or (rows * columns == 1 and height * width > 4):
         return layout
     table = torch.full((len(present),), NOWHERE, dtype=torch.int32)
     image = present.nonzero().flatten() // (height * width)

@@ -41,11 +41,15 @@ class MapView:
         rows = torch.arange(self._tokens(stream).shape[1]) if self.order is None else self.order
         index = torch.arange(stream.numel(), device=stream.device).view(stream.shape)
         where = self._tokens(index)[:, rows.to(stream.device)]
-        stream.view(-1)[where.reshape(-1)] = feature_map.flatten(2).transpose(1, 2).reshape(-1).to(stream.dtype)
+        stream.view(-1)[where.reshape(-1)] = (
+            feature_map.flatten(2).transpose(1, 2).reshape(-1).to(stream.dtype)
+        )
         return stream
 
     def _is_plain_nchw(self, stream: Tensor) -> bool:
-        return self.order is None and self.channel_axis == 1 and stream.dim() == 4 and self.parts_per_image == 1
+        return (
+            self.order is None and self.channel_axis == 1 and stream.dim() == 4 and self.parts_per_image == 1
+        )
 
     def _tokens(self, stream: Tensor) -> Tensor:
         """(N, tokens, C), in the stream's own order."""
@@ -58,7 +62,7 @@ class MapView:
 
 def map_view(layout: Layout | None, images: int) -> MapView | None:
     """The view of a tensor with this layout, or None where its elements are not the points of one grid."""
-    if layout is None:
+    if layout is None or layout.positions.dim() < 3:  # (N, C): pooled
         return None
     positions, (height, width) = layout.positions, layout.grid
     constant = [a for a in range(positions.dim()) if constant_along(positions, a)]
@@ -72,7 +76,9 @@ def map_view(layout: Layout | None, images: int) -> MapView | None:
     parts = per_image.shape[batch_axis] // images
     tokens = per_image.unflatten(batch_axis, (images, parts)).movedim(batch_axis, 0).reshape(images, -1)
     points = torch.where(tokens >= 0, tokens % (height * width), NOWHERE)
-    if not bool((points == points[:1]).all()) or not bool(((tokens // (height * width)) == torch.arange(images)[:, None])[tokens >= 0].all()):
+    if not bool((points == points[:1]).all()) or not bool(
+        ((tokens // (height * width)) == torch.arange(images)[:, None])[tokens >= 0].all()
+    ):
         return None
     here = points[0]
     count = int((here >= 0).sum())

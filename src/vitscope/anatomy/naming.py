@@ -35,12 +35,17 @@ def block_path(path: str) -> str:
     return ".".join(parts[: numbered[-1] + 1]) if numbered else path
 
 
-def climb(path: str, paths_of_others: Iterable[str]) -> str:
+def climb(model: nn.Module, path: str, paths_of_others: Iterable[str]) -> str:
     """Go up from `path` while the parent holds nothing that belongs to another unit; stay inside the numbered block."""
     others = list(paths_of_others)
-    while "." in path and not path.rpartition(".")[2].isdigit():
-        parent = path.rpartition(".")[0]
-        if parent.rpartition(".")[2].isdigit() or any(_inside(other, parent) for other in others):
+    while "." in path:
+        parent, _, last = path.rpartition(".")
+        numbered_block = last.isdigit() and any(True for _ in model.get_submodule(path).children())
+        if (
+            numbered_block
+            or parent.rpartition(".")[2].isdigit()
+            or any(_inside(other, parent) for other in others)
+        ):
             break
         path = parent
     return path

@@ -22,7 +22,9 @@ def observe(model: nn.Module, example: Tensor) -> Graph:
     with torch.no_grad():
         try:
             if example.device.type != "meta":
-                model(example)  # models that compute tables on their first pass take their usual path on the second
+                model(
+                    example
+                )  # models that compute tables on their first pass take their usual path on the second
             with watch.following(model), watch:
                 output = model(example)
         except Exception as error:
@@ -46,7 +48,9 @@ class _Observer(ForwardWatch):
         self.nodes: list[Node] = []
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._own = {id(t) for t in (*model.parameters(), *model.buffers())}
-        self._remember(example, Node(0, "input", (), tuple(example.shape), Site("", 0, "input", 0), dynamic=True))
+        self._remember(
+            example, Node(0, "input", (), tuple(example.shape), Site("", 0, "input", 0), dynamic=True)
+        )
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = operation_name(func)
@@ -83,7 +87,12 @@ class _Observer(ForwardWatch):
         if base is not None and self._lookup(base) is not None:
             inputs = (self._lookup(base), node.index)
             whole = Node(
-                len(self.nodes), "write", tuple(i for i in inputs if i is not None), tuple(base.shape), node.site, node.dynamic
+                len(self.nodes),
+                "write",
+                tuple(i for i in inputs if i is not None),
+                tuple(base.shape),
+                node.site,
+                node.dynamic,
             )
             self._remember(base, whole)
 
@@ -121,11 +130,21 @@ class _Observer(ForwardWatch):
         for frame in reversed(self.frames):
             sources = [s for t in tensors_in(frame.inputs) if (s := self._lookup(t)) is not None]
             if any(self.nodes[s].dynamic for s in sources):
-                return self._opaque(tensor, tuple(sources), Site(frame.path, frame.call, "opaque", frame.seen["opaque"]))
+                return self._opaque(
+                    tensor, tuple(sources), Site(frame.path, frame.call, "opaque", frame.seen["opaque"])
+                )
         return self._leaf(tensor)
 
     def _leaf(self, tensor: Tensor) -> int:
-        node = Node(len(self.nodes), "leaf", (), tuple(tensor.shape), Site("", 0, "leaf", 0), dynamic=False, value=tensor)
+        node = Node(
+            len(self.nodes),
+            "leaf",
+            (),
+            tuple(tensor.shape),
+            Site("", 0, "leaf", 0),
+            dynamic=False,
+            value=tensor,
+        )
         self._remember(tensor, node)
         return node.index
 

@@ -10,13 +10,17 @@ from dataclasses import dataclass, field
 from vitscope.anatomy.graph import Graph, Node
 
 ADDITIONS = frozenset(("add", "add_", "__add__", "__iadd__", "__radd__"))
-MATRIX_PRODUCTS = frozenset(("matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addmm"))
+MATRIX_PRODUCTS = frozenset(
+    ("matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addmm")
+)
 CONVOLUTIONS = frozenset(("conv1d", "conv2d", "conv3d", "conv_transpose2d", "conv_transpose1d"))
 POOLS = frozenset(
     "avg_pool2d max_pool2d adaptive_avg_pool2d adaptive_max_pool2d avg_pool1d max_pool1d avg_pool3d max_pool3d lp_pool2d "
     "interpolate mean sum amax cumsum _adaptive_avg_pool2d boolean_dispatch fn".split()
 )
-TRANSFORMS = frozenset(("fft_fft2", "fft_rfft2", "fft_irfft2", "rfft2", "irfft2", "fft_fftn", "roll", "shift"))
+TRANSFORMS = frozenset(
+    ("fft_fft2", "fft_rfft2", "fft_irfft2", "rfft2", "irfft2", "fft_fftn", "roll", "shift")
+)
 HEAVY = MATRIX_PRODUCTS | CONVOLUTIONS | {"linear", "bilinear", "scaled_dot_product_attention", "opaque"}
 
 LONG_SKIP = 3  # an addition around at least so many residual additions in a row is a skip, not a unit

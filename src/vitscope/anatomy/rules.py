@@ -1,7 +1,7 @@
 """What makes a branch an MSA, an MLP, a convolution: all rules, in order, in this file.
 
-What mixes positions decides. Attention makes a branch an msa, whatever else is in it; else a spatial convolution makes it a conv (so a
-ConvNeXt block and an inverted residual are convs); else mixing over the token axis, pooling, shifting or Fourier transforms make it a mixer; else
+What mixes positions decides. Attention makes a branch an msa, whatever else is in it; attention without probabilities (two products of
+activations, no softmax) a mixer; else a spatial convolution makes it a conv (so a ConvNeXt block and an inverted residual are convs); else mixing over the token axis, pooling, shifting or Fourier transforms make it a mixer; else
 linear maps make it an mlp. One exception: a feed-forward with a depthwise convolution inside (PVTv2, LocalViT) is an mlp where it follows
 the attention of its own block.
 
@@ -23,7 +23,9 @@ from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS, TRAN
 from vitscope.anatomy.unit import KINDS
 from vitscope.errors import VitscopeError
 
-WINDOW_POOLS = frozenset("avg_pool2d max_pool2d avg_pool1d max_pool1d avg_pool3d max_pool3d lp_pool2d boolean_dispatch fn".split())
+WINDOW_POOLS = frozenset(
+    "avg_pool2d max_pool2d avg_pool1d max_pool1d avg_pool3d max_pool3d lp_pool2d boolean_dispatch fn".split()
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Branch:
     depthwise_only: bool  # each of them acts on every channel by itself
     linear_maps: int  # linear layers and 1x1 convolutions
     token_mixing: bool  # linear over the token axis, window pooling, shift, Fourier transform, or a product of activations
+    activation_products: int  # matrix products of two activations
     residual: bool  # it is added to a stream
     downsamples: bool  # the grid gets smaller
     follows_attention: bool  # the unit before it is the attention of the same block
@@ -57,6 +60,7 @@ def _mlp_with_depthwise(branch: Branch) -> bool:
 RULES: list[tuple[str, Rule]] = [
     ("msa", lambda branch: branch.attention),
     ("subsample", _subsample),
+    ("mixer", lambda branch: branch.activation_products >= 2),
     ("mlp", _mlp_with_depthwise),
     ("conv", lambda branch: branch.spatial_convolutions > 0),
     ("mixer", lambda branch: branch.token_mixing),
@@ -110,13 +114,16 @@ def summarise(
     opaque = [n for n in parts if n.name == "opaque"]
     return Branch(
         operations=tuple(n.name for n in parts),
-        classes=frozenset(type(m).__name__ for path in _paths(parts) if (m := _module(model, path)) is not None),
+        classes=frozenset(
+            type(m).__name__ for path in _paths(parts) if (m := _module(model, path)) is not None
+        ),
         owner=owner,
         attention=attention,
         spatial_convolutions=len(spatial),
         depthwise_only=bool(spatial) and all(_is_depthwise(graph, n) for n in spatial),
         linear_maps=len(linear) + len(opaque),
         token_mixing=not attention and not spatial and any(_mixes_tokens(graph, layouts, n) for n in parts),
+        activation_products=sum(n.name in MATRIX_PRODUCTS and mixes_positions(graph, n) for n in parts),
         residual=residual,
         downsamples=downsamples,
         follows_attention=follows_attention,

@@ -39,7 +39,8 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
     """All segments in execution order."""
     additions = find_additions(graph)
     units = [
-        Segment(a.node, a.entry, a.region, a, owned=[*a.region, *_own_shortcut(a, additions)]) for a in additions
+        Segment(a.node, a.entry, a.region, a, owned=[*a.region, *_own_shortcut(a, additions)])
+        for a in additions
     ]
     covered = {i for unit in units for i in unit.owned} | {unit.end for unit in units}
     segments: list[Segment] = []
@@ -52,7 +53,9 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
         inside = [i for i in graph.between(before, node) if graph[i].dynamic and i not in covered]
         while pending and pending[0].end <= node:
             if gap:
-                segments += _pieces(graph, model, views, gap, first=not segments, last=False, classes=block_classes)
+                segments += _pieces(
+                    graph, model, views, gap, first=not segments, last=False, classes=block_classes
+                )
                 gap = []
             segments.append(pending.pop(0))
         if node not in covered:
@@ -97,25 +100,34 @@ def _block_classes(graph: Graph, model: nn.Module, units: list[Segment]) -> set[
 
 
 def _pieces(
-    graph: Graph, model: nn.Module, views: _Views, gap: list[_Step], *, first: bool, last: bool, classes: set[type]
+    graph: Graph,
+    model: nn.Module,
+    views: _Views,
+    gap: list[_Step],
+    *,
+    first: bool,
+    last: bool,
+    classes: set[type],
 ) -> list[Segment]:
     """Group the steps of a gap by the block they stand in; light steps go along with what came before them."""
     pieces: list[Segment] = []
     blocks: list[str] = []
     for position, step in enumerate(gap):
-        if last and views[step.node] is None and _ends_the_map(graph, views, gap[position:]):
+        if last and _map_is_over(views, gap[0].before, gap[position:]):
             rest = gap[position:]
             light = 0  # norms just before belong to the head as well
             while position - light > 0 and not _significant(graph, views, gap[position - light - 1]):
                 light += 1
             steps = gap[position - light : position] + rest
-            head = Segment(rest[-1].node, steps[0].before, [i for s in steps for i in s.contents], kind="head")
+            head = Segment(
+                rest[-1].node, steps[0].before, [i for s in steps for i in s.contents], kind="head"
+            )
             if pieces and pieces[-1].end > head.start:
                 pieces[-1].end = head.start
             pieces.append(head)
             break
         if _significant(graph, views, step):
-            block = block_path(common_path(graph[i].site.path for i in step.contents if graph[i].name in HEAVY | POOLS))
+            block = _block(graph, model, step, classes)
             if not pieces or block != blocks[-1]:
                 start = gap[0].before if not pieces else pieces[-1].end
                 pieces.append(Segment(step.node, start, []))
@@ -130,9 +142,30 @@ def _pieces(
     return pieces
 
 
-def _ends_the_map(graph: Graph, views: _Views, rest: list[_Step]) -> bool:
-    """No step from here on has a map again (a reshape in between may hide it for a moment)."""
-    return all(views[step.node] is None for step in rest)
+def _block(graph: Graph, model: nn.Module, step: _Step, classes: set[type]) -> str:
+    """Path of the block a step belongs to: of a class that makes residual units elsewhere, or numbered, or the module around it."""
+    names = [graph[i] for i in step.contents]
+    working = [n.site.path for n in names if n.name in HEAVY | POOLS] or [n.site.path for n in names]
+    path = common_path(working)
+    parts = path.split(".")
+    for depth in range(1, len(parts) + 1):
+        outer = ".".join(parts[:depth])
+        if outer and type(model.get_submodule(outer)) in classes:
+            return outer
+    if any(part.isdigit() for part in parts):
+        return block_path(path)
+    is_leaf = path != "" and not list(model.get_submodule(path).children())
+    return path.rpartition(".")[0] or path if is_leaf else path
+
+
+def _map_is_over(views: _Views, start: int, rest: list[_Step]) -> bool:
+    """No step from here on has a map again; one point, where there were many before, is none either (VGG's first dense layer)."""
+    start_grid = views.grid(start)
+    for step in rest:
+        view = views[step.node]
+        if view is not None and (view.shape[1:] != (1, 1) or start_grid == (1, 1)):
+            return False
+    return True
 
 
 def _significant(graph: Graph, views: _Views, step: _Step) -> bool:
@@ -142,7 +175,9 @@ def _significant(graph: Graph, views: _Views, step: _Step) -> bool:
     return before is not None and after is not None and before != after
 
 
-def _merge_stem(model: nn.Module, pieces: list[Segment], blocks: list[str], classes: set[type]) -> list[Segment]:
+def _merge_stem(
+    model: nn.Module, pieces: list[Segment], blocks: list[str], classes: set[type]
+) -> list[Segment]:
     """What comes before the first block is one stem."""
     if not pieces or pieces[0].kind == "head":
         return pieces

@@ -28,7 +28,9 @@ class AttentionMap:
     """What one MSA did in one pass. The first axis runs over images, and inside an image over windows where there are any."""
 
     weights: Tensor  # (N, heads, queries, keys): the matrix that multiplies the values
-    probabilities: Tensor  # (N, heads, queries, keys): the softmax; not the weights where heads are mixed in between
+    probabilities: (
+        Tensor  # (N, heads, queries, keys): the softmax; not the weights where heads are mixed in between
+    )
     values: Tensor  # (N, heads, keys, channels)
     output: Tensor  # (N, heads, queries, channels): weights x values, before the module's own projection
 
@@ -138,7 +140,9 @@ class Tap:
         if self._on_feature is not None:
             self._on_feature(unit, feature)
         if self._keep_features:
-            self.features[unit.name] = feature.clone()  # later in-place operations must not change what was captured
+            self.features[unit.name] = (
+                feature.clone()
+            )  # later in-place operations must not change what was captured
 
     def _tap_attention(self, unit: Unit, site: AttentionSite) -> None:
         softmax: list[Tensor] = []
@@ -163,7 +167,9 @@ class Tap:
                 result = result.transpose(-2, -1)
             own = result if self._explicit and result is not None else call.run()
             output = own.transpose(-2, -1) if site.weights_transposed else own
-            self._deliver_attention(unit, [_by_head(t, site) for t in (weights, probabilities, values, output)])
+            self._deliver_attention(
+                unit, [_by_head(t, site) for t in (weights, probabilities, values, output)]
+            )
             return own
 
         self._watch.expect(site.product, unit, handle)

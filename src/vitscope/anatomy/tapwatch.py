@@ -54,20 +54,22 @@ class TapWatch(ForwardWatch):
         super().__init__()
         self.parts = parts
         self._plans: dict[str, _Plan] = {"": _Plan()}
-        self._owners: dict[str, Unit] = {}
+        self._called: dict[str, Unit] = {}
         self._images = 0
 
     def expect(self, site: Site, unit: Unit, handler: Handler) -> None:
         """Call `handler` in place of the operation at `site`, which belongs to `unit`."""
         if site.name == "opaque":
-            raise PathChanged(f"unit '{unit.name}' ends in code that cannot be watched (a scripted or custom autograd function)")
+            raise PathChanged(
+                f"unit '{unit.name}' ends in code that cannot be watched (a scripted or custom autograd function)"
+            )
         plan = self._plans.setdefault(site.path, _Plan())
         plan.by_name.setdefault(site.name, {})[(site.call, site.occurrence)] = _Expected(unit, handler)
-        self._owners.setdefault(unit.module, unit)
+        self._called.setdefault(unit.called, unit)
 
     def paths(self) -> set[str]:
         """The modules whose calls must be followed."""
-        return set(self._plans) | set(self._owners)
+        return set(self._plans) | set(self._called)
 
     def enter(self, path: str, inputs: tuple[Any, ...]) -> None:
         """A followed module's call begins; that of the model itself begins a pass."""
@@ -78,7 +80,9 @@ class TapWatch(ForwardWatch):
     def leave(self, path: str, output: Any) -> None:
         """A followed module's call ends; that of the model itself ends the pass, which is then checked."""
         super().leave(path, output)
-        if path == "" and output is not None:  # None: an exception is under way, which says more than this check could
+        if (
+            path == "" and output is not None
+        ):  # None: an exception is under way, which says more than this check could
             self._check_all_met()
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -125,10 +129,10 @@ class TapWatch(ForwardWatch):
                     f"unit '{expected.unit.name}' was not reached in this pass: the model took another path than the one its anatomy "
                     "watched (it decides by its data, or was changed since); take the anatomy again with vs.anatomy(model, example)"
                 )
-        for path, unit in self._owners.items():
+        for path, unit in self._called.items():
             if path and not self.calls[path]:
                 raise PathChanged(
-                    f"unit '{unit.name}' was reached, but its module '{path}' was not called in this pass: the model took another path "
+                    f"unit '{unit.name}' was reached, but '{path}' was not called in this pass: the model took another path "
                     "than the one its anatomy watched; take the anatomy again with vs.anatomy(model, example)"
                 )
 
@@ -137,7 +141,11 @@ class TapWatch(ForwardWatch):
         seen, wanted = tuple(tensor.shape), unit.example_shape
         ratio = (self._images, self.parts.batch)
         other = [(a, b) for a, b in zip(seen, wanted, strict=False) if a != b]
-        if len(seen) == len(wanted) and len(other) <= 1 and all(a * ratio[1] == b * ratio[0] for a, b in other):
+        if (
+            len(seen) == len(wanted)
+            and len(other) <= 1
+            and all(a * ratio[1] == b * ratio[0] for a, b in other)
+        ):
             return
         raise PathChanged(
             f"unit '{unit.name}' gave a {'x'.join(map(str, seen))} tensor for {self._images} images, where its anatomy saw "

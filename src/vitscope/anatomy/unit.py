@@ -35,7 +35,9 @@ class AttentionSite:
     weights_operand: int = 0  # which factor of the product is the weights
     weights_transposed: bool = False  # weights stand as (keys, queries)
     softmax: Site | None = None  # where the probabilities are formed, if not fused
-    head_axis: int | None = None  # axis of the weights that runs over heads; None: heads share an axis with the images
+    head_axis: int | None = (
+        None  # axis of the weights that runs over heads; None: heads share an axis with the images
+    )
     heads: int = 1
 
 
@@ -47,7 +49,9 @@ class Unit:
     kind: str
     stage: int
     depth: float  # position in the model, 0 (first unit) to 1 (last)
-    map_shape: tuple[int, int, int] | None  # C, H, W of the stream after this unit; None where there is no map
+    map_shape: (
+        tuple[int, int, int] | None
+    )  # C, H, W of the stream after this unit; None where there is no map
     prefix_tokens: int
     heads: int | None
     module: str  # path of the nn.Module that owns the branch
@@ -55,10 +59,17 @@ class Unit:
     removable: bool = False  # the stream goes on without it, unchanged in shape
     downsamples: bool = False  # leaves a smaller grid than it found
     attention: Attention | None = None
-    site: Site = field(default=Site("", 0, "", 0), repr=False, compare=False)  # the operation whose result is the stream after it
-    stream_operand: int = field(default=0, repr=False, compare=False)  # which operand of the addition is the stream
+    site: Site = field(
+        default=Site("", 0, "", 0), repr=False, compare=False
+    )  # the operation whose result is the stream after it
+    stream_operand: int = field(
+        default=0, repr=False, compare=False
+    )  # which operand of the addition is the stream
     example_shape: tuple[int, ...] = field(default=(), repr=False, compare=False)
     view: MapView | None = field(default=None, repr=False, compare=False)
+    called: str = field(
+        default="", repr=False, compare=False
+    )  # a module that is called in the branch, to tell it from another one
 
     def describe(self) -> dict[str, Any]:
         """Plain values for tables and JSON."""
@@ -91,7 +102,9 @@ class Unit:
 class Anatomy(Sequence[Unit]):
     """The units of a model in execution order; index by position or by name."""
 
-    def __init__(self, units: Sequence[Unit], model_name: str, input_shape: tuple[int, ...], batch: int) -> None:
+    def __init__(
+        self, units: Sequence[Unit], model_name: str, input_shape: tuple[int, ...], batch: int
+    ) -> None:
         self.units = tuple(units)
         self.model_name = model_name
         self.input_shape = input_shape  # C, H, W
@@ -118,7 +131,9 @@ class Anatomy(Sequence[Unit]):
         if isinstance(key, str):
             if key not in self._by_name:
                 names = ", ".join(list(self._by_name)[:8])
-                raise VitscopeError(f"{self.model_name} has no unit '{key}'; it has {names} ... (vitscope anatomy lists them)")
+                raise VitscopeError(
+                    f"{self.model_name} has no unit '{key}'; it has {names} ... (vitscope anatomy lists them)"
+                )
             return self._by_name[key]
         return self.units[key]
 

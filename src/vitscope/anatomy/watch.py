@@ -48,7 +48,9 @@ def operation_name(function: Callable[..., Any]) -> str:
 def _without_override_check(function: FunctionType) -> FunctionType:
     """The same function, minus the hand-over to the function mode at its top, so that the mode sees what is inside."""
     globals_ = {**function.__globals__, "has_torch_function": lambda *_: False}
-    twin = FunctionType(function.__code__, globals_, function.__name__, function.__defaults__, function.__closure__)
+    twin = FunctionType(
+        function.__code__, globals_, function.__name__, function.__defaults__, function.__closure__
+    )
     twin.__kwdefaults__ = function.__kwdefaults__
     return twin
 

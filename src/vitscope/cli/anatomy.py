@@ -70,14 +70,18 @@ def _example(model: "nn.Module", size: tuple[int, int] | None) -> tuple[int, int
 def _table(parts: "Anatomy") -> "Table":
     from rich.table import Table
 
-    table = Table("stage", "kind", "unit", "map", "prefix", "heads", "attention", "", box=None, pad_edge=False)
+    table = Table(
+        "stage", "kind", "unit", "map", "prefix", "heads", "attention", "", box=None, pad_edge=False
+    )
     for column in (0, 3, 4, 5):
         table.columns[column].justify = "right"
     for unit in parts:
         shape = "x".join(map(str, unit.map_shape)) if unit.map_shape else "-"
         heads = str(unit.heads) if unit.heads else ""
         prefix = str(unit.prefix_tokens) if unit.prefix_tokens else ""
-        table.add_row(str(unit.stage), unit.kind, unit.name, shape, prefix, heads, _attention(unit), _remark(unit))
+        table.add_row(
+            str(unit.stage), unit.kind, unit.name, shape, prefix, heads, _attention(unit), _remark(unit)
+        )
     return table
 
 

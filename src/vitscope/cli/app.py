@@ -49,7 +49,10 @@ def main(argv: list[str] | None = None) -> int:
         print(f"vitscope: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\nvitscope: interrupted; what was finished is kept, the same command goes on from there", file=sys.stderr)
+        print(
+            "\nvitscope: interrupted; what was finished is kept, the same command goes on from there",
+            file=sys.stderr,
+        )
         return 130
     except BrokenPipeError:  # `vitscope models | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -70,7 +73,9 @@ def read_options(options_type: type, arguments: list[str], program: str) -> Any:
     default: Any = None
     if config is not None:
         default = _from_yaml(options_type, config)
-    return tyro.cli(options_type, args=arguments, prog=program, **({} if default is None else {"default": default}))
+    return tyro.cli(
+        options_type, args=arguments, prog=program, **({} if default is None else {"default": default})
+    )
 
 
 def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
@@ -93,7 +98,9 @@ def _from_yaml(options_type: type, path: Path) -> Any:
     except (OSError, yaml.YAMLError) as error:
         raise VitscopeError(f"cannot read --config {path}: {error}") from error
     if not isinstance(content, dict):
-        raise VitscopeError(f"--config {path} should hold 'option: value' lines, not a {type(content).__name__}")
+        raise VitscopeError(
+            f"--config {path} should hold 'option: value' lines, not a {type(content).__name__}"
+        )
     fields = {f.name: f for f in dataclasses.fields(options_type)}
     unknown = sorted(set(content) - set(fields))
     if unknown:

@@ -47,5 +47,5 @@ def run(options: Options) -> None:
     print(
         f"{options.model}: accuracy {done.accuracy:.2%} (95 % interval {done.low:.2%} to {done.high:.2%}) "
         f"after {done.epochs} epochs, {done.seconds / 60:.1f} minutes, {done.images_per_second:.0f} images/s\n"
-        f"kept in {done.path}; examine it: vitscope diagnose {done.path} --data {options.data}"
+        f"kept in {done.path}; see: vitscope diagnose {done.path} --data {options.data}"
     )

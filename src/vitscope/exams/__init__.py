@@ -2,7 +2,7 @@
 
 from vitscope.exams.base import EXAMS, Accumulator, Batch, Subject, find_exams
 from vitscope.exams.diagnose import diagnose
-from vitscope.exams.examine import examine
+from vitscope.exams.one_pass import examine
 
 # Importing an exam registers it; the order here is the order in tables and pages.
 # isort: off

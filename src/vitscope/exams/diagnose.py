@@ -12,8 +12,8 @@ from torch import nn
 from vitscope import distributed
 from vitscope.data import data_config, load_data
 from vitscope.exams.base import EXAMS, find_exams
-from vitscope.exams.examine import examine
 from vitscope.exams.identity import data_name, exam_keys, model_name, weights_hash
+from vitscope.exams.one_pass import examine
 from vitscope.models import create_model
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.exams.base import Subject
-from vitscope.exams.examine import examine
 from vitscope.exams.moments import FeatureMoments
+from vitscope.exams.one_pass import examine
 from vitscope.results import About, Result, UnitRow, tidy
 
 FLOOR = 1e-6  # added to the amplitude, so that dead channels have a logarithm

@@ -3,13 +3,13 @@
 import numpy as np
 
 NORMAL = 1.959963984540054
-_FEW = {1: 12.706204736, 2: 4.302652730, 3: 3.182446305, 4: 2.776445105}
+_FEW = (12.706204736, 4.302652730, 3.182446305, 2.776445105, 2.570581836)  # of 1 to 5 degrees of freedom
 
 
 def student(degrees: int) -> float:
-    """The 97.5 % quantile of Student's t (Cornish-Fisher beyond 4 degrees of freedom, within 1e-3)."""
-    if degrees in _FEW:
-        return _FEW[degrees]
+    """The 97.5 % quantile of Student's t (Cornish-Fisher beyond the table, within 1e-3)."""
+    if degrees <= len(_FEW):
+        return _FEW[degrees - 1]
     z, v = NORMAL, float(degrees)
     return float(
         z

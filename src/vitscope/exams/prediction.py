@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from vitscope.errors import BadData, VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.bootstrap import REPLICATES, biased_interval, percentile_interval, poisson_weights
-from vitscope.exams.examine import examine
+from vitscope.exams.one_pass import examine
 from vitscope.results import About, Result, tidy
 
 BINS = 15

@@ -18,8 +18,8 @@ def inline_svg(ax: Axes, label: str) -> Markup:
     text = render(ax, "svg", transparent=True).decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    used = set(re.findall(r"#([\w-]+)", text))
-    text = re.sub(r' id="([\w-]+)"', lambda m: m[0] if m[1] in used else "", text)
+    used = set(re.findall(r"#([\w.-]+)", text))
+    text = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", text)
     text = text.replace(INK, "currentColor")
     opening = re.match(r"<svg[^>]*>", text)
     assert opening is not None

@@ -3,6 +3,8 @@
 import math
 from typing import Any
 
+import pandas as pd
+
 SHARES = ("accuracy", "top5", "ece", "confidence")
 
 
@@ -17,6 +19,6 @@ def with_interval(row: Any) -> str:
 
 def plain(value: Any) -> str:
     """A cell of a table of all numbers."""
-    if value is None or value != value or str(value) == "<NA>":
+    if pd.isna(value):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,5 +1,6 @@
 """One epoch of training: batches in a seeded order, one optimiser step each, from any step on."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from vitscope.training.checkpoint import Progress
 from vitscope.training.recipe import Recipe
 from vitscope.training.seeding import STEP, order, seed_all
 
-_CHECK_EVERY = 10  # steps between two looks at the loss, each of which waits for the device
+_READ_EVERY = 10  # steps between two looks at the loss, each of which waits for the device
 
 
 class TrainingDiverged(VitscopeError):
@@ -86,19 +87,23 @@ class Stepper:
         chunks = _batches(len(self.data), self.recipe.batch_size, self.seed, progress.epoch)[progress.step :]
         pinned = self.device.type == "cuda"
         loader = DataLoader(self.data, batch_sampler=chunks, num_workers=self.workers, pin_memory=pinned)
-        total = torch.tensor(progress.loss_sum, dtype=torch.float64, device=self.device)
+        unread: list[Tensor] = []
+        mean = progress.loss_sum / max(1, progress.images)
         for images, labels in loader:
-            total += self._step(images, labels, progress).double() * len(labels)
+            unread.append(self._step(images, labels, progress) * len(labels))
             progress.step += 1
             progress.images += len(labels)
-            if progress.step % _CHECK_EVERY == 0 or progress.step == self.steps:
-                progress.loss_sum = float(total)
-                if not total.isfinite():
+            stop = after_step(len(labels), mean)
+            if stop or len(unread) == _READ_EVERY or progress.step == self.steps:
+                for loss in unread:
+                    progress.loss_sum += float(loss)
+                unread.clear()
+                mean = progress.loss_sum / progress.images
+                if not math.isfinite(mean):
                     raise TrainingDiverged(
-                        f"the loss is {float(total)} in epoch {progress.epoch + 1}, step {progress.step}"
+                        f"the loss is {mean} in epoch {progress.epoch + 1}, step {progress.step}"
                     )
-            if after_step(len(labels), progress.loss_sum / progress.images):
-                progress.loss_sum = float(total)
+            if stop:
                 return progress.step == self.steps
         return True
 

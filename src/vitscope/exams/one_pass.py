@@ -53,8 +53,6 @@ def examine(
     with preserved(model), _placed(model, device) as place:
         torch.manual_seed(seed)
         labelled = any(exam.needs_labels for exam in exams)
-        if labelled:
-            _compare_classes(model, data)
         share = partial(
             batches,
             data,
@@ -66,6 +64,8 @@ def examine(
             device=place,
         )
         stream = share(rank=distributed.rank(), world=distributed.world_size())
+        if labelled:
+            _compare_classes(model, data)
         first, rest = _first(stream if len(stream) else share(), keep=bool(len(stream)))
         parts = _anatomy(model, first[0]) if any(exam.needs_maps for exam in exams) else None
         units = tuple(UnitRow.of(unit) for unit in parts.mapped) if parts is not None else ()

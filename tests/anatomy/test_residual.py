@@ -1,0 +1,74 @@
+"""Which additions are units."""
+
+import torch
+from torch import nn
+
+import vitscope as vs
+
+
+def conv(width: int = 4) -> nn.Module:
+    return nn.Conv2d(width, width, 3, padding=1)
+
+
+class Stack(nn.Module):
+    def __init__(self, forward, **parts: nn.Module) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 4, 1)
+        for name, part in parts.items():
+            setattr(self, name, part)
+        self._forward = forward
+
+    def forward(self, x):
+        return self._forward(self, self.stem(x))
+
+
+def names(model: nn.Module) -> list[str]:
+    return [unit.name for unit in vs.anatomy(model, (3, 8, 8)) if unit.residual]
+
+
+def test_additions_inside_a_branch_are_its_inner_workings():
+    inner = Stack(lambda m, x: x + m.b(m.a(x) + m.c(m.a(x))), a=conv(), b=conv(), c=conv())
+    assert len(names(inner)) == 1
+
+
+def test_a_long_skip_does_not_swallow_the_units_inside_it():
+    def forward(m, x):
+        y = x
+        for block in (m.a, m.b, m.c):
+            y = y + block(y)
+        return x + m.last(y)
+
+    assert names(Stack(forward, a=conv(), b=conv(), c=conv(), last=conv())) == ["a", "b", "c"]
+
+
+def test_parallel_branches_are_two_units():
+    parallel = Stack(lambda m, x: x + m.a(x) + m.b(x), a=conv(), b=nn.Conv2d(4, 4, 1))
+    parts = vs.anatomy(parallel, (3, 8, 8))
+    assert [(u.name, u.kind) for u in parts if u.residual] == [("a", "conv"), ("b", "mlp")]
+
+
+def test_position_embeddings_and_biases_are_no_units():
+    model = Stack(lambda m, x: m.a(x + torch.ones(1, 4, 8, 8)) + torch.ones(4, 8, 8), a=conv())
+    assert names(model) == []
+
+
+def test_projection_shortcut():
+    model = Stack(lambda m, x: m.b(m.a(x)) + m.short(x), a=conv(), b=conv(), short=nn.Conv2d(4, 4, 1))
+    (unit,) = (u for u in vs.anatomy(model, (3, 8, 8)) if u.residual)
+    assert not unit.removable
+    with torch.no_grad(), vs.Tap(model, vs.anatomy(model, (3, 8, 8)), streams=True) as tap:
+        x = torch.randn(2, 3, 8, 8)
+        model(x)
+    before, branch, _ = tap.streams[unit.name]
+    assert torch.equal(before, model.short(model.stem(x)))
+    assert torch.equal(branch, model.b(model.a(model.stem(x))))
+
+
+def test_in_place_and_scaled_additions():
+    def forward(m, x):
+        y = m.a(x)
+        y += x
+        return m.b(y).mul_(0.5).add_(y * 2)
+
+    parts = vs.anatomy(Stack(forward, a=conv(), b=conv()), (3, 8, 8))
+    assert [u.removable for u in parts if u.residual] == [True, True]

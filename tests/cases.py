@@ -1,0 +1,177 @@
+"""Models and data that several tests share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import timm
+import torch
+import torchvision
+import transformers
+from torch import Tensor, nn
+
+from tests.registry import randomise_zeros
+
+HF_SMALL = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, image_size=64, patch_size=8)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A named model and the input it takes."""
+
+    name: str
+    make: Callable[[], nn.Module]
+    size: tuple[int, int, int] = (3, 32, 32)
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(0)
+        model = self.make().eval()
+        randomise_zeros(model)
+        return model
+
+    def images(self, count: int = 3) -> Tensor:
+        return torch.randn(count, *self.size, generator=torch.Generator().manual_seed(1))
+
+
+def timm_case(name: str, size: int, label: str | None = None, **arguments) -> Case:
+    return Case(
+        label or name, lambda: timm.create_model(name, pretrained=False, **arguments), (3, size, size)
+    )
+
+
+def tv_case(name: str, size: int) -> Case:
+    return Case(f"tv:{name}", lambda: torchvision.models.get_model(name, weights=None), (3, size, size))
+
+
+def hf_case(name: str, config, cls, attention: str | None, size: int = 64) -> Case:
+    arguments = {} if attention is None else {"attn_implementation": attention}
+    return Case(f"hf:{name}-{attention}", lambda: cls._from_config(config, **arguments), (3, size, size))
+
+
+# claims A1 at 32 pixels; the baselines that timm has
+AT_32 = [
+    timm_case("resnet18", 32),
+    timm_case("resnet34", 32),
+    timm_case("resnet50", 32),
+    timm_case("resnet101", 32),
+    timm_case("resnext50_32x4d", 32),
+    timm_case("resnetv2_50", 32, "pre-activation resnet"),
+    timm_case("vit_tiny_patch16_224", 32, "vit_tiny/2", img_size=32, patch_size=2),
+    timm_case("vit_small_patch16_224", 32, "vit_small/4", img_size=32, patch_size=4),
+    timm_case("vit_base_patch16_224", 32, "vit_base/8", img_size=32, patch_size=8),
+    timm_case("pit_ti_224", 32, "pit_ti/4", img_size=32, patch_size=4),
+    timm_case("pit_b_224", 32, "pit_b/4", img_size=32, patch_size=4),
+    timm_case("swin_tiny_patch4_window7_224", 32, "swin_tiny/1", img_size=32, patch_size=1, window_size=4),
+    timm_case("twins_svt_small", 32, img_size=32),
+    timm_case("mixer_s32_224", 32, img_size=32),
+    timm_case("convit_tiny", 32, "convit_tiny/4", img_size=32, patch_size=4),
+    timm_case("levit_128s", 32, img_size=32),
+    timm_case("coat_lite_tiny", 32, img_size=32),
+    timm_case("pvt_v2_b1", 32),
+]
+
+TORCHVISION = [
+    tv_case("resnet18", 64),
+    tv_case("convnext_tiny", 64),
+    tv_case("vit_b_32", 224),
+    tv_case("swin_t", 64),
+    tv_case("swin_v2_t", 64),
+    tv_case("maxvit_t", 224),
+    tv_case("efficientnet_b0", 64),
+    tv_case("regnet_y_400mf", 64),
+]
+
+HUGGING_FACE = [
+    hf_case(
+        "vit",
+        transformers.ViTConfig(**HF_SMALL, intermediate_size=96),
+        transformers.ViTForImageClassification,
+        "sdpa",
+    ),
+    hf_case(
+        "vit",
+        transformers.ViTConfig(**HF_SMALL, intermediate_size=96),
+        transformers.ViTForImageClassification,
+        "eager",
+    ),
+    hf_case(
+        "deit",
+        transformers.DeiTConfig(**HF_SMALL, intermediate_size=96),
+        transformers.DeiTForImageClassification,
+        "sdpa",
+    ),
+    hf_case(
+        "beit",
+        transformers.BeitConfig(**HF_SMALL, intermediate_size=96),
+        transformers.BeitForImageClassification,
+        "sdpa",
+    ),
+    hf_case(
+        "dinov2", transformers.Dinov2Config(**HF_SMALL), transformers.Dinov2ForImageClassification, "sdpa"
+    ),
+    hf_case(
+        "swin",
+        transformers.SwinConfig(
+            image_size=64, patch_size=4, embed_dim=24, depths=[2, 2], num_heads=[2, 4], window_size=4
+        ),
+        transformers.SwinForImageClassification,
+        "sdpa",
+    ),
+    hf_case(
+        "convnext",
+        transformers.ConvNextConfig(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 2, 1], image_size=64),
+        transformers.ConvNextForImageClassification,
+        None,
+    ),
+]
+
+
+class HandMade(nn.Module):
+    """What somebody writes in an afternoon: a conv stem, residual convolutions, one attention block on tokens, a linear head."""
+
+    def __init__(self, width: int = 12, classes: int = 5) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, width, 3, padding=1)
+        self.conv = nn.Sequential(nn.BatchNorm2d(width), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1))
+        self.down = nn.Conv2d(width, width, 2, stride=2)
+        self.attention = nn.MultiheadAttention(width, 3, batch_first=True)
+        self.feed_forward = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, 24), nn.GELU(), nn.Linear(24, width)
+        )
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        x = x + self.conv(x)
+        x = self.down(x).flatten(2).transpose(1, 2)
+        x = x + self.attention(x, x, x, need_weights=False)[0]
+        x = x + self.feed_forward(x)
+        return self.head(x.mean(1))
+
+
+HAND_MADE = Case("hand-made", HandMade, (3, 16, 24))
+
+# one of each way to compute attention
+ATTENTION_DESIGNS = [
+    timm_case("vit_tiny_patch16_224", 32, "fused", img_size=32, patch_size=8),
+    timm_case(
+        "swin_tiny_patch4_window7_224", 64, "shifted windows, relative bias", img_size=64, window_size=4
+    ),
+    timm_case("swinv2_tiny_window8_256", 64, "cosine windows", img_size=64, window_size=4),
+    timm_case("cait_xxs24_224", 64, "talking heads and class attention", img_size=64),
+    timm_case("xcit_nano_12_p16_224", 64, "across channels", img_size=64),
+    timm_case("convit_tiny", 64, "gated positional", img_size=64),
+    timm_case("coat_lite_tiny", 64, "factorised", img_size=64),
+    timm_case("levit_128s", 64, "attention bias, downsampling", img_size=64),
+    timm_case("pvt_v2_b0", 64, "pooled keys"),
+    timm_case("twins_svt_small", 64, "locally grouped and global", img_size=64),
+    timm_case("maxvit_pico_rw_256", 64, "blocks and grids", img_size=64),
+    timm_case("volo_d1_224", 64, "outlook", img_size=64),
+    timm_case("mvitv2_tiny", 64, "pooled queries", img_size=64),
+    timm_case("hiera_tiny_224", 64, "mask units", img_size=(64, 64)),
+    timm_case("eva02_tiny_patch14_224", 56, "rotary", img_size=56),
+    timm_case("beit_base_patch16_224", 64, "relative bias, fused", img_size=64, depth=2),
+    timm_case("edgenext_xx_small", 64, "inside a convolution block"),
+    tv_case("vit_b_32", 224),
+    *HUGGING_FACE[:6],
+    HAND_MADE,
+]

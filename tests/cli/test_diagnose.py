@@ -1,0 +1,101 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vitscope.cli.app import main
+from vitscope.cli.diagnose import Options, _folders
+from vitscope.results import Run
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["--no-pretrained", "--data", "fashion", "--limit", "50", "--batch-size", "16"]
+
+
+def test_several_models_below_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", "resnet_mini", "vit_mini", *SMALL, "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    for text in ("resnet_mini", "vit_mini", "accuracy", "variance", "blocks.0.attn", "layer1.0"):
+        assert text in shown
+    assert f"vitscope report {tmp_path}/resnet_mini {tmp_path}/vit_mini" in shown.replace("\n", "")
+    for name in ("resnet_mini", "vit_mini"):
+        run = Run.open(tmp_path / name)
+        assert run.state == "done"
+        assert set(run.results()) == {"prediction", "fourier", "variance"}
+        assert run.model["name"] == name
+
+
+def test_one_model_and_chosen_exams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["diagnose", "resnet_mini", *SMALL, "--exams", "fourier", "variance", "--out", str(tmp_path)]
+    assert main(arguments) == 0
+    assert set(Run.open(tmp_path).results()) == {"fourier", "variance"}
+    first = capsys.readouterr().out
+    path = tmp_path / "exams" / "fourier" / "result.json"
+    before = path.stat().st_mtime_ns
+    assert main(arguments) == 0  # weights that are not loaded come from the seed, so this is the same work
+    assert path.stat().st_mtime_ns == before
+    assert capsys.readouterr().out == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["resnet_mini", "--exams", "palmistry"], "no exam 'palmistry'"),
+        (["no_such_model_at_all"], "no model 'no_such_model_at_all'"),
+        (["resnet_mini", "--data", "no_such_data"], "no_such_data"),
+        (["resnet_mini", "--device", "nonsense", *SMALL], "cannot use device 'nonsense'"),
+        (["resnet_mini", "--num-classes", "3", *SMALL], "num_classes=10"),
+        ([], "no model was named"),
+    ],
+)
+def test_errors_are_one_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["diagnose", *arguments, "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert "Traceback" not in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_each_model_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        (tmp_path / place / "vit").mkdir(parents=True)
+    models = (str(tmp_path / "a" / "vit"), str(tmp_path / "b" / "vit"), "hf:google/vit-base", "tv:resnet50")
+    folders = _folders(Options(models=models, out=Path("runs")))
+    assert [str(f) for f in folders.values()] == [
+        "runs/vit",
+        "runs/vit-2",
+        "runs/hf_google_vit-base",
+        "runs/tv_resnet50",
+    ]
+    assert _folders(Options(models=("resnet50",), out=Path("here"))) == {"resnet50": Path("here")}
+    assert _folders(Options(models=("resnet50",))) == {"resnet50": Path("runs/diagnose/resnet50")}
+
+
+def test_help_does_not_import_torch() -> None:
+    code = (
+        "import sys, vitscope.cli.diagnose; assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_two_processes_give_the_table_of_one(tmp_path: Path) -> None:
+    arguments = ["-m", "vitscope.cli.app", "diagnose", "vit_mini", *SMALL, "--out"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    shown = []
+    for name, launcher in (("one", []), ("two", torchrun)):
+        command = [sys.executable, *launcher, *arguments, str(tmp_path / name)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=300)
+        assert done.returncode == 0, done.stderr
+        shown.append(done.stdout.replace(str(tmp_path / name), "RUN"))
+    assert shown[0] == shown[1]
+    for exam in ("prediction", "fourier", "variance"):
+        one, two = (pd.read_csv(tmp_path / name / "exams" / exam / f"{exam}.csv") for name in ("one", "two"))
+        assert (two["n"] == 50).all()
+        np.testing.assert_allclose(two["value"], one["value"], rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(two["low"], one["low"], rtol=1e-5, atol=1e-8)

@@ -1,0 +1,34 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vitscope.cli.app import main
+
+
+def test_diagnose_then_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    arguments = ["--no-pretrained", "--limit", "20", "--out", str(runs)]
+    assert main(["diagnose", "resnet_mini", "vit_mini", *arguments]) == 0
+    page = tmp_path / "page.html"
+    assert main(["report", str(runs), "-o", str(page), "--title", "Two <small> models"]) == 0
+    assert f"wrote {page}" in capsys.readouterr().out
+    text = page.read_text()
+    assert "Two &lt;small&gt; models" in text
+    assert text.count("<svg") >= 8
+
+
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path / "absent"), "-o", str(tmp_path / "page.html")]) == 2
+    error = capsys.readouterr().err
+    assert "no run folder" in error
+    assert len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_help_does_not_import_torch() -> None:
+    code = (
+        "import sys, vitscope.cli.report; assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,26 @@
+import pytest
+
+from vitscope.errors import VitscopeError
+from vitscope.exams import EXAMS, find_exams
+from vitscope.exams.base import Accumulator
+
+
+def test_every_exam_is_there_under_its_name_in_order() -> None:
+    assert list(EXAMS)[:3] == ["prediction", "fourier", "variance"]
+    for name, accumulator in EXAMS.items():
+        assert issubclass(accumulator, Accumulator)
+        assert accumulator.result.exam == name
+        about = accumulator.result.about
+        assert all([about.title, about.shows, about.papers, about.misleads])
+
+
+def test_names_are_found_once_each_in_the_order_given() -> None:
+    assert find_exams(["variance", "fourier", "variance"]) == [EXAMS["variance"], EXAMS["fourier"]]
+    assert find_exams() == list(EXAMS.values())
+
+
+def test_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(VitscopeError, match="no exam 'furrier'; there are: prediction, fourier, variance"):
+        find_exams(["furrier"])
+    with pytest.raises(VitscopeError, match="no exam was named"):
+        find_exams([])

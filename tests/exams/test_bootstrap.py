@@ -1,0 +1,47 @@
+import math
+
+import numpy as np
+import pytest
+
+from vitscope.exams.bootstrap import biased_interval, percentile_interval, poisson_weights
+
+
+def test_weights_are_poisson() -> None:
+    weights = poisson_weights(np.arange(2000), seed=0)[:, 1:]
+    for k in range(6):
+        expected = math.exp(-1) / math.factorial(k)
+        assert np.mean(weights == k) == pytest.approx(expected, abs=4 * math.sqrt(expected / weights.size))
+    assert weights.var() == pytest.approx(1.0, abs=0.01)
+
+
+def test_images_replicates_and_seeds_are_independent() -> None:
+    weights = poisson_weights(np.arange(500), seed=0)[:, 1:]
+    other = poisson_weights(np.arange(500), seed=1)[:, 1:]
+    by_image = np.corrcoef(weights)[np.triu_indices(500, 1)]
+    by_replicate = np.corrcoef(weights.T)[np.triu_indices(1000, 1)]
+    assert abs(by_image.mean()) < 1e-3
+    assert by_image.std() == pytest.approx(1 / math.sqrt(1000), rel=0.05)
+    assert by_replicate.std() == pytest.approx(1 / math.sqrt(500), rel=0.05)
+    assert abs(np.corrcoef(weights.ravel(), other.ravel())[0, 1]) < 5e-3
+
+
+def test_an_image_has_the_same_weights_in_any_company() -> None:
+    together = poisson_weights(np.array([5, 900_000_000_000, 7]), seed=3)
+    np.testing.assert_array_equal(together[1:2], poisson_weights(np.array([900_000_000_000]), seed=3))
+    np.testing.assert_array_equal(together[:, 0], 1.0)
+
+
+def test_interval_of_a_mean_has_the_width_of_theory() -> None:
+    x = np.random.default_rng(0).normal(0.0, 1.0, 1000)
+    weights = poisson_weights(np.arange(1000), seed=0)[:, 1:]
+    low, high = percentile_interval((x @ weights / weights.sum(0))[:, None])
+    assert high[0] - low[0] == pytest.approx(2 * 1.96 * x.std() / math.sqrt(1000), rel=0.1)
+    assert low[0] < x.mean() < high[0]
+
+
+def test_a_quantity_that_noise_raises_gets_an_interval_that_reaches_down() -> None:
+    replicates = np.random.default_rng(0).normal(0.05, 0.01, 1000)
+    low, high = biased_interval(0.04, replicates)
+    assert low == pytest.approx(0.04 - 0.01 - 0.0196, abs=2e-3)
+    assert high == pytest.approx(0.04 + 0.0196, abs=2e-3)
+    assert biased_interval(0.001, replicates)[0] == 0.0

@@ -1,0 +1,183 @@
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from vitscope.errors import BadData, VitscopeError
+from vitscope.exams.base import Batch, Subject
+from vitscope.exams.prediction import (
+    MEANS,
+    QUANTITIES,
+    PredictionAccumulator,
+    PredictionResult,
+    confidence_bins,
+    scores,
+)
+from vitscope.results import Result
+
+
+def finish(logits: torch.Tensor, labels: torch.Tensor, *cuts: int, seed: int = 0) -> PredictionResult:
+    accumulator = PredictionAccumulator(Subject("m", "d", seed=seed))
+    indices = torch.arange(len(labels))
+    edges = [0, *cuts, len(labels)]
+    for a, b in pairwise(edges):
+        accumulator.update(Batch(logits[a:b], labels[a:b], indices[a:b]))
+    result = accumulator.finish()
+    assert isinstance(result, PredictionResult)
+    return result
+
+
+def calibrated(n: int, classes: int = 10, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits, and labels drawn from their softmax."""
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(n, classes, generator=generator)
+    return logits, torch.multinomial(logits.softmax(1), 1, generator=generator)[:, 0]
+
+
+def values(result: PredictionResult) -> dict[str, float]:
+    return dict(zip(QUANTITIES, result.value.tolist(), strict=True))
+
+
+def test_closed_forms() -> None:
+    p = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]], dtype=torch.float64)
+    found = dict(zip(MEANS, scores(p.log(), torch.tensor([0, 2])).T.tolist(), strict=True))
+    assert found["accuracy"] == [1.0, 0.0]
+    assert found["top5"] == [1.0, 1.0]
+    np.testing.assert_allclose(found["nll"], [-math.log(0.7), -math.log(0.3)], rtol=1e-12)
+    np.testing.assert_allclose(found["brier"], [0.09 + 0.04 + 0.01, 0.01 + 0.36 + 0.49], rtol=1e-12)
+    np.testing.assert_allclose(found["confidence"], [0.7, 0.6], rtol=1e-12)
+
+
+def test_uniform_prediction_has_log_k() -> None:
+    found = values(finish(torch.zeros(50, 7), torch.arange(50) % 7))
+    assert found["nll"] == pytest.approx(math.log(7), rel=1e-12)
+    assert found["brier"] == pytest.approx(6 / 7, rel=1e-12)
+
+
+def test_top5_counts_the_five_largest() -> None:
+    logits = torch.arange(8.0).expand(8, 8)
+    assert values(finish(logits, torch.arange(8)))["top5"] == 5 / 8
+
+
+def test_extreme_logits_do_not_underflow() -> None:
+    found = values(finish(torch.tensor([[0.0, 5000.0], [5000.0, 0.0]]), torch.tensor([0, 0])))
+    assert found["nll"] == pytest.approx(2500.0)
+    assert found["ece"] == pytest.approx(0.5)
+
+
+def test_bins_are_open_below_and_closed_above() -> None:
+    edge = torch.tensor([1 / 15, 2 / 15, 14 / 15, 1.0, 1.0 - 1e-12, 2 / 15 + 1e-9], dtype=torch.float64)
+    assert confidence_bins(edge).argmax(1).tolist() == [0, 1, 13, 14, 14, 2]
+
+
+def test_saturated_model_is_off_by_its_error_rate() -> None:
+    labels = torch.zeros(1000, dtype=torch.long)
+    labels[:102] = 1
+    logits = torch.tensor([[1000.0, 0.0]]).expand(1000, 2)
+    result = finish(logits, labels)
+    assert result.accuracy == pytest.approx(0.898)
+    assert result.ece == pytest.approx(0.102)
+    assert result.bin_count.tolist() == [0] * 14 + [1000]
+
+
+def test_ece_of_two_bins_by_hand() -> None:
+    # 10 images at confidence 0.9, 7 right; 10 at 0.6, 8 right: (|9 - 7| + |6 - 8|) / 20
+    high, low = math.log(0.9 / 0.1), math.log(0.6 / 0.4)
+    logits = torch.tensor([[high, 0.0]] * 10 + [[low, 0.0]] * 10)
+    labels = torch.tensor([0] * 7 + [1] * 3 + [0] * 8 + [1] * 2)
+    result = finish(logits, labels)
+    assert result.ece == pytest.approx(0.2, abs=1e-6)
+    assert result.bin_count[[8, 13]].tolist() == [10, 10]
+    np.testing.assert_allclose(result.bin_accuracy[[8, 13]], [0.8, 0.7])
+
+
+def test_batches_and_processes_do_not_matter() -> None:
+    logits, labels = calibrated(300)
+    whole = finish(logits, labels)
+    pieces = finish(logits, labels, 1, 100, 287)
+    parts = [PredictionAccumulator(Subject("m", "d")) for _ in range(2)]
+    for part, chosen in zip(parts, (slice(0, None, 2), slice(1, None, 2)), strict=True):
+        part.update(Batch(logits[chosen], labels[chosen], torch.arange(300)[chosen]))
+    parts[0].merge_state(parts[1])
+    merged = parts[0].finish()
+    assert isinstance(merged, PredictionResult)
+    for other in (pieces, merged):
+        for name in ("value", "low", "high"):
+            np.testing.assert_allclose(getattr(other, name), getattr(whole, name), rtol=1e-12)
+    assert merged.n == 300
+
+
+def test_intervals_are_those_of_a_plain_bootstrap() -> None:
+    logits, labels = calibrated(400)
+    result = finish(logits, labels)
+    per_image = scores(logits, labels).numpy()
+    generator = np.random.default_rng(0)
+    replicates = np.array([per_image[generator.integers(0, 400, 400)].mean(0) for _ in range(2000)])
+    low, high = np.quantile(replicates, [0.025, 0.975], axis=0)
+    width = high - low
+    np.testing.assert_allclose(result.low[:-1], low, atol=0.12 * width.max())
+    np.testing.assert_allclose((result.high - result.low)[:-1], width, rtol=0.12)
+
+
+def test_interval_of_ece_covers_the_truth() -> None:
+    covered = 0
+    for seed in range(40):
+        logits, labels = calibrated(500, seed=seed)
+        sharp = finish(1.6 * logits, labels, seed=seed)
+        covered += sharp.low[-1] <= TRUE_ECE <= sharp.high[-1]
+    assert covered >= 34  # 38 expected
+
+
+def _true_ece() -> float:
+    """Of logits 1.6 times too large, from the labels' own probabilities on many images."""
+    logits, _ = calibrated(400_000, seed=99)
+    p = logits.double().softmax(1)
+    sharp = (1.6 * logits.double()).softmax(1)
+    confidence, predicted = sharp.max(1)
+    gap = (confidence - p.gather(1, predicted[:, None])[:, 0])[:, None] * confidence_bins(confidence)
+    return float(gap.sum(0).abs().sum() / len(logits))
+
+
+TRUE_ECE = _true_ece()
+
+
+def test_seed_changes_only_the_intervals() -> None:
+    logits, labels = calibrated(200)
+    a, b = finish(logits, labels, seed=0), finish(logits, labels, seed=1)
+    np.testing.assert_array_equal(a.value, b.value)
+    assert (a.low != b.low).any()
+
+
+def test_one_image() -> None:
+    result = finish(torch.tensor([[1.0, 0.0]]), torch.tensor([0]))
+    assert result.accuracy == 1.0
+    assert np.isfinite(result.low).all()
+
+
+def test_label_outside_the_outputs_is_named() -> None:
+    with pytest.raises(BadData, match="image 1 has label 5, the model has outputs 0 to 3"):
+        finish(torch.zeros(2, 4), torch.tensor([0, 5]))
+    with pytest.raises(BadData, match="label -1"):
+        finish(torch.zeros(2, 4), torch.tensor([0, -1]))
+
+
+def test_outputs_that_are_not_finite_or_not_classes_are_refused() -> None:
+    bad = torch.zeros(3, 4)
+    bad[2, 1] = torch.nan
+    with pytest.raises(VitscopeError, match="image 2 are not finite"):
+        finish(bad, torch.tensor([0, 1, 2]))
+    with pytest.raises(VitscopeError, match=r"expected \(images, classes\)"):
+        finish(torch.zeros(3, 4, 2, 2), torch.tensor([0, 1, 2]))
+
+
+def test_table_and_disk(tmp_path: Path) -> None:
+    result = finish(*calibrated(100))
+    assert result.table()["quantity"].tolist() == list(QUANTITIES)
+    result.save(tmp_path)
+    back = Result.load(tmp_path)
+    assert isinstance(back, PredictionResult)
+    np.testing.assert_array_equal(back.value, result.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["prediction.csv", "reliability.csv", "result.json"]

@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from vitscope.exams.fourier import FourierResult, frequencies
+from vitscope.exams.prediction import PredictionResult
+from vitscope.exams.variance import VarianceResult
+from vitscope.results import UnitRow
+
+UNITS = (
+    UnitRow("stem", "stem", 0, 0.0, (8, 8, 8)),
+    UnitRow("a.attn", "msa", 0, 0.2, (8, 8, 8)),
+    UnitRow("a.mlp", "mlp", 0, 0.4, (8, 8, 8)),
+    UnitRow("pool", "subsample", 1, 0.6, (16, 4, 4), downsamples=True),
+    UnitRow("b.attn", "msa", 1, 0.8, (16, 4, 4)),
+    UnitRow("b.conv", "conv", 2, 0.9, (32, 2, 2), downsamples=True),
+)
+
+
+@pytest.fixture
+def variance_result() -> VarianceResult:
+    value = np.array([1.0, 0.8, 1.2, 0.9, 0.7, 1.5])
+    change = np.diff(value, prepend=np.nan)
+    return VarianceResult(
+        model="m",
+        data="d",
+        n=10,
+        seed=0,
+        units=UNITS,
+        value=value,
+        low=value - 0.1,
+        high=value + 0.1,
+        change=change,
+        change_low=change - 0.05,
+        change_high=change + 0.05,
+    )
+
+
+@pytest.fixture
+def fourier_result() -> FourierResult:
+    grids = [frequencies(*u.map_shape[1:]) for u in UNITS if u.map_shape is not None]
+    rows = np.repeat(np.arange(6), [len(g) for g in grids])
+    frequency = np.concatenate(grids)
+    value = -frequency * (1 + rows)
+    none = np.full(6, np.nan)
+    return FourierResult(
+        model="m",
+        data="d",
+        n=10,
+        seed=0,
+        units=UNITS,
+        row_unit=rows,
+        frequency=frequency,
+        value=value,
+        low=value - 0.1,
+        high=value + 0.1,
+        change=none,
+        change_low=none.copy(),
+        change_high=none.copy(),
+    )
+
+
+@pytest.fixture
+def prediction_result() -> PredictionResult:
+    count = np.array([0] * 10 + [5, 20, 30, 40, 105])
+    confidence = np.where(count > 0, (np.arange(15) + 0.5) / 15, np.nan)
+    value = np.array([0.9, 0.99, 0.3, 0.15, 0.86, 0.04])
+    return PredictionResult(
+        model="m",
+        data="d",
+        n=200,
+        seed=0,
+        value=value,
+        low=value - 0.02,
+        high=value + 0.02,
+        bin_count=count,
+        bin_confidence=confidence,
+        bin_accuracy=confidence - 0.1,
+    )

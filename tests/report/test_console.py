@@ -1,0 +1,47 @@
+import io
+import warnings
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from vitscope.report.console import notes_on_stderr, print_results
+from vitscope.results import Run
+
+
+def printed(runs: Path, *names: str) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    print_results({name: Run.open(runs / name).results() for name in names}, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_prints_models_side_by_side_and_units_below(runs: Path) -> None:
+    text = printed(runs, "resnet", "vit")
+    lines = text.splitlines()
+    assert lines[0].split() == ["resnet", "vit"]
+    accuracy = next(line for line in lines if line.startswith("accuracy"))
+    assert accuracy.count("[") == 2
+    assert accuracy.count("%") == 2
+    assert any(line.startswith("blocks.0.attn") and "msa" in line for line in lines)
+    assert any(line.startswith("layer1.0") and line.count("[") == 2 for line in lines)
+
+
+def test_arrows_follow_the_intervals(runs: Path) -> None:
+    table = Run.open(runs / "vit").results()["fourier"].table()
+    change = table[table["quantity"] == "change"].set_index("unit")
+    for line in printed(runs, "vit").splitlines():
+        unit = line.split()[0] if line.split() else ""
+        if unit in change.index:
+            row = change.loc[unit]
+            assert ("↓" in line) == (row["high"] < 0)
+            assert ("↑" in line) == (row["low"] > 0)
+
+
+def test_warnings_become_notes(capsys: pytest.CaptureFixture[str]) -> None:
+    before = warnings.showwarning
+    with notes_on_stderr():
+        warnings.simplefilter("always")
+        warnings.warn("be careful", stacklevel=1)
+    assert capsys.readouterr().err == "note: be careful\n"
+    assert warnings.showwarning is before

@@ -1,0 +1,37 @@
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vitscope.report.numbers import plain, with_interval
+
+
+@pytest.mark.parametrize(
+    ("quantity", "numbers", "text"),
+    [
+        ("accuracy", (0.9123, 0.9, 0.92), "91.2 % [90.0, 92.0]"),
+        ("nll", (0.31415, 0.3, 0.33), "0.314 [0.3, 0.33]"),
+        ("variance", (1.5, math.nan, math.nan), "1.5"),
+    ],
+)
+def test_with_interval(quantity: str, numbers: tuple[float, float, float], text: str) -> None:
+    value, low, high = numbers
+    assert with_interval(SimpleNamespace(quantity=quantity, value=value, low=low, high=high)) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (pd.NA, "–"),
+        (math.nan, "–"),
+        (1 / 3, "0.3333"),
+        (np.float64(2.0), "2"),
+        (7, "7"),
+        ("a", "a"),
+    ],
+)
+def test_plain(value: object, text: str) -> None:
+    assert plain(value) == text

@@ -1,0 +1,65 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from vitscope.errors import BadResult
+from vitscope.plots.style import MODELS
+from vitscope.report.subject import find_runs
+from vitscope.results import Run
+
+
+def test_a_folder_of_runs_stands_for_the_runs(runs: Path) -> None:
+    subjects = find_runs([runs])
+    assert [s.name for s in subjects] == ["resnet_mini", "vit_mini"]
+    assert [s.colour for s in subjects] == list(MODELS[:2])
+    assert set(subjects[1].results) == {"prediction", "fourier"}
+
+
+def test_order_and_colours_follow_the_arguments(runs: Path) -> None:
+    subjects = find_runs([runs / "vit", runs / "resnet"])
+    assert [(s.name, s.colour) for s in subjects] == [("vit_mini", MODELS[0]), ("resnet_mini", MODELS[1])]
+
+
+def test_equal_names_are_told_apart_by_folder(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "vit", tmp_path / "copy")
+    subjects = find_runs([runs / "vit", tmp_path / "copy"])
+    assert [s.name for s in subjects] == ["vit_mini (vit)", "vit_mini (copy)"]
+
+
+def test_facts(runs: Path) -> None:
+    subject = find_runs([runs / "resnet"])[0]
+    facts = dict(subject.facts)
+    assert facts["Input"] == "3 × 32 × 32"
+    assert facts["Parameters"] == f"{subject.run.model['parameters'] / 1e3:.2f} k"
+    assert facts["Accuracy"].count("[") == 1
+    assert facts["Examined on"] == "30 images of fashion (test)"
+
+
+def test_provenance(runs: Path) -> None:
+    found = dict(find_runs([runs / "resnet"])[0].provenance)
+    assert found["State"] == "done"
+    assert found["Seed"] == "0"
+    assert "torch" in found["Versions"]
+
+
+def test_what_is_no_run_is_refused(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadResult, match="no run folder"):
+        find_runs([tmp_path])
+    with pytest.raises(BadResult, match="no run was named"):
+        find_runs([])
+    with Run.start(tmp_path / "empty"):
+        pass
+    with pytest.raises(BadResult, match="no finished exam"):
+        find_runs([tmp_path / "empty"])
+
+
+def test_a_damaged_exam_is_refused(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "vit", tmp_path / "copy")
+    path = tmp_path / "copy" / "exams" / "fourier" / "result.json"
+    content = json.loads(path.read_text())
+    content["result"]["n"] = 31
+    path.write_text(json.dumps(content))
+    with pytest.raises(BadResult, match="damaged"):
+        find_runs([tmp_path / "copy"])

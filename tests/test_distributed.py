@@ -1,0 +1,100 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vitscope import distributed
+
+WORK = """
+import json, os, sys
+from pathlib import Path
+import torch
+from vitscope import distributed
+from vitscope.exams.base import Batch, Subject
+from vitscope.exams.prediction import PredictionAccumulator
+
+with distributed.process_group():
+    rank, world = distributed.rank(), distributed.world_size()
+    generator = torch.Generator().manual_seed(0)
+    logits, labels = torch.randn(101, 10, generator=generator), torch.randint(10, (101,), generator=generator)
+    mine = torch.tensor(list(distributed.shard(101)))
+    accumulator = PredictionAccumulator(Subject("m", "d"))
+    if rank < 2:  # the third process has no data
+        mine = torch.arange(rank, 101, 2)
+        accumulator.update(Batch(logits[mine], labels[mine], mine))
+    result = accumulator.finish()
+    found = {
+        "rank": rank,
+        "world": world,
+        "main": distributed.is_main(),
+        "shard": list(distributed.shard(7)),
+        "gathered": distributed.gather({"rank": rank, "text": "ä" * rank}),
+        "told": distributed.broadcast(["from", rank]),
+        "n": result.n,
+        "numbers": [result.value.tolist(), result.low.tolist(), result.high.tolist()],
+    }
+    distributed.barrier()
+    Path(sys.argv[1], f"{rank}.json").write_text(json.dumps(found))
+assert not distributed.is_active()
+"""
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    """What each of three real processes found."""
+    folder = tmp_path_factory.mktemp("job")
+    (folder / "work.py").write_text(WORK)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command += [str(folder / "work.py"), str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(3)]
+
+
+def test_every_process_knows_who_it_is(job: list[dict[str, object]]) -> None:
+    assert [(f["rank"], f["world"], f["main"]) for f in job] == [(0, 3, True), (1, 3, False), (2, 3, False)]
+
+
+def test_shards_are_exact(job: list[dict[str, object]]) -> None:
+    assert [f["shard"] for f in job] == [[0, 3, 6], [1, 4], [2, 5]]
+
+
+def test_values_of_different_length_are_gathered_everywhere(job: list[dict[str, object]]) -> None:
+    expected = [{"rank": r, "text": "ä" * r} for r in range(3)]
+    assert all(f["gathered"] == expected for f in job)
+    assert all(f["told"] == ["from", 0] for f in job)
+
+
+def test_accumulators_merge_to_the_digits_of_one_process(job: list[dict[str, object]]) -> None:
+    import torch
+
+    from vitscope.exams.base import Batch, Subject
+    from vitscope.exams.prediction import PredictionAccumulator, PredictionResult
+
+    generator = torch.Generator().manual_seed(0)
+    logits, labels = torch.randn(101, 10, generator=generator), torch.randint(10, (101,), generator=generator)
+    alone = PredictionAccumulator(Subject("m", "d"))
+    alone.update(Batch(logits, labels, torch.arange(101)))
+    result = alone.finish()
+    assert isinstance(result, PredictionResult)
+    for found in job:
+        assert found["n"] == 101
+        expected = np.stack([result.value, result.low, result.high])
+        np.testing.assert_allclose(np.array(found["numbers"]), expected, rtol=1e-12)
+        assert found["numbers"] == job[0]["numbers"]
+
+
+def test_alone() -> None:
+    with distributed.process_group():
+        assert not distributed.is_active()
+        assert (distributed.rank(), distributed.world_size(), distributed.is_main()) == (0, 1, True)
+        assert list(distributed.shard(3)) == [0, 1, 2]
+        assert distributed.gather("x") == ["x"]
+        assert distributed.broadcast(5) == 5
+        assert distributed.cpu_group() is None
+        distributed.barrier()
