@@ -126,7 +126,8 @@ HUGGING_FACE = [
 
 
 class HandMade(nn.Module):
-    """What somebody writes in an afternoon: a conv stem, residual convolutions, one attention block on tokens, a linear head."""
+    """What somebody writes in an afternoon: a conv stem, residual convolutions, one attention block on
+    tokens, a linear head."""
 
     def __init__(self, width: int = 12, classes: int = 5) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
 """What must hold for every mapped model, whatever it is."""
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -23,13 +25,13 @@ def check_stages(parts: Anatomy) -> None:
     """Stages change exactly where the resolution does."""
     mapped = parts.mapped
     assert mapped, "no unit has a map"
-    for before, after in zip(mapped, mapped[1:], strict=False):
+    for before, after in pairwise(mapped):
         same_grid = before.map_shape[1:] == after.map_shape[1:]
         assert (before.stage == after.stage) == same_grid, f"stage at {after.name}: {before} {after}"
 
 
 def check_streams(model: nn.Module, parts: Anatomy, images: Tensor, plain: Tensor) -> None:
-    """After = before + branch; units are met in the order listed; tapping changes nothing; maps have the promised shape."""
+    """After = before + branch; units are met in order; tapping changes nothing; maps have the promised shape."""
     met = []
 
     def on_feature(unit, feature):
@@ -47,7 +49,8 @@ def check_streams(model: nn.Module, parts: Anatomy, images: Tensor, plain: Tenso
 
 
 def check_last_map(model: nn.Module, parts: Anatomy, images: Tensor, plain: Tensor) -> None:
-    """The last map, written back into the stream as it was read, is what the head receives; another one is not."""
+    """The last map, written back into the stream as it was read, is what the head receives; another one is
+    not."""
     last = parts.mapped[-1]
     with Tap(model, parts, units=[last], features=True) as tap:
         model(images)
@@ -65,7 +68,8 @@ def check_last_map(model: nn.Module, parts: Anatomy, images: Tensor, plain: Tens
 
 
 def check_attention(model: nn.Module, parts: Anatomy, images: Tensor) -> None:
-    """Weights x values is what every MSA put out, and through the module's own projection it gives the module's output."""
+    """Weights x values is what every MSA put out, and through the module's own projection it gives the
+    module's output."""
     attending = [unit for unit in parts if unit.attention is not None]
     if not attending:
         return

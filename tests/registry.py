@@ -1,10 +1,11 @@
 """The registry-wide checks, and the coverage tables in docs/ that they fill.
 
-    python -m tests.registry --write docs          both tables, about fifteen minutes on two cores
-    python -m tests.registry --meta vit_* swin_*   some architectures, printed
+python -m tests.registry --write docs          both tables, about fifteen minutes on two cores python -m
+tests.registry --meta vit_* swin_*   some architectures, printed
 
-Meta: every architecture timm lists, on the meta device: is there an anatomy, and is attention found wherever there is attention?
-Real: the smallest architecture of each of timm's model modules, with weights and arithmetic: do the invariants hold?
+Meta: every architecture timm lists, on the meta device: is there an anatomy, and is attention found
+wherever there is attention? Real: the smallest architecture of each of timm's model modules, with weights
+and arithmetic: do the invariants hold?
 """
 
 import argparse
@@ -63,7 +64,8 @@ def build_on_meta(name: str) -> nn.Module:
 
 
 def attention_modules(model: nn.Module) -> list[str]:
-    """Modules that look like multi-head attention to somebody who reads names: an opinion independent of anatomy's."""
+    """Modules that look like multi-head attention to somebody who reads names: an opinion independent of
+    anatomy's."""
     return [
         path
         for path, module in model.named_modules()
@@ -155,7 +157,8 @@ def real_row(name: str) -> RealRow:
 
 
 def randomise_zeros(model: nn.Module) -> None:
-    """Give parameters that start at zero (heads, layer scales, class tokens) values, so that nothing is hidden by a factor of zero."""
+    """Give parameters that start at zero (heads, layer scales, class tokens) values, so that nothing is
+    hidden by a factor of zero."""
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.is_floating_point() and not parameter.any():
@@ -187,9 +190,11 @@ def write_tables(folder: Path, meta: pd.DataFrame, real: pd.DataFrame) -> None:
         "",
         f"Written by `make docs` with timm {timm.__version__}, torch {torch.__version__.split('+')[0]}.",
         "",
-        f"- Without weights (meta device), every architecture: **{found} of {len(meta)}** ({100 * found / len(meta):.2f} %) have an anatomy with",
-        "  maps, and attention where there is attention. All rows: [coverage_meta.csv](coverage_meta.csv).",
-        f"- With weights and arithmetic, the smallest architecture of each model module: the invariants hold on **{held} of {len(real)}**.",
+        f"- Without weights (meta device), every architecture: **{found} of {len(meta)}** "
+        f"({100 * found / len(meta):.2f} %) have an anatomy with maps, and attention where there is "
+        "attention. All rows: [coverage_meta.csv](coverage_meta.csv).",
+        "- With weights and arithmetic, the smallest architecture of each model module: the invariants hold "
+        f"on **{held} of {len(real)}**.",
         "",
         "| module | architecture | input | units | invariants |",
         "|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""Let a package be called like the function it is named after (`vs.anatomy(model)`, `vs.report(runs, out)`)."""
+"""Let a package be called like the function it is named after, as in `vs.anatomy(model)`."""
 
 import sys
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Who this process is among its peers, its exact share of the work, and sums over all of them.
 
-    torchrun --nproc-per-node 4 -m vitscope.cli.app diagnose vit_mini --data fashion
+torchrun --nproc-per-node 4 -m vitscope.cli.app diagnose vit_mini --data fashion
 
 Everything works unchanged in a single process, which is rank 0 of 1. What crosses processes here lives on
 the CPU (accumulator states, small values), so the group used for it always speaks gloo, whatever the models

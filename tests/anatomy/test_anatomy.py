@@ -133,11 +133,11 @@ def test_errors_say_what_to_do():
     vit = timm.create_model("vit_tiny_patch16_224").eval()
     with pytest.raises(UnsupportedModel, match=r"cannot be run on a 2x3x100x100 input.*--img-size"):
         vs.anatomy(vit, (3, 100, 100))
-    with pytest.raises(UnsupportedModel, match="model.module"):
+    with pytest.raises(UnsupportedModel, match=r"model\.module"):
         vs.anatomy(nn.DataParallel(vit))
     with pytest.raises(VitscopeError, match="channels, height, width"):
         vs.anatomy(vit, (224, 224))
-    with pytest.raises(VitscopeError, match="has no unit 'blocks.99'"):
+    with pytest.raises(VitscopeError, match=r"has no unit 'blocks\.99'"):
         vs.anatomy(vit)["blocks.99"]
 
     class Nothing(nn.Module):

@@ -1,4 +1,4 @@
-"""timm's whole registry: a seeded sample here, all of it in the slow target."""
+"""Timm's whole registry: a seeded sample here, all of it in the slow target."""
 
 import random
 
@@ -11,10 +11,29 @@ SAMPLE = sorted(random.Random(0).sample(timm.list_models(), 100))
 
 # small architectures of modules that differ most in how they are written
 REAL_SAMPLE = [
-    "botnet26t_256", "cait_xxs24_224", "coat_tiny", "crossvit_tiny_240", "cspresnet50", "davit_tiny", "deit_tiny_distilled_patch16_224",
-    "densenet121", "dla34", "edgenext_xx_small", "efficientformerv2_s0", "fastvit_t8", "focalnet_tiny_srf", "ghostnet_050",
-    "hrnet_w18_small", "inception_v3", "mobilevit_xxs", "nest_tiny", "repvit_m0_9", "res2net50_14w_8s", "tnt_s_legacy_patch16_224", "vgg11",
-]  # fmt: skip
+    "botnet26t_256",
+    "cait_xxs24_224",
+    "coat_tiny",
+    "crossvit_tiny_240",
+    "cspresnet50",
+    "davit_tiny",
+    "deit_tiny_distilled_patch16_224",
+    "densenet121",
+    "dla34",
+    "edgenext_xx_small",
+    "efficientformerv2_s0",
+    "fastvit_t8",
+    "focalnet_tiny_srf",
+    "ghostnet_050",
+    "hrnet_w18_small",
+    "inception_v3",
+    "mobilevit_xxs",
+    "nest_tiny",
+    "repvit_m0_9",
+    "res2net50_14w_8s",
+    "tnt_s_legacy_patch16_224",
+    "vgg11",
+]
 
 
 @pytest.mark.parametrize("name", SAMPLE)

@@ -14,9 +14,19 @@ from vitscope.errors import VitscopeError
 
 def branch(**changes) -> Branch:
     plain = dict(
-        operations=(), classes=frozenset(), owner="x", attention=False, spatial_convolutions=0, depthwise_only=False,
-        linear_maps=0, token_mixing=False, activation_products=0, residual=True, downsamples=False, follows_attention=False,
-    )  # fmt: skip
+        operations=(),
+        classes=frozenset(),
+        owner="x",
+        attention=False,
+        spatial_convolutions=0,
+        depthwise_only=False,
+        linear_maps=0,
+        token_mixing=False,
+        activation_products=0,
+        residual=True,
+        downsamples=False,
+        follows_attention=False,
+    )
     return Branch(**{**plain, **changes})
 
 

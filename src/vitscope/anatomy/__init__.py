@@ -48,8 +48,8 @@ def anatomy(model: nn.Module, example: Any = None) -> Anatomy:
         units = build_units(graph, model)
     if not any(unit.kind != "head" for unit in units):
         raise UnsupportedModel(
-            f"{type(model).__name__}: no unit was found among its {len(graph.nodes)} operations; it has neither residual additions "
-            "nor convolutions or linear maps that everything passes through"
+            f"{type(model).__name__}: no unit was found among its {len(graph.nodes)} operations; it has "
+            "neither residual additions nor convolutions or linear maps that everything passes through"
         )
     return Anatomy(units, type(model).__name__, tuple(batch.shape[1:]), batch.shape[0])
 

@@ -1,7 +1,8 @@
 """Find where attention is computed, fused or by hand, and how it looks at the map.
 
-Attention is a fused call, or a softmax whose result multiplies values: between two matrix products (the usual kind), before two
-(factorised attention), or before one that keeps several queries (outlook attention). A softmax that only pools to a single vector is not.
+Attention is a fused call, or a softmax whose result multiplies values: between two matrix products (the
+usual kind), before two (factorised attention), or before one that keeps several queries (outlook
+attention). A softmax that only pools to a single vector is not.
 """
 
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 import torch
 
 from vitscope.anatomy.graph import Graph, Node, Ref
-from vitscope.anatomy.layout import Layout, Layouts, constant_along
+from vitscope.anatomy.layout import Layouts
+from vitscope.anatomy.positions import Layout, constant_along
 from vitscope.anatomy.residual import MATRIX_PRODUCTS, mixes_positions
 from vitscope.anatomy.unit import Attention, AttentionSite
 
@@ -65,7 +67,8 @@ def _is_product(graph: Graph, node: Node) -> bool:
 
 
 def _next_product(graph: Graph, start: int) -> tuple[Node | None, int | None]:
-    """The first matrix product fed by `start` through cheap operations, and its factor that came that way."""
+    """The first matrix product fed by `start` through cheap operations, and its factor that came that
+    way."""
     frontier = [start]
     for _ in range(REACH):
         following = []
@@ -112,9 +115,10 @@ def _queries(graph: Graph, product: Node, weights: int) -> int:
 
 
 def describe(graph: Graph, layouts: Layouts, products: list[AttentionProduct]) -> Attention:
-    """What the attention of one unit is like; several products (parallel windows, a pooled pair) share the first one's description."""
+    """What the attention of one unit is like; several products (parallel windows, a pooled pair) share the
+    first one's description."""
     main = max(products, key=lambda p: _score_count(graph, p))
-    heads, head_axis = _heads(graph, layouts, main)
+    heads, _ = _heads(graph, layouts, main)
     sites = tuple(_site(graph, p, *_heads(graph, layouts, p)) for p in products)
     queries, keys = _size(graph, main)
     query = layouts[main.query] if main.query is not None else None
@@ -148,7 +152,7 @@ def _site(graph: Graph, product: AttentionProduct, heads: int, head_axis: int | 
     if product.weights is None:
         return AttentionSite(node.site, True, head_axis=head_axis, heads=heads)
     softmax = graph[product.softmax].site if product.softmax is not None else None
-    operand = [i for i, ref in enumerate(_tensor_arguments(node)) if ref == product.weights][0]
+    operand = _tensor_arguments(node).index(product.weights)
     return AttentionSite(node.site, False, operand, _transposed(graph, product), softmax, head_axis, heads)
 
 
@@ -170,7 +174,8 @@ def _tensor_arguments(node: Node) -> list[int]:
 
 
 def _heads(graph: Graph, layouts: Layouts, product: AttentionProduct) -> tuple[int, int | None]:
-    """Number of heads and the axis they run along: the leading axis on which the queries' positions do not depend."""
+    """Number of heads and the axis they run along: the leading axis on which the queries' positions do not
+    depend."""
     source = graph[product.node].inputs[0] if product.weights is None else product.weights
     shape = graph[source].shape
     leading = len(shape) - 2

@@ -91,7 +91,8 @@ def _unit(
 
 
 def _owners(graph: Graph, model: nn.Module, segments: list[Segment]) -> list[tuple[str, bool]]:
-    """For each segment the path of its module, and whether that module holds another segment's operations too."""
+    """For each segment the path of its module, and whether that module holds another segment's operations
+    too."""
     heavy = [{graph[i].site.path for i in s.owned if graph[i].name in HEAVY | POOLS} for s in segments]
     result = []
     for position, segment in enumerate(segments):

@@ -16,7 +16,8 @@ def example_batch(model: nn.Module, example: Any = None) -> Tensor:
 
     Args:
         model: The model that will be watched.
-        example: A batch of images, a (C, H, W) shape, data whose first item is an image and a label, or nothing: the model's own input size.
+        example: A batch of images, a (C, H, W) shape, data whose first item is an image and a label, or
+            nothing: the model's own input size.
     """
     reference = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     device, dtype = reference.device, reference.dtype
@@ -78,7 +79,8 @@ def _first_images(example: Any) -> Tensor:
     if isinstance(image, Tensor):
         return image.unsqueeze(0)
     raise VitscopeError(
-        f"the first item of the {type(example).__name__} is a {type(image).__name__}, not a tensor; give a (C, H, W) shape instead"
+        f"the first item of the {type(example).__name__} is a {type(image).__name__}, not a tensor; "
+        "give a (C, H, W) shape instead"
     )
 
 

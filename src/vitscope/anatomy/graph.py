@@ -1,4 +1,5 @@
-"""The graph of one forward pass: which tensor came from which, who descends from whom, which tensors everything passes through."""
+"""The graph of one forward pass: which tensor came from which, who descends from whom, which tensors
+everything passes through."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ class Node:
     """One tensor of the pass and the operation that made it."""
 
     index: int
-    name: str  # the operation; "input", "leaf" (parameter, buffer, constant) or "opaque" (made where nobody could watch)
+    name: str  # the operation; or "input", "leaf" (parameter, constant), "opaque" (made unwatched)
     inputs: tuple[int, ...]
     shape: tuple[int, ...]
     site: Site

@@ -1,47 +1,41 @@
-"""Where each element of a tensor sits in the image: the way from any layout (NCHW, NHWC, NLC, windows ...) to a (N, C, H, W) map.
+"""Where each element of a tensor sits in the image: the way from any layout (NCHW, NHWC, NLC, windows ...)
+to a (N, C, H, W) map.
 
-No layout is assumed. The grid position of every element is followed through the operations that made the tensor: reshapes, permutations,
-rolls, slices and concatenations are simply done again on a tensor of positions; convolutions and pools start a new grid; linear maps keep
-positions, or join several (patch merging) into a coarser grid. What comes from parameters alone (class token, registers) or from padding
-has no position. Positions are worked out on demand, for the few tensors somebody asks about.
+No layout is assumed. The grid position of every element is followed through the operations that made the
+tensor: reshapes, permutations, rolls, slices and concatenations are simply done again on a tensor of
+positions; convolutions and pools start a new grid; linear maps keep positions, or join several (patch
+merging) into a coarser grid. What comes from parameters alone (class token, registers) or from padding has
+no position. Positions are worked out on demand, for the few tensors somebody asks about.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from vitscope.anatomy.graph import Graph, Node, Ref
-
-NOWHERE = -1
+from vitscope.anatomy.positions import NOWHERE, Layout, compacted, constant_along, image_layout, joined
 
 REARRANGE = frozenset(
     "view reshape permute transpose flatten unflatten squeeze unsqueeze expand expand_as chunk split unbind "
-    "__getitem__ roll flip narrow select movedim moveaxis swapaxes swapdims T mT H mH t stack repeat index_select tile "
-    "tensor_split view_as reshape_as broadcast_to unfold split_with_sizes gather take_along_dim repeat_interleave "
-    "pixel_shuffle pixel_unshuffle channel_shuffle hsplit vsplit hstack vstack concat concatenate cat pad fold".split()
+    "__getitem__ roll flip narrow select movedim moveaxis swapaxes swapdims T mT H mH t stack repeat tile "
+    "index_select tensor_split view_as reshape_as broadcast_to unfold split_with_sizes gather take_along_dim "
+    "repeat_interleave pixel_shuffle pixel_unshuffle channel_shuffle hsplit vsplit hstack vstack concat "
+    "concatenate cat pad fold".split()
 )
 RESHAPES = frozenset("view reshape flatten unflatten view_as reshape_as".split())
 PICKS = frozenset(
     "__getitem__ narrow select index_select chunk split tensor_split split_with_sizes".split()
 )  # may leave points out
 NEW_GRID = frozenset(
-    "conv2d max_pool2d avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d interpolate upsample conv_transpose2d "
-    "_adaptive_avg_pool2d lp_pool2d grid_sample max_pool2d_with_indices boolean_dispatch fn".split()
+    "conv2d max_pool2d avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d interpolate upsample "
+    "conv_transpose2d _adaptive_avg_pool2d lp_pool2d grid_sample max_pool2d_with_indices "
+    "boolean_dispatch fn".split()
 )
 FIRST_INPUT = frozenset(("linear", "conv1d", "scaled_dot_product_attention"))
 PRODUCTS = frozenset(("matmul", "bmm", "baddbmm", "__matmul__", "__rmatmul__", "einsum"))
 REDUCE = frozenset("mean sum amax amin max min std var var_mean logsumexp norm".split())
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Positions of a tensor's elements: image * H * W + y * W + x, or NOWHERE."""
-
-    positions: Tensor  # int32, same shape as the tensor; constant along the channel axis
-    grid: tuple[int, int]
 
 
 class Layouts:
@@ -66,7 +60,8 @@ class Layouts:
         return self._known[index]
 
     def _wanted(self, node: Node) -> list[int]:
-        """Inputs that must be known before `node`; of operations that keep the shape the earliest that has a layout is enough."""
+        """Inputs that must be known before `node`; of operations that keep the shape the earliest that has
+        a layout is enough."""
         if node.name in NEW_GRID or node.name in REDUCE or node.name in FIRST_INPUT:
             sources = node.inputs[:1]
         elif node.name in REARRANGE or node.name in PRODUCTS:
@@ -81,13 +76,14 @@ class Layouts:
         return [i for i in sources if i not in self._known and self.graph[i].dynamic]
 
     def _alike(self, node: Node) -> list[int]:
-        """Dynamic inputs of the node's own shape, the earliest made first: of an addition that is the stream."""
+        """Dynamic inputs of the node's own shape, the earliest made first: of an addition that is the
+        stream."""
         alike = {i for i in node.inputs if self.graph[i].dynamic and self.graph[i].shape == node.shape}
         return sorted(alike)
 
     def _of(self, node: Node) -> Layout | None:
         if node.name == "input":
-            return _image_layout(node.shape) if len(node.shape) == 4 else None
+            return image_layout(node.shape) if len(node.shape) == 4 else None
         if not node.dynamic:
             return None
         try:
@@ -141,7 +137,7 @@ class Layouts:
         if tuple(moved.shape) != node.shape:
             return None
         if node.name in PICKS:
-            return _compacted(Layout(moved, grid), self.graph.batch)
+            return compacted(Layout(moved, grid), self.graph.batch)
         return Layout(moved, grid)
 
     def _with_positions(self, tree: Any, grid: tuple[int, int]) -> Any:
@@ -172,8 +168,14 @@ class Layouts:
         if len(source) == 4 and source[0] == images and source[2:] == (height, width):
             return Layout(before.positions[:, :1].expand(node.shape), before.grid)
         if images == self.graph.batch:
-            return _image_layout(node.shape)
-        return None
+            return image_layout(node.shape)
+        if len(source) != 4 or source[0] != images:
+            return None
+        # patches or windows along the batch axis: each output point stands where its receptive field begins
+        rows = torch.arange(height) * source[2] // height
+        columns = torch.arange(width) * source[3] // width
+        picked = before.positions[:, :1].index_select(2, rows).index_select(3, columns)
+        return compacted(Layout(picked.expand(node.shape), before.grid), self.graph.batch)
 
     def _linear(self, node: Node) -> Layout | None:
         before = self._known.get(node.inputs[0])
@@ -187,7 +189,7 @@ class Layouts:
             return None
         if constant_along(positions, -1):
             return Layout(positions[..., :1].expand(rows).movedim(-1, axis), before.grid)
-        coarse = _joined(positions, before.grid, self.graph.batch)
+        coarse = joined(positions, before.grid, self.graph.batch)
         if coarse is None:
             return None
         return Layout(coarse.positions.unsqueeze(-1).expand(rows).movedim(-1, axis), coarse.grid)
@@ -246,7 +248,7 @@ class Layouts:
         if constant_along(positions, -1):
             reduced: Layout | None = Layout(positions[..., 0], before.grid)
         else:
-            reduced = _joined(positions, before.grid, self.graph.batch)  # a pool: several points become one
+            reduced = joined(positions, before.grid, self.graph.batch)  # a pool: several points become one
         if reduced is None:
             return None
         positions = reduced.positions
@@ -254,69 +256,3 @@ class Layouts:
             for d in dims:
                 positions = positions.unsqueeze(d)
         return Layout(positions, reduced.grid) if tuple(positions.shape) == node.shape else None
-
-
-def _image_layout(shape: tuple[int, ...]) -> Layout:
-    images, _, height, width = shape
-    positions = torch.arange(images * height * width, dtype=torch.int32).view(images, 1, height, width)
-    return Layout(positions.expand(shape), (height, width))
-
-
-def constant_along(positions: Tensor, axis: int) -> bool:
-    size = positions.shape[axis]
-    if size == 1 or positions.stride(axis) == 0:
-        return True
-    first = positions.select(axis, 0)
-    # Rearrangements are regular: where the ends, the neighbour and some points between agree, the whole axis does.
-    probes = sorted({1, size // 7, size // 5, size // 3, size // 2, size - 1} - {0})
-    return all(torch.equal(first, positions.select(axis, i)) for i in probes)
-
-
-def _joined(positions: Tensor, grid: tuple[int, int], images: int) -> Layout | None:
-    """Positions joined along the last axis (a patch becomes a token): the coarser grid of their first corners."""
-    height, width = grid
-    somewhere = positions >= 0
-    if not bool(somewhere.any(-1).all()):
-        return None
-    area = height * width
-    image = torch.where(somewhere, positions // area, images).amin(-1)
-    y = torch.where(somewhere, positions % area // width, height).amin(-1)
-    x = torch.where(somewhere, positions % width, width).amin(-1)
-    if not bool(((positions // area == image.unsqueeze(-1)) | ~somewhere).all()):
-        return None  # joins different images
-    y, rows = _ranks(y, height)
-    x, columns = _ranks(x, width)
-    joined = (image * rows + y) * columns + x
-    if (
-        rows * columns == 1
-        or int(torch.bincount(joined.flatten().long()).count_nonzero()) != images * rows * columns
-    ):
-        return None
-    return Layout(joined.to(torch.int32), (rows, columns))
-
-
-def _compacted(layout: Layout, images: int) -> Layout:
-    """Where every second row and column was picked (or any other regular choice), the grid of what is left."""
-    height, width = layout.grid
-    positions = layout.positions
-    somewhere = positions >= 0
-    present = torch.bincount(positions[somewhere].long(), minlength=1) > 0
-    count = int(present.sum())
-    if count in (0, images * height * width):
-        return layout
-    points = present.nonzero().flatten() % (height * width)
-    rows_of, rows = _ranks(points // width, height)
-    columns_of, columns = _ranks(points % width, width)
-    if count != images * rows * columns or (rows * columns == 1 and height * width > 4):
-        return layout
-    table = torch.full((len(present),), NOWHERE, dtype=torch.int32)
-    image = present.nonzero().flatten() // (height * width)
-    table[present] = ((image * rows + rows_of) * columns + columns_of).to(torch.int32)
-    moved = torch.where(somewhere, table[positions.clamp(min=0).long()], NOWHERE)
-    return Layout(moved, (rows, columns))
-
-
-def _ranks(values: Tensor, limit: int) -> tuple[Tensor, int]:
-    """Each value's rank among the distinct values, and how many those are."""
-    present = torch.bincount(values.flatten().long(), minlength=limit) > 0
-    return (present.cumsum(0) - 1)[values.long()], int(present.sum())

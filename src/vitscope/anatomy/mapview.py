@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vitscope.anatomy.layout import NOWHERE, Layout, constant_along
+from vitscope.anatomy.positions import NOWHERE, Layout, constant_along
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class MapView:
     prefix_tokens: int
 
     def read(self, stream: Tensor) -> Tensor:
-        """The stream's grid points as a (N, C, H, W) map, prefix tokens left out; a view where that is possible."""
+        """The stream's grid points as a (N, C, H, W) map, prefix tokens left out; a view where that is
+        possible."""
         if self._is_plain_nchw(stream):
             return stream
         tokens = self._tokens(stream)

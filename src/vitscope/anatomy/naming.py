@@ -18,25 +18,28 @@ def common_path(paths: Iterable[str]) -> str:
 
 
 def main_path(paths: list[str]) -> str:
-    """Like `common_path`; where that is the whole model, of the part of the model that holds most of `paths`."""
+    """Like `common_path`; where that is the whole model, of the part of the model that holds most of
+    `paths`."""
     common = common_path(paths)
     if common or not paths:
         return common
     groups: dict[str, list[str]] = {}
     for path in paths:
         groups.setdefault(path.partition(".")[0], []).append(path)
-    return common_path(max(groups.values(), key=len))
+    return common_path(sorted(groups.values(), key=len)[-1])
 
 
 def block_path(path: str) -> str:
-    """The numbered block a module stands in (`layers.1.downsample.norm` -> `layers.1`), or the module itself."""
+    """The numbered block a module stands in (`layers.1.downsample.norm` -> `layers.1`), or the module
+    itself."""
     parts = path.split(".")
     numbered = [i for i, part in enumerate(parts) if part.isdigit()]
     return ".".join(parts[: numbered[-1] + 1]) if numbered else path
 
 
 def climb(model: nn.Module, path: str, paths_of_others: Iterable[str]) -> str:
-    """Go up from `path` while the parent holds nothing that belongs to another unit; stay inside the numbered block."""
+    """Go up from `path` while the parent holds nothing that belongs to another unit; stay inside the
+    numbered block."""
     others = list(paths_of_others)
     while "." in path:
         parent, _, last = path.rpartition(".")

@@ -1,8 +1,9 @@
 """Watch one forward pass and write down its graph.
 
-Every torch operation becomes a node; modules are followed by hooks so that each operation knows who called it. Where a tensor turns up
-that no watched operation made (a scripted function, a custom autograd function), an "opaque" node ties it to the inputs of the module
-that was running, so that no connection is lost.
+Every torch operation becomes a node; modules are followed by hooks so that each operation knows who called
+it. Where a tensor turns up that no watched operation made (a scripted function, a custom autograd
+function), an "opaque" node ties it to the inputs of the module that was running, so that no connection is
+lost.
 """
 
 import weakref
@@ -31,12 +32,12 @@ def observe(model: nn.Module, example: Tensor) -> Graph:
             shape = "x".join(map(str, example.shape))
             raise UnsupportedModel(
                 f"{type(model).__name__} cannot be run on a {shape} input: {type(error).__name__}: {error}. "
-                "Give an example of the size it takes, e.g. vs.anatomy(model, (3, 224, 224)), or --img-size on the command line."
+                "Give an example of the size it takes: vs.anatomy(model, (3, 224, 224)), or --img-size 224."
             ) from error
     outputs = tuple(dict.fromkeys(watch.node_of(t) for t in main_output(output)))
     if not any(watch.nodes[o].dynamic for o in outputs):
         raise UnsupportedModel(
-            f"the output of {type(model).__name__} does not depend on its input in a way that could be followed "
+            f"the output of {type(model).__name__} does not depend on its input as far as anatomy can follow "
             f"(the watched pass had {len(watch.nodes)} operations)"
         )
     return Graph(watch.nodes, input=0, outputs=outputs, batch=example.shape[0])
@@ -121,7 +122,8 @@ class _Observer(ForwardWatch):
         return index if reference is not None and reference() is tensor else None
 
     def node_of(self, tensor: Tensor) -> int:
-        """The node of a tensor; one nobody saw being made is a leaf, or hangs on the inputs of the running module."""
+        """The node of a tensor; one nobody saw being made is a leaf, or hangs on the inputs of the running
+        module."""
         index = self._lookup(tensor)
         if index is not None:
             return index

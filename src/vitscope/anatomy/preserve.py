@@ -9,9 +9,11 @@ from torch import nn
 
 @contextmanager
 def preserved(model: nn.Module, *, evaluation: bool = True) -> Iterator[None]:
-    """Restore train/eval modes, requires_grad, gradients, random state and attention backends on leaving, also after an error.
+    """Restore train/eval modes, requires_grad, gradients, random state and attention backends on leaving,
+    also after an error.
 
-    With `evaluation` the model is in evaluation mode inside: batch-norm statistics are not updated, dropout is off.
+    With `evaluation` the model is in evaluation mode inside: batch-norm statistics are not updated, dropout
+    is off.
     """
     modes = [(module, module.training) for module in model.modules()]
     requires = [(p, p.requires_grad) for p in model.parameters()]

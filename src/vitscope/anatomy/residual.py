@@ -1,8 +1,9 @@
 """Find the residual additions of a graph: where a branch meets the stream it left.
 
-An addition of two tensors of equal shape is a candidate where one operand descends from the other (an identity shortcut), or where both
-descend from the same tensor (a projection shortcut). Candidates inside the branch of another one are its inner workings and dropped, unless that
-other one is a long skip around several whole residual units: then it is the skip that is dropped.
+An addition of two tensors of equal shape is a candidate where one operand descends from the other (an
+identity shortcut), or where both descend from the same tensor (a projection shortcut). Candidates inside
+the branch of another one are its inner workings and dropped, unless that other one is a long skip around
+several whole residual units: then it is the skip that is dropped.
 """
 
 from dataclasses import dataclass, field
@@ -15,8 +16,8 @@ MATRIX_PRODUCTS = frozenset(
 )
 CONVOLUTIONS = frozenset(("conv1d", "conv2d", "conv3d", "conv_transpose2d", "conv_transpose1d"))
 POOLS = frozenset(
-    "avg_pool2d max_pool2d adaptive_avg_pool2d adaptive_max_pool2d avg_pool1d max_pool1d avg_pool3d max_pool3d lp_pool2d "
-    "interpolate mean sum amax cumsum _adaptive_avg_pool2d boolean_dispatch fn".split()
+    "avg_pool2d max_pool2d adaptive_avg_pool2d adaptive_max_pool2d avg_pool1d max_pool1d avg_pool3d "
+    "max_pool3d lp_pool2d interpolate mean sum amax cumsum _adaptive_avg_pool2d boolean_dispatch fn".split()
 )
 TRANSFORMS = frozenset(
     ("fft_fft2", "fft_rfft2", "fft_irfft2", "rfft2", "irfft2", "fft_fftn", "roll", "shift")
@@ -92,7 +93,8 @@ def _short(graph: Graph, a: int, b: int) -> bool:
 
 
 def _work(graph: Graph, nodes: list[int]) -> tuple[int, int]:
-    """How much mixing of positions, then how many heavy operations: what tells a branch from a projection."""
+    """How much mixing of positions, then how many heavy operations: what tells a branch from a
+    projection."""
     heavy = [graph[i] for i in nodes if graph[i].name in HEAVY]
     return sum(mixes_positions(graph, n) for n in heavy), len(heavy) * 1000 + len(nodes)
 

@@ -1,9 +1,10 @@
 """What makes a branch an MSA, an MLP, a convolution: all rules, in order, in this file.
 
-What mixes positions decides. Attention makes a branch an msa, whatever else is in it; attention without probabilities (two products of
-activations, no softmax) a mixer; else a spatial convolution makes it a conv (so a ConvNeXt block and an inverted residual are convs); else mixing over the token axis, pooling, shifting or Fourier transforms make it a mixer; else
-linear maps make it an mlp. One exception: a feed-forward with a depthwise convolution inside (PVTv2, LocalViT) is an mlp where it follows
-the attention of its own block.
+What mixes positions decides. Attention makes a branch an msa, whatever else is in it. Attention without
+probabilities (two products of activations, no softmax) makes it a mixer; else a spatial convolution makes it
+a conv, so a ConvNeXt block and an inverted residual are convs; else mixing over the token axis, pooling,
+shifting or Fourier transforms make it a mixer; else linear maps make it an mlp. One exception: a feed-forward
+with a depthwise convolution inside (PVTv2, LocalViT) is an mlp where it follows the attention of its block.
 
 A rule of your own goes before these:
 
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from torch import nn
 
 from vitscope.anatomy.graph import Graph, Node
-from vitscope.anatomy.layout import Layouts, constant_along
+from vitscope.anatomy.layout import Layouts
+from vitscope.anatomy.positions import constant_along
 from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS, TRANSFORMS, mixes_positions
 from vitscope.anatomy.unit import KINDS
 from vitscope.errors import VitscopeError
@@ -39,7 +41,7 @@ class Branch:
     spatial_convolutions: int  # convolutions with a kernel larger than one point
     depthwise_only: bool  # each of them acts on every channel by itself
     linear_maps: int  # linear layers and 1x1 convolutions
-    token_mixing: bool  # linear over the token axis, window pooling, shift, Fourier transform, or a product of activations
+    token_mixing: bool  # linear over tokens, window pooling, shift, Fourier transform, product of activations
     activation_products: int  # matrix products of two activations
     residual: bool  # it is added to a stream
     downsamples: bool  # the grid gets smaller
@@ -71,7 +73,8 @@ _USER_RULES: list[tuple[str, Rule]] = []
 
 
 def add_rule(kind: str, rule: Rule) -> None:
-    """Call a branch a `kind` wherever `rule(branch)` is true; later rules of yours go before earlier ones."""
+    """Call a branch a `kind` wherever `rule(branch)` is true; later rules of yours go before earlier
+    ones."""
     if kind not in KINDS:
         raise VitscopeError(f"no kind '{kind}'; a rule can give one of: {', '.join(KINDS)}")
     _USER_RULES.insert(0, (kind, rule))

@@ -1,11 +1,14 @@
-"""Cut a graph into units: the residual additions, and the stretches of the trunk before, between and after them.
+"""Cut a graph into units: the residual additions, and the stretches of the trunk before, between and after
+them.
 
-The trunk is what everything passes through. A stretch of it that no branch covers is cut into pieces, one per block of the model: the stem before
-the first unit, subsampling and plain convolutions between, the head at the end. Norms and activations alone make no piece.
-Models without residual additions (VGG, DenseNet, Inception) are nothing but such pieces.
+The trunk is what everything passes through. A stretch of it that no branch covers is cut into pieces, one
+per block of the model: the stem before the first unit, subsampling and plain convolutions between, the head
+at the end. Norms and activations alone make no piece. Models without residual additions (VGG, DenseNet,
+Inception) are nothing but such pieces.
 """
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from torch import nn
 
@@ -49,7 +52,7 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
     pending = sorted(units, key=lambda unit: unit.end)
     gap: list[_Step] = []
     trunk = graph.trunk()
-    for before, node in zip(trunk, trunk[1:], strict=False):
+    for before, node in pairwise(trunk):
         inside = [i for i in graph.between(before, node) if graph[i].dynamic and i not in covered]
         while pending and pending[0].end <= node:
             if gap:
@@ -89,7 +92,8 @@ class _Views:
 
 
 def _block_classes(graph: Graph, model: nn.Module, units: list[Segment]) -> set[type]:
-    """Classes of the blocks that hold residual units: what such a class makes before the first unit is no stem."""
+    """Classes of the blocks that hold residual units: what such a class makes before the first unit is no
+    stem."""
     classes = set()
     for unit in units:
         path = block_path(common_path(graph[i].site.path for i in unit.nodes if graph[i].name in HEAVY))
@@ -109,7 +113,8 @@ def _pieces(
     last: bool,
     classes: set[type],
 ) -> list[Segment]:
-    """Group the steps of a gap by the block they stand in; light steps go along with what came before them."""
+    """Group the steps of a gap by the block they stand in; light steps go along with what came before
+    them."""
     pieces: list[Segment] = []
     blocks: list[str] = []
     for position, step in enumerate(gap):
@@ -143,7 +148,8 @@ def _pieces(
 
 
 def _block(graph: Graph, model: nn.Module, step: _Step, classes: set[type]) -> str:
-    """Path of the block a step belongs to: of a class that makes residual units elsewhere, or numbered, or the module around it."""
+    """Path of the block a step belongs to: of a class that makes residual units elsewhere, or numbered, or
+    the module around it."""
     names = [graph[i] for i in step.contents]
     working = [n.site.path for n in names if n.name in HEAVY | POOLS] or [n.site.path for n in names]
     path = common_path(working)
@@ -159,7 +165,8 @@ def _block(graph: Graph, model: nn.Module, step: _Step, classes: set[type]) -> s
 
 
 def _map_is_over(views: _Views, start: int, rest: list[_Step]) -> bool:
-    """No step from here on has a map again; one point, where there were many before, is none either (VGG's first dense layer)."""
+    """No step from here on has a map again; one point, where there were many before, is none either (VGG's
+    first dense layer)."""
     start_grid = views.grid(start)
     for step in rest:
         view = views[step.node]

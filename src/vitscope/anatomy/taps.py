@@ -6,8 +6,8 @@
     tap.features["blocks.3.attn"]              # (N, C, H, W)
     tap.attention["blocks.3.attn"][0].weights  # (N, heads, queries, keys)
 
-With callbacks in the place of `features=True` nothing is stored. The operations tapped are those anatomy watched: a pass in which another
-operation, another shape, or none turns up in their place raises `PathChanged`.
+With callbacks in the place of `features=True` nothing is stored. The operations tapped are those anatomy
+watched: a pass in which another operation, another shape, or none is in their place raises `PathChanged`.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +25,10 @@ from vitscope.errors import VitscopeError
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """What one MSA did in one pass. The first axis runs over images, and inside an image over windows where there are any."""
+    """What one MSA did in one pass.
+
+    The first axis runs over images, and inside an image over windows where there are any.
+    """
 
     weights: Tensor  # (N, heads, queries, keys): the matrix that multiplies the values
     probabilities: (
@@ -49,20 +52,21 @@ class _Wishes:
 
 
 class Tap:
-    """Context manager: inside it every forward pass of `model` is tapped. Nothing of it stays when it is left.
+    """Context manager: inside it every forward pass of `model` is tapped.
 
-    Args:
-        model: The model that `parts` was made from.
-        parts: Its anatomy.
-        units: Names or units to tap; default: every unit with a map (for attention: every MSA).
-        features: Store the stream after each unit in `.features`.
-        attention: Store what each MSA does in `.attention`, a list per unit, in order.
-        on_feature: Called with (unit, map); the map may be the live tensor: copy it to keep it.
-        on_attention: Called with (unit, attention map).
-        streams: Store (before, branch, after) of each residual unit as the model lays them out in `.streams`.
-        remove: Units whose branch is left out: the stream passes by.
-        edit: By unit name, functions that replace the stream after it, given and giving it as the model lays it out.
-        explicit_attention: Compute every MSA as weights x values instead of by the model's own kernel.
+    Nothing of it stays when it is left.
+        Args:
+            model: The model that `parts` was made from.
+            parts: Its anatomy.
+            units: Names or units to tap; default: every unit with a map (for attention: every MSA).
+            features: Store the stream after each unit in `.features`.
+            attention: Store what each MSA does in `.attention`, a list per unit, in order.
+            on_feature: Called with (unit, map); the map may be the live tensor: copy it to keep it.
+            on_attention: Called with (unit, attention map).
+            streams: Store (before, branch, after) of each residual unit, as the model lays them out.
+            remove: Units whose branch is left out: the stream passes by.
+            edit: By unit name, functions that replace the stream after it, as the model lays it out.
+            explicit_attention: Compute every MSA as weights x values instead of by the model's own kernel.
     """
 
     def __init__(

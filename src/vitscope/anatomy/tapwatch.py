@@ -1,4 +1,5 @@
-"""The running half of a tap: meet the planned operations in a forward pass, and notice when the pass went another way."""
+"""The running half of a tap: meet the planned operations in a forward pass, and notice when the pass went
+another way."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -31,6 +32,10 @@ class Call:
 
 
 Handler = Callable[[Call], Any]
+ANOTHER_PATH = (
+    "the model took another path than the one its anatomy watched (it decides by its data, or was changed since); "
+    "take the anatomy again with vs.anatomy(model, example)"
+)
 
 
 @dataclass
@@ -61,7 +66,7 @@ class TapWatch(ForwardWatch):
         """Call `handler` in place of the operation at `site`, which belongs to `unit`."""
         if site.name == "opaque":
             raise PathChanged(
-                f"unit '{unit.name}' ends in code that cannot be watched (a scripted or custom autograd function)"
+                f"unit '{unit.name}' ends in code that cannot be watched (a scripted or autograd function)"
             )
         plan = self._plans.setdefault(site.path, _Plan())
         plan.by_name.setdefault(site.name, {})[(site.call, site.occurrence)] = _Expected(unit, handler)
@@ -86,6 +91,7 @@ class TapWatch(ForwardWatch):
             self._check_all_met()
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Do the operation, or what the plan says in its place."""
         name = operation_name(func)
         here = [expected for frame in self.frames if (expected := self._meet(frame, name)) is not None]
         if not here:
@@ -125,29 +131,21 @@ class TapWatch(ForwardWatch):
     def _check_all_met(self) -> None:
         for expected in self._all():
             if not expected.met:
-                raise PathChanged(
-                    f"unit '{expected.unit.name}' was not reached in this pass: the model took another path than the one its anatomy "
-                    "watched (it decides by its data, or was changed since); take the anatomy again with vs.anatomy(model, example)"
-                )
+                raise PathChanged(f"unit '{expected.unit.name}' was not reached in this pass: {ANOTHER_PATH}")
         for path, unit in self._called.items():
             if path and not self.calls[path]:
                 raise PathChanged(
-                    f"unit '{unit.name}' was reached, but '{path}' was not called in this pass: the model took another path "
-                    "than the one its anatomy watched; take the anatomy again with vs.anatomy(model, example)"
+                    f"unit '{unit.name}' was reached, but '{path}' was not called in this pass: {ANOTHER_PATH}"
                 )
 
     def check_shape(self, unit: Unit, tensor: Tensor) -> None:
         """The stream after `unit` must be what anatomy saw, but for the number of images."""
         seen, wanted = tuple(tensor.shape), unit.example_shape
-        ratio = (self._images, self.parts.batch)
+        now, then = self._images, self.parts.batch
         other = [(a, b) for a, b in zip(seen, wanted, strict=False) if a != b]
-        if (
-            len(seen) == len(wanted)
-            and len(other) <= 1
-            and all(a * ratio[1] == b * ratio[0] for a, b in other)
-        ):
+        if len(seen) == len(wanted) and len(other) <= 1 and all(a * then == b * now for a, b in other):
             return
         raise PathChanged(
-            f"unit '{unit.name}' gave a {'x'.join(map(str, seen))} tensor for {self._images} images, where its anatomy saw "
-            f"{'x'.join(map(str, wanted))} for {self.parts.batch}: the model took another path; take the anatomy again"
+            f"unit '{unit.name}' gave a {'x'.join(map(str, seen))} tensor for {now} images, where its anatomy "
+            f"saw {'x'.join(map(str, wanted))} for {then}: {ANOTHER_PATH}"
         )

@@ -16,7 +16,8 @@ KINDS: tuple[str, ...] = get_args(Kind)
 class Attention:
     """How an MSA looks at the map, and where in the pass its probabilities can be had."""
 
-    pattern: str  # global, window, grid (dilated window), pooled (fewer keys), class (prefix queries only), channel, other
+    # global, window, grid (dilated window), pooled (fewer keys), class (prefix queries only), channel, other
+    pattern: str
     heads: int
     queries: int  # per window
     keys: int

@@ -1,7 +1,9 @@
-"""What watching and tapping share: names of operations, composite functions that are entered, module calls as frames.
+"""What watching and tapping share: names of operations, composite functions that are entered, module calls
+as frames.
 
-Both look at a forward pass through a `TorchFunctionMode`. An operation is found again in a later pass by its `Site`: the module that
-called it, which call of that module, the operation's name, and its how-manieth occurrence inside that call.
+Both look at a forward pass through a `TorchFunctionMode`. An operation is found again in a later pass by
+its `Site`: the module that called it, which call of that module, the operation's name, and its how-manieth
+occurrence inside that call.
 """
 
 from collections import Counter
@@ -38,15 +40,17 @@ class Frame:
 
 
 def operation_name(function: Callable[..., Any]) -> str:
-    """`add`, `linear`, `scaled_dot_product_attention` ...; attribute reads are named after the attribute."""
+    """`add`, `linear`, `scaled_dot_product_attention` ...; attribute reads are named after the
+    attribute."""
     name = getattr(function, "__name__", str(function))
     if name == "__get__":
         return str(getattr(getattr(function, "__self__", None), "__name__", "get"))
     return name
 
 
-def _without_override_check(function: FunctionType) -> FunctionType:
-    """The same function, minus the hand-over to the function mode at its top, so that the mode sees what is inside."""
+def _without_override_check(function: Any) -> FunctionType:
+    """The same function, minus the hand-over to the function mode at its top, so that the mode sees what is
+    inside."""
     globals_ = {**function.__globals__, "has_torch_function": lambda *_: False}
     twin = FunctionType(
         function.__code__, globals_, function.__name__, function.__defaults__, function.__closure__
@@ -61,7 +65,10 @@ _ENTERED: dict[Any, FunctionType] = {
 
 
 class ForwardWatch(TorchFunctionMode):
-    """Base of the two modes. Subclasses override `operation`; frames are kept for the modules they name."""
+    """Base of the two modes.
+
+    Subclasses override `operation`; frames are kept for the modules they name.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,9 +163,8 @@ def scaled_dot_product_probabilities(
     if is_causal:
         allowed = torch.ones(logits.shape[-2:], dtype=torch.bool, device=logits.device).tril()
         logits = logits.masked_fill(~allowed, float("-inf"))
-    if attn_mask is not None:
-        if attn_mask.dtype == torch.bool:
-            logits = logits.masked_fill(~attn_mask, float("-inf"))
-        else:
-            logits = logits + attn_mask
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        logits = logits.masked_fill(~attn_mask, float("-inf"))
+    elif attn_mask is not None:
+        logits = logits + attn_mask
     return logits.softmax(-1)

@@ -20,8 +20,10 @@ class Options:
 
     model: Annotated[str, tyro.conf.Positional]
     """A name (see: vitscope models), or a run folder."""
+
     img_size: int | None = None
     """Side of the images, if the model should not have its own."""
+
     json: bool = False
     """Print JSON instead of a table."""
 
@@ -106,4 +108,7 @@ def _summary(name: str, model: "nn.Module", parts: "Anatomy") -> str:
     size = "x".join(map(str, parts.input_shape))
     parameters = sum(p.numel() for p in model.parameters()) / 1e6
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    return f"\n{name} at {size}: {parameters:.2f} M parameters, {parts[-1].stage + 1} stages, {len(parts)} units ({listed})"
+    return (
+        f"\n{name} at {size}: {parameters:.2f} M parameters, {parts[-1].stage + 1} stages, "
+        f"{len(parts)} units ({listed})"
+    )

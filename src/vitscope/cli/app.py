@@ -1,7 +1,8 @@
 """`vitscope VERB ...`: find the verb's file, read its options, run it, turn errors into one line.
 
-A verb is a module of this package with a dataclass `Options` (the flags, and the keys of a `--config` YAML file) and a function
-`run(options) -> None`. Nothing here, and nothing at the top of a verb's file, imports torch: help must be quick.
+A verb is a module of this package with a dataclass `Options` (the flags, and the keys of a `--config` YAML
+file) and a function `run(options) -> None`. Nothing here, and nothing at the top of a verb's file, imports
+torch: help must be quick.
 """
 
 import dataclasses
@@ -66,7 +67,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def read_options(options_type: type, arguments: list[str], program: str) -> Any:
-    """Parse `arguments` into `options_type`; a `--config FILE.yaml` gives the defaults that flags then override."""
+    """Parse `arguments` into `options_type`; a `--config FILE.yaml` gives the defaults that flags then
+    override."""
     import tyro
 
     arguments, config = _take_config(arguments)

@@ -61,7 +61,9 @@ def run(options: Options) -> None:
         sizes: dict[str, Any] = {"img_size": options.img_size, "num_classes": options.num_classes}
         results: dict[str, dict[str, Result]] = {}
         for name, folder in folders.items():
-            torch.manual_seed(options.seed)  # weights that are not loaded are the same each time, in each process
+            torch.manual_seed(
+                options.seed
+            )  # weights that are not loaded are the same each time, in each process
             model = create_model(name, pretrained=options.pretrained, **sizes)
             results[name] = diagnose(
                 model,

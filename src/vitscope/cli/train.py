@@ -46,6 +46,6 @@ def run(options: Options) -> None:
     done = train(**vars(options))
     print(
         f"{options.model}: accuracy {done.accuracy:.2%} (95 % interval {done.low:.2%} to {done.high:.2%}) "
-        f"after {done.epochs} epochs, {done.seconds / 60:.1f} minutes, {done.images_per_second:.0f} images/s\n"
+        f"after {done.epochs} epochs, {done.seconds / 60:.1f} min, {done.images_per_second:.0f} images/s\n"
         f"kept in {done.path}; see: vitscope diagnose {done.path} --data {options.data}"
     )
