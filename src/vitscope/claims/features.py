@@ -1,0 +1,90 @@
+"""Claims about features and predictions that the streaming exams can decide: D1, D3 and F1.
+
+D1: MSAs lower the high frequencies of feature maps (the first ones excepted), convolutions and MLPs raise them.
+D3: MSAs lower the variance of feature maps over space, convolutions and MLPs raise it; in a CNN it peaks at the
+ends of stages. F1: strong augmentation makes predictions under-confident.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import pandas as pd
+
+from vitscope.claims.verdict import Verdict, count_signs, judge_signs
+from vitscope.results import Result
+
+_MEASURED = {"fourier": ("D1", "high frequencies"), "variance": ("D3", "spatial variance")}
+_PLURAL = {"msa": "MSAs", "mlp": "MLPs", "conv": "Convs"}
+_EXPECTED: dict[str, Literal["falls", "rises"]] = {"msa": "falls", "mlp": "rises", "conv": "rises"}
+
+
+def feature_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdict]:
+    """Every claim that `results` (by exam name) can decide."""
+    verdicts = []
+    for exam, (claim, what) in _MEASURED.items():
+        if exam in results:
+            verdicts += _changes(model, results[exam].summary(), claim, what)
+    if "variance" in results:
+        verdicts += _peaks(model, results["variance"].summary())
+    if "prediction" in results:
+        verdicts += _confidence(model, results["prediction"].summary())
+    return verdicts
+
+
+def _changes(model: str, table: pd.DataFrame, claim: str, what: str) -> list[Verdict]:
+    changes = table[(table["quantity"] == "change") & table["value"].notna()]
+    verdicts = []
+    for kind, expected in _EXPECTED.items():
+        own = changes[changes["kind"] == kind]
+        if not len(own):
+            continue
+        below, above = count_signs(own["low"].tolist(), own["high"].tolist())
+        verb, certain = ("lower", below) if expected == "falls" else ("raise", above)
+        verdicts.append(
+            Verdict(
+                claim,
+                f"{_PLURAL[kind]} {verb} {what}",
+                model,
+                f"{certain} of {len(own)} do; mean change {own['value'].mean():+.3g}",
+                judge_signs(below, above, len(own), expected),
+            )
+        )
+    return verdicts
+
+
+def _peaks(model: str, table: pd.DataFrame) -> list[Verdict]:
+    """In each stage of a CNN with more than one unit, is the last one's variance the highest?"""
+    levels = table[(table["quantity"] == "variance") & (table["kind"] == "conv")]
+    if not len(levels) or (table["kind"] == "msa").any():
+        return []
+    stages = [
+        stage for _, stage in levels.groupby("stage") if len(stage) > 1 and stage["value"].notna().all()
+    ]
+    if not stages:
+        return []
+    peaks = sum(stage["value"].iloc[-1] == stage["value"].max() for stage in stages)
+    return [
+        Verdict(
+            "D3",
+            "variance peaks at stage ends",
+            model,
+            f"in {peaks} of {len(stages)} stages",
+            judge_signs(len(stages) - peaks, peaks, len(stages), "rises"),
+        )
+    ]
+
+
+def _confidence(model: str, table: pd.DataFrame) -> list[Verdict]:
+    rows = table.set_index("quantity")[["value", "low", "high"]].to_dict("index")
+    accuracy, confidence = rows["accuracy"], rows["confidence"]
+    under, over = accuracy["low"] > confidence["high"], accuracy["high"] < confidence["low"]
+    judgement = judge_signs(int(over), int(under), 1, "rises")
+    return [
+        Verdict(
+            "F1",
+            "strong augmentation: under-confident",
+            model,
+            f"accuracy {accuracy['value']:.1%}, mean confidence {confidence['value']:.1%}",
+            judgement,
+        )
+    ]

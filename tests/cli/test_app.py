@@ -1,0 +1,78 @@
+"""The command line as a user meets it: real processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vitscope.cli.app import VERBS, main, read_options
+from vitscope.errors import VitscopeError
+
+VITSCOPE = [str(Path(sys.executable).with_name("vitscope"))]
+
+
+def vitscope(*arguments: str, **more) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*VITSCOPE, *arguments], capture_output=True, text=True, timeout=120, **more)
+
+
+@pytest.mark.parametrize("verb", [None, *VERBS])
+def test_help_is_quick_and_does_not_import_torch(verb):
+    command = [sys.executable, "-X", "importtime", *VITSCOPE, *([verb] if verb else []), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "usage: vitscope" in done.stdout
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    imported = {line.rsplit("|", 1)[1].strip().partition(".")[0] for line in lines}
+    assert imported.isdisjoint({"torch", "timm", "torchvision", "pandas", "matplotlib"})
+    own_microseconds = [int(line.split(":")[1].split("|")[0]) for line in lines if "self" not in line]
+    assert sum(own_microseconds) < 2_000_000
+
+
+def test_importing_the_package_does_not_import_torch():
+    code = "import sys, vitscope; assert 'torch' not in sys.modules; print(vitscope.__version__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "0.1.0", done.stderr
+
+
+def test_errors_go_to_stderr_in_one_line_with_a_code():
+    done = vitscope("anatomy", "no_such_model")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("vitscope: no model 'no_such_model'")
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in vitscope("anatomy", "no_such_model", "--debug").stderr
+    unknown = vitscope("frobnicate")
+    assert (unknown.returncode, "no verb 'frobnicate'; there are: demo" in unknown.stderr) == (2, True)
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == "vitscope 0.1.0\n"
+
+
+def test_a_closed_pipe_is_no_error():
+    done = subprocess.run(
+        f"{VITSCOPE[0]} models 'vit_*' | head -n 1",
+        shell=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ,
+    )
+    assert "Error" not in done.stderr
+
+
+def test_options_come_from_a_file_and_flags_win(tmp_path):
+    from vitscope.cli.diagnose import Options
+
+    config = tmp_path / "options.yaml"
+    config.write_text("models: [vit_mini]\nlimit: 100\nexams: [fourier]\n")
+    options = read_options(Options, ["--config", str(config), "--limit", "7"], "vitscope diagnose")
+    assert (options.models, options.limit, options.exams) == (("vit_mini",), 7, ("fourier",))
+    config.write_text("limits: 100\n")
+    with pytest.raises(VitscopeError, match="unknown limits; known are: models"):
+        read_options(Options, [f"--config={config}"], "vitscope diagnose")
+    with pytest.raises(VitscopeError, match="cannot read"):
+        read_options(Options, ["--config", str(tmp_path / "none.yaml")], "vitscope diagnose")
