@@ -1,0 +1,41 @@
+"""The demo as a new user runs it."""
+
+import json
+import re
+
+from tests.cli.test_app import vitscope
+
+
+def test_demo_examines_both_models_and_writes_the_page(tmp_path):
+    done = vitscope("demo", "--out", str(tmp_path / "demo"), "--limit", "300")
+    assert done.returncode == 0, done.stderr
+    for line in (
+        "accuracy",
+        "MSAs lower high frequencies",
+        "Convs raise spatial variance",
+        "vitscope diagnose MODEL",
+    ):
+        assert line in done.stdout
+    assert re.search(r"(holds|does not hold|inconclusive)", done.stdout)
+    page = (tmp_path / "demo" / "report.html").read_text()
+    assert "resnet_mini" in page
+    assert "vit_mini" in page
+    assert not re.search(r"(src|href)=\"https?://", page), "the page must open without a network"
+    for name in ("resnet_mini", "vit_mini"):
+        run = json.loads((tmp_path / "demo" / name / "run.json").read_text())
+        assert run["state"] == "done"
+        assert {p.name for p in (tmp_path / "demo" / name / "exams").iterdir()} >= {
+            "prediction",
+            "fourier",
+            "variance",
+        }
+
+
+def test_a_second_demo_does_nothing_twice(tmp_path):
+    arguments = ("demo", "--out", str(tmp_path), "--limit", "100")
+    first = vitscope(*arguments)
+    written = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/exams/*/result.json")}
+    second = vitscope(*arguments)
+    assert first.returncode == second.returncode == 0
+    assert len(written) >= 6
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/exams/*/result.json")} == written
