@@ -25,7 +25,7 @@ from torch.overrides import TorchFunctionMode
 
 import vitscope as vs
 from tests.invariants import check_all
-from vitscope.anatomy import KINDS, own_input_size
+from vitscope.anatomy import KINDS, Anatomy, own_input_size
 
 ATTENTION_NAME = re.compile(r"attention|attn|\bmha\b|multihead", re.I)
 
@@ -98,12 +98,18 @@ def meta_row(name: str) -> MetaRow:
         row.unmapped = sum(u.map_shape is None and u.kind != "head" for u in parts)
         if not row.mapped:
             row.problem = "no maps"
-        elif row.attention_modules and not row.msa:
-            row.problem = "attention not found"
+        elif missed := [path for path in attention_modules(model) if not _covered(path, parts)]:
+            row.problem = f"no attention found in {len(missed)} modules, e.g. {missed[0]}"
     except Exception as error:
         row.problem = f"{type(error).__name__}: {error}"[:300]
     row.seconds = round(time.perf_counter() - start, 2)
     return row
+
+
+def _covered(path: str, parts: Anatomy) -> bool:
+    """Some unit that attends (or mixes without probabilities), or the head, works in the module or around it."""
+    owners = [u.module for u in parts if u.kind in ("msa", "mixer", "head")]
+    return any(path == o or path.startswith(f"{o}.") or o.startswith(f"{path}.") or not o for o in owners)
 
 
 def module_of(name: str) -> str:

@@ -29,11 +29,7 @@ def observe(model: nn.Module, example: Tensor) -> Graph:
             with watch.following(model), watch:
                 output = model(example)
         except Exception as error:
-            shape = "x".join(map(str, example.shape))
-            raise UnsupportedModel(
-                f"{type(model).__name__} cannot be run on a {shape} input: {type(error).__name__}: {error}. "
-                "Give an example of the size it takes: vs.anatomy(model, (3, 224, 224)), or --img-size 224."
-            ) from error
+            raise _cannot_run(model, example, error) from error
     outputs = tuple(dict.fromkeys(watch.node_of(t) for t in main_output(output)))
     if not any(watch.nodes[o].dynamic for o in outputs):
         raise UnsupportedModel(
@@ -41,6 +37,19 @@ def observe(model: nn.Module, example: Tensor) -> Graph:
             f"(the watched pass had {len(watch.nodes)} operations)"
         )
     return Graph(watch.nodes, input=0, outputs=outputs, batch=example.shape[0])
+
+
+def _cannot_run(model: nn.Module, example: Tensor, error: Exception) -> UnsupportedModel:
+    shape = "x".join(map(str, example.shape))
+    what = f"{type(model).__name__} cannot be run on a {shape} input"
+    if example.device.type == "meta" and "meta" in str(error):
+        return UnsupportedModel(
+            f"{what} without weights, because it reads values ({error}). Build it on a real device."
+        )
+    return UnsupportedModel(
+        f"{what}: {type(error).__name__}: {error}. "
+        "Give an example of the size it takes: vs.anatomy(model, (3, 224, 224)), or --img-size 224."
+    )
 
 
 class _Observer(ForwardWatch):
