@@ -72,3 +72,12 @@ def test_in_place_and_scaled_additions():
 
     parts = vs.anatomy(Stack(forward, a=conv(), b=conv()), (3, 8, 8))
     assert [u.removable for u in parts if u.residual] == [True, True]
+
+
+def test_parallel_convolutions_of_one_tensor_are_one_convolution():
+    def forward(m, x):
+        y = torch.relu(m.a(x) + m.b(x) + m.norm(x))  # RepVGG in training dress
+        return y + m.c(y)
+
+    model = Stack(forward, a=conv(), b=nn.Conv2d(4, 4, 1), norm=nn.BatchNorm2d(4), c=conv())
+    assert names(model.eval()) == ["c"]

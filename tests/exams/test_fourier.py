@@ -70,6 +70,12 @@ def test_function_against_the_definition(shape: tuple[int, ...], offset: float) 
     np.testing.assert_allclose(half_diagonal(feature).numpy(), reference(feature), atol=3e-4)
 
 
+def test_function_does_not_care_about_the_memory_layout() -> None:
+    feature = torch.randn(2, 16, 6).transpose(1, 2).unflatten(2, (4, 4))
+    assert not feature.is_contiguous()
+    torch.testing.assert_close(half_diagonal(feature), half_diagonal(feature.contiguous()))
+
+
 def test_a_constant_channel_has_no_high_frequency() -> None:
     feature = torch.full((1, 2, 14, 14), 3.7)
     expected = math.log(1e-6) - math.log(3.7 * 196 + 1e-6)

@@ -66,7 +66,7 @@ def test_weight_decay_acts_on_what_the_recipe_says(everything: bool) -> None:
         for p in group["params"]
     }
     names = {name for name, p in stepper.model.named_parameters() if id(p) in decayed}
-    assert ("norm.bias" in names, "pos_embed" in names) == (everything, everything)
+    assert ("blocks.0.norm1.bias" in names, "pos_embed" in names) == (everything, everything)
     assert "blocks.0.attn.qkv.weight" in names
     assert {group["weight_decay"] for group in stepper.optimizer.param_groups} <= {0.0, TINY.weight_decay}
 

@@ -24,7 +24,14 @@ TRANSFORMS = frozenset(
 )
 HEAVY = MATRIX_PRODUCTS | CONVOLUTIONS | {"linear", "bilinear", "scaled_dot_product_attention", "opaque"}
 
-LONG_SKIP = 3  # an addition around at least so many residual additions in a row is a skip, not a unit
+# An addition around at least so many residual additions in a row is a skip, not a unit.
+LONG_IDENTITY_SKIP = 3
+LONG_PROJECTION_SKIP = 2
+LINEAR = (
+    CONVOLUTIONS
+    | ADDITIONS
+    | {"linear", "batch_norm", "pad", "mul", "mul_", "contiguous", "dropout", "interpolate"}
+)
 
 
 @dataclass
@@ -80,11 +87,22 @@ def _projection(graph: Graph, node: Node, a: int, b: int, known: dict[int, Addit
         a: [i for i in graph.between(entry, a, outside=b) if graph[i].dynamic],
         b: [i for i in graph.between(entry, b, outside=a) if graph[i].dynamic],
     }
+    if a not in known and b not in known and _is_one_convolution(graph, sides[a], sides[b]):
+        return None
     # The stream is the side that is itself a sum already, else the one on which less is done.
     stream, branch = sorted((a, b), key=lambda side: (side not in known, _work(graph, sides[side])))
     return Addition(
         node.index, stream, branch, entry, False, sides[branch], sides[stream], node.inputs.index(stream)
     )
+
+
+def _is_one_convolution(graph: Graph, *sides: list[int]) -> bool:
+    """Parallel linear maps of one tensor, added up (RepVGG, MobileOne): a single convolution in training dress."""
+    nodes = [i for side in sides for i in side]
+    heavy = [i for i in nodes if graph[i].name in HEAVY]
+    linear = all(graph[i].name in LINEAR for i in nodes)
+    scaled_copy = any(all(graph[i].name in ("mul", "mul_") for i in side) for side in sides)
+    return linear and not scaled_copy and _in_a_row(graph, heavy) == 1
 
 
 def _short(graph: Graph, a: int, b: int) -> bool:
@@ -121,7 +139,8 @@ def _outermost(graph: Graph, candidates: dict[int, Addition]) -> list[Addition]:
         if any(index in members[outer] for outer in kept):
             continue
         inner = [i for i in candidates if i in members[index] and candidates[i].identity]
-        if len(inner) >= LONG_SKIP and _in_a_row(graph, inner) >= LONG_SKIP:
+        long_skip = LONG_IDENTITY_SKIP if candidates[index].identity else LONG_PROJECTION_SKIP
+        if len(inner) >= long_skip and _in_a_row(graph, inner) >= long_skip:
             continue
         kept[index] = candidates[index]
     return [kept[index] for index in sorted(kept)]

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from vitscope.exams.base import Subject
 from vitscope.exams.moments import FeatureMoments
 from vitscope.exams.one_pass import examine
+from vitscope.exams.points import centred_points
 from vitscope.results import About, Result, UnitRow, tidy
 
 FLOOR = 1e-6  # added to the amplitude, so that dead channels have a logarithm
@@ -41,13 +42,13 @@ def frequencies(height: int, width: int) -> np.ndarray:
 def half_diagonal(feature: Tensor) -> Tensor:
     """(N, frequencies): per image of a map (N, C, H, W), the log amplitude relative to frequency 0."""
     height, width = feature.shape[2:]
-    points = feature.flatten(2).float()
-    mean = points.mean(2, keepdim=True)
+    waves = _waves(height, width, feature.device)
     # The mean has no part in f > 0; without it rounding does not drown small amplitudes.
-    waves = (points - mean) @ _waves(height, width, feature.device)
-    cosine, sine = waves.chunk(2, dim=2)
-    amplitude = torch.cat([mean.abs() * (height * width), torch.hypot(cosine, sine)], 2)
-    log = amplitude.add_(FLOOR).log_().mean(1)
+    centred, mean, channels_last = centred_points(feature)
+    axis, channels = (1, 2) if channels_last else (2, 1)
+    cosine, sine = (waves.T @ centred if channels_last else centred @ waves).chunk(2, dim=axis)
+    amplitude = torch.cat([mean.abs() * (height * width), torch.hypot(cosine, sine)], axis)
+    log = amplitude.add_(FLOOR).log_().mean(channels)
     return log - log[:, :1]
 
 

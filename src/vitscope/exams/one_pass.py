@@ -127,7 +127,6 @@ def _measured(feature: Tensor, measures: Mapping[str, Callable[[Tensor], Tensor]
     size = max(1, CHUNK // feature[0].numel()) if feature.device.type == "cpu" else len(feature)
     found: dict[str, list[Tensor]] = {exam: [] for exam in measures}
     for piece in feature.split(size):
-        piece = piece.contiguous()
         for exam, measure in measures.items():
             found[exam].append(measure(piece))
     return {exam: torch.cat(numbers) for exam, numbers in found.items()}

@@ -19,15 +19,16 @@ from torch import Tensor, nn
 from vitscope.exams.base import Subject
 from vitscope.exams.moments import FeatureMoments
 from vitscope.exams.one_pass import examine
+from vitscope.exams.points import centred_points
 from vitscope.results import About, Result, UnitRow, tidy
 
 
 def spatial_variance(feature: Tensor) -> Tensor:
     """(N, 1): per image of a map (N, C, H, W), the unbiased variance over points, averaged over channels."""
-    points = feature.flatten(2).float()
-    centred = points - points.mean(2, keepdim=True)
-    squares = torch.linalg.vector_norm(centred, dim=2).square().mean(1, keepdim=True)
-    return squares / (points.shape[2] - 1) if points.shape[2] > 1 else torch.full_like(squares, torch.nan)
+    channels, points = feature.shape[1], feature.shape[2] * feature.shape[3]
+    centred, _, _ = centred_points(feature)
+    squares = torch.linalg.vector_norm(centred, dim=2).square().sum(1, keepdim=True)
+    return squares / (channels * (points - 1)) if points > 1 else torch.full_like(squares, torch.nan)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -48,9 +48,10 @@ class Bar:
         )
 
     def step(self, epoch: int, images: int, loss: float) -> None:
-        """Count a step; `epoch` counts from 0."""
+        """Count a step; `epoch` counts from 0, a `loss` that is not known yet is NaN."""
         self._bar.set_description(f"epoch {epoch + 1}/{self._epochs}", refresh=False)
-        self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+        if not math.isnan(loss):
+            self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
         self._bar.update(images)
 
     def row(self, row: dict[str, Any]) -> None:

@@ -88,7 +88,7 @@ class Stepper:
         pinned = self.device.type == "cuda"
         loader = DataLoader(self.data, batch_sampler=chunks, num_workers=self.workers, pin_memory=pinned)
         unread: list[Tensor] = []
-        mean = progress.loss_sum / max(1, progress.images)
+        mean = progress.loss_sum / progress.images if progress.images else math.nan
         for images, labels in loader:
             unread.append(self._step(images, labels, progress) * len(labels))
             progress.step += 1
