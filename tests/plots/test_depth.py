@@ -4,9 +4,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Polygon, Rectangle
 
 from tests.plots.conftest import UNITS
-from vitscope.plots.depth import draw_bands, plot_depth
+from vitscope.plots.depth import draw_bands, plot_change, plot_depth
 from vitscope.plots.figures import new_panel
-from vitscope.plots.style import MSA, SUBSAMPLE
+from vitscope.plots.style import MSA, MSA_BAR, SUBSAMPLE
 
 
 def spans(ax: matplotlib.axes.Axes) -> list[tuple[float, float, tuple[float, ...]]]:
@@ -47,3 +47,19 @@ def test_missing_values_are_left_out() -> None:
     value = np.array([1.0, np.nan, 2.0, np.nan, np.nan, 3.0])
     plot_depth(ax, UNITS, value, value, value, "#123456")
     assert np.isfinite(ax.get_ylim()).all()
+
+
+def test_changes_stand_over_their_steps_with_their_intervals() -> None:
+    ax = new_panel()
+    change = np.array([np.nan, -1.0, 0.5, np.nan, -0.2, 0.3])
+    plot_change(ax, UNITS, change, change - 0.1, change + 0.2, "#123456")
+    bars = {
+        round(bar.get_x() + bar.get_width() / 2, 6): bar for bar in ax.patches if isinstance(bar, Rectangle)
+    }
+    assert sorted(bars) == [0.1, 0.3, 0.7, 0.85]
+    assert [bars[x].get_height() for x in sorted(bars)] == [-1.0, 0.5, -0.2, 0.3]
+    assert to_rgb(bars[0.1].get_facecolor()) == to_rgb(MSA_BAR)
+    assert to_rgb(bars[0.3].get_facecolor()) == to_rgb("#123456")
+    segments = [[tuple(point) for point in s] for s in ax.collections[0].get_segments()]  # type: ignore[attr-defined]
+    np.testing.assert_allclose(segments[0], [(0.1, -1.1), (0.1, -0.8)])
+    assert len(segments) == 4

@@ -26,6 +26,8 @@ def test_saves_png_and_svg(fourier_result: FourierResult, tmp_path: Path) -> Non
     assert {p.name for p in paths} == {
         "fourier.png",
         "fourier.svg",
+        "fourier_change.png",
+        "fourier_change.svg",
         "fourier_spectrum.png",
         "fourier_spectrum.svg",
     }

@@ -227,6 +227,20 @@ def test_callers_generators_are_left_alone(tmp_path: Path) -> None:
     assert (random.random(), torch.rand(())) == expected
 
 
+def test_a_run_folder_is_trained_further(tmp_path: Path) -> None:
+    quick(tmp_path / "first", "vit_mini", epochs=1)
+    first = create_model(tmp_path / "first")
+    quick(tmp_path / "second", tmp_path / "first", replace(QUICK, lr=1e-12, warmup_lr=1e-13))
+    second = create_model(tmp_path / "second")
+    torch.testing.assert_close(
+        second.head.weight, first.head.weight, rtol=0, atol=1e-7
+    )  # hardly moved from there
+    quick(tmp_path / "third", str(tmp_path / "first"), epochs=1)
+    assert not same(create_model(tmp_path / "third"), first)
+    with pytest.raises(VitscopeError, match=r"model was .*first and is vit_mini now"):
+        quick(tmp_path / "third", "vit_mini", epochs=1, resume=True)
+
+
 def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     few = load_data("fashion", fraction=0.01)

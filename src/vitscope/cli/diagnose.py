@@ -65,7 +65,8 @@ def run(options: Options) -> None:
                 options.seed
             )  # weights that are not loaded are the same each time, in each process
             model = create_model(name, pretrained=options.pretrained, **sizes)
-            results[name] = diagnose(
+            label = folder.name if Path(name).is_dir() else name
+            results[label] = diagnose(
                 model,
                 data,
                 exams,
@@ -74,7 +75,7 @@ def run(options: Options) -> None:
                 seed=options.seed,
                 device=device,
                 out=folder,
-                name=folder.name if Path(name).is_dir() else name,
+                name=label,
             )
         if distributed.is_main():
             print_results(results)

@@ -1,9 +1,9 @@
 """Figures: one function per exam, drawing a result on given or new axes; nothing is computed again."""
 
 from vitscope.plots.figures import PLOTS, Plot, save_figures
-from vitscope.plots.fourier import plot_fourier, plot_fourier_spectrum
+from vitscope.plots.fourier import plot_fourier, plot_fourier_change, plot_fourier_spectrum
 from vitscope.plots.prediction import plot_prediction
-from vitscope.plots.variance import plot_variance
+from vitscope.plots.variance import plot_variance, plot_variance_change
 
 fourier = plot_fourier
 prediction = plot_prediction
@@ -14,9 +14,11 @@ __all__ = [
     "Plot",
     "fourier",
     "plot_fourier",
+    "plot_fourier_change",
     "plot_fourier_spectrum",
     "plot_prediction",
     "plot_variance",
+    "plot_variance_change",
     "prediction",
     "save_figures",
     "variance",

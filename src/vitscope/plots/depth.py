@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from vitscope.plots.style import MSA, SUBSAMPLE, grid
+from vitscope.plots.style import INK, MSA, MSA_BAR, SUBSAMPLE, grid
 from vitscope.results import UnitRow
 
 
@@ -46,6 +47,43 @@ def plot_depth(
     grid(ax)
 
 
+def plot_change(
+    ax: Axes,
+    units: Sequence[UnitRow],
+    change: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    colour: str,
+) -> None:
+    """Draw the change across each unit as a bar over its step, with its interval; MSAs in grey.
+
+    Args:
+        ax: Where to draw.
+        units: The units, in order.
+        change: A number per unit; NaN is left out.
+        low: Lower end of its interval.
+        high: Upper end.
+        colour: Of the units that are no MSA.
+    """
+    depth = np.array([u.depth for u in units])
+    step = np.diff(depth, prepend=depth[:1])
+    middle = depth - step / 2
+    msa = np.array([u.kind == "msa" for u in units])
+    rest = " / ".join(dict.fromkeys(_label(u.kind) for u in units[1:] if u.kind != "msa"))
+    for chosen, shade, label in ((msa, MSA_BAR, "MSA"), (~msa, colour, rest)):
+        known = chosen & np.isfinite(change)
+        if known.any():
+            ax.bar(middle[known], change[known], 0.8 * step[known], color=shade, linewidth=0, label=label)
+    known = np.isfinite(change) & np.isfinite(low)
+    reach = np.abs(np.stack([change - low, high - change]))[:, known]
+    ax.errorbar(middle[known], change[known], reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
+    ax.axhline(0.0, color=INK, linewidth=0.8)
+    ax.set_xlim(min(0.0, float(depth.min())), max(1.0, float(depth.max())))
+    ax.set_xlabel("Normalised depth")
+    _legend_above(ax, ax.get_legend_handles_labels()[0])
+    grid(ax)
+
+
 def draw_bands(ax: Axes, units: Sequence[UnitRow]) -> None:
     """Shade the step of every MSA grey and of every unit that makes the map smaller blue; say so above."""
     seen: dict[str, Patch] = {}
@@ -61,11 +99,15 @@ def draw_bands(ax: Axes, units: Sequence[UnitRow]) -> None:
     kinds = dict.fromkeys(u.kind for u in units[1:] if u.kind != "subsample" and not u.downsamples)
     rest = [kind for kind in kinds if kind != "msa"]
     if rest:
-        label = " / ".join(kind.upper() if kind == "mlp" else kind for kind in rest)
+        label = " / ".join(_label(kind) for kind in rest)
         seen[label] = Patch(facecolor="none", edgecolor="#808080", linewidth=0.6, label=label)
-    if seen:
+    _legend_above(ax, list(seen.values()))
+
+
+def _legend_above(ax: Axes, handles: Sequence[Artist]) -> None:
+    if handles:
         ax.legend(
-            handles=list(seen.values()),
+            handles=handles,
             ncols=3,
             handlelength=1.2,
             columnspacing=1.2,
@@ -73,6 +115,10 @@ def draw_bands(ax: Axes, units: Sequence[UnitRow]) -> None:
             bbox_to_anchor=(0.0, 1.0),
             borderaxespad=0.2,
         )
+
+
+def _label(kind: str) -> str:
+    return kind.upper() if kind in ("msa", "mlp") else kind
 
 
 def _runs(connected: np.ndarray) -> list[tuple[int, int]]:

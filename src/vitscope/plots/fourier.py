@@ -9,7 +9,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from vitscope.exams.fourier import FourierResult
-from vitscope.plots.depth import plot_depth
+from vitscope.plots.depth import plot_change, plot_depth
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import DEPTH, MODELS, grid
 
@@ -27,6 +27,17 @@ def plot_fourier(result: FourierResult, ax: Axes | None = None, colour: str = MO
     same = np.array([True, *[a == b for a, b in pairwise(grids)]])
     plot_depth(ax, result.units, value, low, high, colour, connected=same)
     ax.set_ylabel("Δ log amplitude")
+    return ax
+
+
+@figure(
+    "fourier", "Change across each unit at that frequency; below 0 it is a low-pass filter.", "fourier_change"
+)
+def plot_fourier_change(result: FourierResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Change of the log amplitude at the highest frequency across each unit that keeps the grid."""
+    ax = axes_or_new(ax)
+    plot_change(ax, result.units, result.change, result.change_low, result.change_high, colour)
+    ax.set_ylabel("Change of Δ log amplitude")
     return ax
 
 

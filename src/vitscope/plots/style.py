@@ -13,6 +13,7 @@ INK = "#1c2024"  # text and axes; a page replaces it by its own text colour
 # One colour per model, in a fixed order: told apart with every colour vision, legible on white and on black.
 MODELS = ("#2f7dc8", "#d1661f", "#1f9174", "#a75fb0", "#9c7c14", "#6b7682")
 MSA = ("#808080", 0.26)  # colour and opacity of a band
+MSA_BAR = "#8b929b"
 SUBSAMPLE = ("#3f8fe0", 0.26)
 DEPTH = LinearSegmentedColormap.from_list("depth", ["#2f7dc8", "#8a6fae", "#c8637c", "#d1661f"])
 

@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vitscope.exams.variance import VarianceResult
-from vitscope.plots.depth import plot_depth
+from vitscope.plots.depth import plot_change, plot_depth
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import MODELS, logarithmic
 
@@ -22,4 +22,13 @@ def plot_variance(result: VarianceResult, ax: Axes | None = None, colour: str = 
     else:
         ax.set_ylim(bottom=0.0)
     ax.set_ylabel("Feature-map variance")
+    return ax
+
+
+@figure("variance", "Change across each unit; below 0 it averages points together.", "variance_change")
+def plot_variance_change(result: VarianceResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Change of the variance across each unit."""
+    ax = axes_or_new(ax)
+    plot_change(ax, result.units, result.change, result.change_low, result.change_high, colour)
+    ax.set_ylabel("Change of the variance")
     return ax

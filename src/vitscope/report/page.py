@@ -37,10 +37,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table ready to be written: column names and cells."""
+    """A table ready to be written: column names and cells, the first `words` of which are not numbers."""
 
     columns: list[str]
     cells: list[list[str]]
+    words: int
 
 
 @dataclass(frozen=True)
@@ -117,9 +118,12 @@ def _whole(results: list[tuple[str, Result]]) -> Grid | None:
             found.setdefault(str(row.quantity), {})[name] = with_interval(row)
     names = [name for name, _ in results]
     cells = [[quantity, *(by_model.get(name, "–") for name in names)] for quantity, by_model in found.items()]
-    return Grid(["quantity", *names], cells) if cells else None
+    return Grid(["quantity", *names], cells, words=1) if cells else None
 
 
 def _grid(table: pd.DataFrame) -> Grid:
     shown = table.loc[:, table.notna().any()]
-    return Grid(list(shown.columns), [[plain(v) for v in row] for row in shown.itertuples(index=False)])
+    words = [c for c in shown.columns if not pd.api.types.is_numeric_dtype(shown[c])]
+    ordered = shown[[*words, *(c for c in shown.columns if c not in words)]]
+    cells = [[plain(v) for v in row] for row in ordered.itertuples(index=False)]
+    return Grid(list(ordered.columns), cells, words=len(words))

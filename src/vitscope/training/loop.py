@@ -51,7 +51,7 @@ class Trained:
 
 
 def train(
-    model: str | nn.Module,
+    model: str | os.PathLike[str] | nn.Module,
     data: Any,
     recipe: str | Recipe = "mini",
     out: str | os.PathLike[str] | None = None,
@@ -71,8 +71,8 @@ def train(
     """Train a model and leave it in a run folder, from which `create_model` makes it again.
 
     Args:
-        model: A name that `create_model` knows (a new model with a head for the data), or a module, which is
-            trained in place.
+        model: A name that `create_model` knows (a new model with a head for the data), a run folder, whose
+            model is trained further, or a module, which is trained in place.
         data: A spec such as "fashion", what `load_data` gives, or a data set of (PIL image or uint8 array,
             label).
         recipe: A name of `RECIPES`, or a `Recipe`.
@@ -106,7 +106,8 @@ def train(
         config, classes = settle(net, images.classes, where)
         folder = Path(out) if out is not None else Path("runs") / _file_name(f"{name_of(net)}-{images.name}")
         stepper = Stepper(net, images.train, config, len(classes), choices, seed, where, workers)
-        setting = _setting(net, images, choices, fraction, seed)
+        asked = name_of(net) if isinstance(model, nn.Module) else os.fspath(model)
+        setting = _setting(asked, net, images, choices, fraction, seed)
         position = _position(folder, stepper, setting, resume)
         facts = {
             "name": name_of(net),
@@ -203,11 +204,13 @@ def _position(folder: Path, stepper: Stepper, setting: dict[str, Any], resume: b
     return checkpoint.load_state(folder, stepper.model, stepper.optimizer)
 
 
-def _setting(model: nn.Module, images: Images, recipe: Recipe, fraction: float, seed: int) -> dict[str, Any]:
+def _setting(
+    name: str, model: nn.Module, images: Images, recipe: Recipe, fraction: float, seed: int
+) -> dict[str, Any]:
     """What two trainings must have in common for one to go on with the other."""
     made = origin(model)
     setting = {
-        "model": name_of(model),
+        "model": name,
         "arguments": dict(made.arguments) if made else {},
         "data": images.name,
         "images": len(images.train),

@@ -1,5 +1,6 @@
 """What a training works on: a model, training images, held-out images, the names of the classes."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,10 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int) -> Images:
 
 
 def find_model(
-    model: str | nn.Module, classes: Sequence[str] | None, img_size: int | None, recipe: Recipe
+    model: str | os.PathLike[str] | nn.Module,
+    classes: Sequence[str] | None,
+    img_size: int | None,
+    recipe: Recipe,
 ) -> nn.Module:
     """The model itself, or a new one with a head for the classes and the recipe's stochastic depth."""
     if isinstance(model, nn.Module):
