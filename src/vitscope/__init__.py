@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vitscope.anatomy import add_rule as add_rule
     from vitscope.anatomy import anatomy as anatomy
     from vitscope.data import load_data as load_data
-    from vitscope.exams import diagnose as diagnose
+    from vitscope.exams.diagnose import diagnose as diagnose
     from vitscope.models import create_model as create_model
     from vitscope.models import list_models as list_models
     from vitscope.report import report as report
