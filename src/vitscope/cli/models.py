@@ -15,7 +15,7 @@ _MOST = 40  # models whose size is counted without being asked to
 class Options:
     """List the models that can be named."""
 
-    pattern: Annotated[str | None, tyro.conf.Positional] = None
+    pattern: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[PATTERN]")] = None
     """Which ones, as in 'vit_*' or 'tv:*'; default: the ones of vitscope, and how many others there are."""
     sizes: bool = False
     """Count the parameters however many models match (some seconds per hundred)."""

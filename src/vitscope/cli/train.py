@@ -11,7 +11,7 @@ import tyro
 class Options:
     """Train a model and leave it in a run folder."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A name (see: vitscope models), or a run folder to train further."""
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""
