@@ -24,10 +24,10 @@ demo: install  ## examine two trained models on the embedded images, write runs/
 
 test: install  ## the tests (under 15 minutes on 2 cores)
 	@echo "running the tests"
-	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
 test-slow: install  ## the whole registry, and other work of many minutes
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
 lint: install  ## ruff (format and check) and mypy
 	$(BIN)/ruff format --check .
@@ -41,8 +41,8 @@ format: install  ## let ruff put the files in order
 bench: install  ## speed, as ratios of CPU time in one run
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-docs: install  ## regenerate the coverage tables in docs/ (about ten minutes)
-	$(BIN)/python -m benchmarks.coverage --write docs
+docs: install  ## regenerate the coverage tables in docs/ (about twenty minutes)
+	$(BIN)/python -m tests.registry --write docs
 
 clean:  ## remove the environment and the runs
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

@@ -129,6 +129,12 @@ def test_anatomy_leaves_the_model_alone():
     assert torch.equal(state, torch.get_rng_state())
 
 
+def test_inside_inference_mode():
+    model = timm.create_model("resnet10t").eval()
+    with torch.inference_mode():
+        assert len(vs.anatomy(model, torch.randn(2, 3, 64, 64)).of_kind("conv")) == 4
+
+
 def test_errors_say_what_to_do():
     vit = timm.create_model("vit_tiny_patch16_224").eval()
     with pytest.raises(UnsupportedModel, match=r"cannot be run on a 2x3x100x100 input.*--img-size"):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import nn
 
 from vitscope._callable import make_callable
@@ -42,8 +43,11 @@ def anatomy(model: nn.Module, example: Any = None) -> Anatomy:
         UnsupportedModel: The pass fails, or nothing in it could be understood.
     """
     refuse_wrapped(model)
-    batch = example_batch(model, example)
-    with preserved(model):
+    with (
+        preserved(model),
+        torch.inference_mode(False),
+    ):  # inference tensors do not tell when they are changed in place
+        batch = example_batch(model, example)
         graph = observe(model, batch)
         units = build_units(graph, model)
     if not any(unit.kind != "head" for unit in units):

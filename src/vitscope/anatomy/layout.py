@@ -161,16 +161,22 @@ class Layouts:
         before = self._known.get(node.inputs[0])
         if before is None or len(node.shape) != 4:
             return None
-        images, _, height, width = node.shape
+        images, channels, height, width = node.shape
         source = self.graph[node.inputs[0]].shape
         if (height, width) == (1, 1) and node.name.startswith(("adaptive", "_adaptive")):
             return None  # global pooling: the map is gone
-        if len(source) == 4 and source[0] == images and source[2:] == (height, width):
+        folded = images == 1 and self.graph.batch > 1
+        if len(source) == 4 and source[0] == images and source[2:] == (height, width) and not folded:
             return Layout(before.positions[:, :1].expand(node.shape), before.grid)
         if images == self.graph.batch:
             return image_layout(node.shape)
         if len(source) != 4 or source[0] != images:
             return None
+        if (
+            folded and channels % self.graph.batch == 0
+        ):  # images folded into channels, one group each (CondConv)
+            by_image = image_layout((self.graph.batch, channels // self.graph.batch, height, width))
+            return Layout(by_image.positions.reshape(node.shape), by_image.grid)
         # patches or windows along the batch axis: each output point stands where its receptive field begins
         rows = torch.arange(height) * source[2] // height
         columns = torch.arange(width) * source[3] // width

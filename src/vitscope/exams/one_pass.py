@@ -20,7 +20,7 @@ from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.identity import data_name, model_name
 from vitscope.results import Result, UnitRow
 
-CHUNK = 1 << 20  # numbers of a map measured at once on a CPU: few enough to stay in its cache
+CHUNK = 1 << 21  # numbers of a map measured at once on a CPU: few enough to stay in its cache
 
 Images = tuple[Tensor, Tensor, Tensor]  # images, labels, indices
 

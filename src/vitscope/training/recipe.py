@@ -89,7 +89,10 @@ def mini() -> Recipe:
     Against `hdv`: learning rate 1e-3 over 6 epochs of small batches, and one batch in five is mixed instead
     of all, since there is no time to learn from mixtures alone.
 
-        vitscope train vit_mini --data fashion-full --recipe mini --out runs/vit_mini
+        vitscope train resnet_mini --data fashion-full --recipe mini --out runs/resnet_mini
+
+    Took 35 minutes on one thread of a busy machine (its quiet epochs ran at 260 images/s) and gave 90.2 % on the
+    10,000 test images. `vit_mini` needs more: 8 epochs gave 83.8 %, 6 more from there 86.7 % (see its card).
     """
     return Recipe(
         epochs=6,
