@@ -118,6 +118,6 @@ def module_outputs(model: nn.Module, units, images: Tensor) -> dict[str, Tensor]
 
 def relative_error(found: Tensor, wanted: Tensor) -> float:
     """Largest difference, relative to the largest value."""
-    difference = (found.double() - wanted.double()).abs().max()
-    scale = wanted.double().abs().max()
+    difference = (found.detach().double() - wanted.detach().double()).abs().max()
+    scale = wanted.detach().double().abs().max()
     return float(difference / scale) if scale > 0 else float(difference)

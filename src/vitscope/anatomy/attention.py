@@ -47,7 +47,7 @@ def find_products(graph: Graph) -> list[AttentionProduct]:
 
 def _by_hand(graph: Graph, softmax: Node) -> AttentionProduct | None:
     product, weights = _next_product(graph, softmax.index)
-    if product is None or weights is None:
+    if product is None or weights is None or len(graph[weights].shape) < 3:  # no axis for images is left
         return None
     scores = _previous_product(graph, softmax)
     if scores is not None:

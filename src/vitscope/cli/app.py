@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(
-            "\nvitscope: interrupted; what was finished is kept, the same command goes on from there",
+            "\nvitscope: interrupted; what was finished is kept",
             file=sys.stderr,
         )
         return 130

@@ -1,5 +1,6 @@
 """`vitscope demo`."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +37,7 @@ def run(options: Options) -> None:
     from vitscope.report import report
     from vitscope.report.console import notes_on_stderr, print_results
 
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 140)
     data = load_data(DATA, split="test")
     count = f"{options.limit or len(data):,}"
     console.print(

@@ -21,3 +21,7 @@ class UnknownArgument(VitscopeError):
 
 class BadWeights(VitscopeError):
     """A file of weights is missing, damaged, or made for another model."""
+
+
+class CannotBuild(VitscopeError):
+    """The model refuses the sizes or arguments it was asked to be built with."""

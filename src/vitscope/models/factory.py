@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from vitscope.models import from_factory, from_huggingface, from_timm, from_torchvision, run_folder
-from vitscope.models.errors import UnknownModel
+from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_origin
 
 OURS = ("resnet_mini", "vit_mini")
@@ -39,6 +39,7 @@ def create_model(
     Raises:
         UnknownModel: No such model; the message holds the nearest names.
         UnknownArgument: The model does not take one of `arguments`.
+        CannotBuild: The model refuses the sizes or arguments it is given.
         BadWeights: The weights are missing, damaged, or made for another model.
     """
     folder = _run_folder(name)
@@ -47,9 +48,16 @@ def create_model(
         given = {key: value for key, value in changes.items() if value is not None}
         return run_folder.load_model(folder, create_model, **given)
     name = os.fspath(name)
-    model = _build(name, pretrained, num_classes, img_size, arguments)
     sizes = {"num_classes": num_classes, "img_size": img_size}
-    set_origin(model, name, {**{k: v for k, v in sizes.items() if v is not None}, **arguments})
+    given = {**{k: v for k, v in sizes.items() if v is not None}, **arguments}
+    try:
+        model = _build(name, pretrained, num_classes, img_size, arguments)
+    except (AssertionError, ValueError, RuntimeError) as error:
+        if not given:
+            raise
+        wanted = ", ".join(f"{key}={value!r}" for key, value in given.items())
+        raise CannotBuild(f"{name} cannot be built with {wanted}: {error}; try another size") from error
+    set_origin(model, name, given)
     return model
 
 
