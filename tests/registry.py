@@ -26,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 import vitscope as vs
 from tests.invariants import check_all
 from vitscope.anatomy import KINDS, Anatomy, own_input_size
+from vitscope.errors import UnsupportedModel
 
 ATTENTION_NAME = re.compile(r"attention|attn|\bmha\b|multihead", re.I)
 
@@ -148,9 +149,8 @@ def real_row(name: str) -> RealRow:
     try:
         model = timm.create_model(name, pretrained=False).eval()
         randomise_zeros(model)
-        size = own_input_size(model)
+        size, parts = affordable_anatomy(model)
         row.input_size = "x".join(map(str, size))
-        parts = vs.anatomy(model, size)
         row.units = len(parts)
         row.kinds = ", ".join(f"{len(parts.of_kind(k))} {k}" for k in KINDS if parts.of_kind(k))
         check_all(model, parts, torch.randn(3, *size))
@@ -160,6 +160,20 @@ def real_row(name: str) -> RealRow:
         row.problem = f"{type(error).__name__}: {error}".split("\n")[0][:200]
     row.seconds = round(time.perf_counter() - start, 2)
     return row
+
+
+def affordable_anatomy(model: nn.Module) -> tuple[tuple[int, int, int], Anatomy]:
+    """The anatomy at the model's own input size; of very large ones at the smallest of a few sizes they take."""
+    own = own_input_size(model)
+    large_model = sum(p.numel() for p in model.parameters()) > 100e6
+    smaller = [96, 112, 128, 192] if large_model else [224, 256] if own[1] > 256 else []
+    for side in smaller:
+        size = (own[0], side, side)
+        try:
+            return size, vs.anatomy(model, size)
+        except UnsupportedModel:
+            continue
+    return own, vs.anatomy(model, own)
 
 
 def randomise_zeros(model: nn.Module) -> None:
