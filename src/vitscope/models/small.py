@@ -14,21 +14,12 @@ from timm.models.resnet import BasicBlock, ResNet
 from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
 from torch import nn
 
+from vitscope.data.catalog import CATALOG
+
 WEIGHTS = Path(__file__).parent / "weights"
 FASHION_MEAN = 0.2190
 FASHION_STD = 0.3318
-FASHION_CLASSES = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
+FASHION_CLASSES = CATALOG["fashion"].classes
 
 
 def _fashion_cfg(name: str, first_conv: str, classifier: str, **more: Any) -> dict[str, Any]:
