@@ -10,8 +10,8 @@ from typing import Literal
 
 import pandas as pd
 
-from vitscope.claims.verdict import Verdict, count_signs, judge_signs
-from vitscope.results import Result
+from vitscope.claims.verdict import Verdict, judge_signs
+from vitscope.results import Result, directions
 
 _MEASURED = {"fourier": ("D1", "high frequencies"), "variance": ("D3", "spatial variance")}
 _PLURAL = {"msa": "MSAs", "mlp": "MLPs", "conv": "Convs"}
@@ -32,21 +32,21 @@ def feature_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdict]
 
 
 def _changes(model: str, table: pd.DataFrame, claim: str, what: str) -> list[Verdict]:
-    changes = table[(table["quantity"] == "change") & table["value"].notna()]
+    changes = table[table["quantity"] == "change"]
+    counts = directions(table).set_index("kind").to_dict("index")
     verdicts = []
     for kind, expected in _EXPECTED.items():
-        own = changes[changes["kind"] == kind]
-        if not len(own):
+        if kind not in counts:
             continue
-        below, above = count_signs(own["low"].tolist(), own["high"].tolist())
-        verb, certain = ("lower", below) if expected == "falls" else ("raise", above)
+        found = counts[kind]
+        mean = changes[changes["kind"] == kind]["value"].mean()
         verdicts.append(
             Verdict(
                 claim,
-                f"{_PLURAL[kind]} {verb} {what}",
+                f"{_PLURAL[kind]} {'lower' if expected == 'falls' else 'raise'} {what}",
                 model,
-                f"{certain} of {len(own)} do; mean change {own['value'].mean():+.3g}",
-                judge_signs(below, above, len(own), expected),
+                f"{found[expected]} of {found['units']} do; mean change {mean:+.3g}",
+                judge_signs(found["falls"], found["rises"], found["units"], expected),
             )
         )
     return verdicts

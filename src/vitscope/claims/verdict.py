@@ -1,6 +1,5 @@
 """One statement of the papers, what was found on a model, and whether the two agree."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,10 +26,3 @@ def judge_signs(below: int, above: int, total: int, expected: Literal["falls", "
     if total and unwanted >= MAJORITY * total:
         return "does not hold"
     return "inconclusive"
-
-
-def count_signs(low: Sequence[float], high: Sequence[float]) -> tuple[int, int]:
-    """How many intervals lie below zero, and how many above it."""
-    below = sum(top < 0 for top in high)
-    above = sum(bottom > 0 for bottom in low)
-    return below, above
