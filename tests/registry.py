@@ -27,6 +27,7 @@ import vitscope as vs
 from tests.invariants import check_all
 from vitscope.anatomy import KINDS, Anatomy, own_input_size
 from vitscope.errors import UnsupportedModel
+from vitscope.models import OURS
 
 ATTENTION_NAME = re.compile(r"attention|attn|\bmha\b|multihead", re.I)
 
@@ -56,6 +57,11 @@ class NoInitialisation(TorchFunctionMode):
         if getattr(func, "__name__", "") in self.SKIPPED:
             return args[0] if args else (kwargs or {})["tensor"]
         return func(*args, **(kwargs or {}))
+
+
+def timms_own() -> list[str]:
+    """Every architecture of timm, without the ones vitscope registers there."""
+    return [name for name in timm.list_models() if name not in OURS]
 
 
 def build_on_meta(name: str) -> nn.Module:
@@ -248,7 +254,7 @@ def main() -> None:
     if options.real:
         print(real_table(options.real).to_string())
         return
-    names = timm.list_models()
+    names = timms_own()
     if options.meta:
         names = [n for n in names if any(fnmatch.fnmatch(n, p) for p in options.meta)]
     meta = meta_table(names)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vitscope import exams as exams
     from vitscope import plots as plots
+    from vitscope import surgery as surgery
     from vitscope.anatomy import Tap as Tap
     from vitscope.anatomy import add_rule as add_rule
     from vitscope.anatomy import anatomy as anatomy
@@ -41,6 +42,7 @@ _WHERE = {
     "plots": "vitscope.plots",
     "report": "vitscope.report:report",
     "Result": "vitscope.results:Result",
+    "surgery": "vitscope.surgery",
     "train": "vitscope.training:train",
 }
 

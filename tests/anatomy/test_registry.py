@@ -3,11 +3,11 @@
 import random
 
 import pytest
-import timm
 
-from tests.registry import meta_row, meta_table, real_row, real_table, smallest_of_each_module
+from tests.registry import meta_row, meta_table, real_row, real_table, smallest_of_each_module, timms_own
 
-SAMPLE = sorted(random.Random(0).sample(timm.list_models(), 100))
+# gemma4's encoders read values, which there are none of without weights (docs/coverage.md)
+SAMPLE = sorted(random.Random(0).sample([n for n in timms_own() if not n.startswith("gemma4")], 100))
 
 # small architectures of modules that differ most in how they are written
 REAL_SAMPLE = [
@@ -48,7 +48,7 @@ def test_real(name):
 
 @pytest.mark.slow
 def test_whole_registry():
-    meta = meta_table(timm.list_models())
+    meta = meta_table(timms_own())
     assert (meta.problem == "").mean() >= 0.99, meta[meta.problem != ""].to_string()
     real = real_table(smallest_of_each_module(meta))
     assert (real.problem == "").sum() >= len(real) - 2, real[real.problem != ""].to_string()

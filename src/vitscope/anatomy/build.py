@@ -11,15 +11,13 @@ from vitscope.anatomy.mapview import map_view
 from vitscope.anatomy.naming import climb, main_path, shares_owner, unique_names
 from vitscope.anatomy.residual import HEAVY, POOLS
 from vitscope.anatomy.rules import kind_of, summarise
-from vitscope.anatomy.segments import Segment, find_segments
+from vitscope.anatomy.segments import Segment
 from vitscope.anatomy.unit import Unit
 
 
-def build_units(graph: Graph, model: nn.Module) -> list[Unit]:
-    """The units of the pass, in execution order."""
-    layouts = Layouts(graph)
+def build_units(graph: Graph, layouts: Layouts, segments: list[Segment], model: nn.Module) -> list[Unit]:
+    """The units of the pass, one per segment, in execution order."""
     products = find_products(graph)
-    segments = find_segments(graph, layouts, model)
     owners = _owners(graph, model, segments)
     units: list[Unit] = []
     for segment, (owner, shared) in zip(segments, owners, strict=True):

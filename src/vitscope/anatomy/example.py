@@ -1,5 +1,6 @@
 """What to show a model so that its anatomy can be watched."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -38,6 +39,46 @@ def example_batch(model: nn.Module, example: Any = None) -> Tensor:
             f"an example batch is (images, channels, height, width), got {tuple(images.shape)}"
         )
     return torch.cat([images] * IMAGES)[:IMAGES].to(device, dtype)
+
+
+def example_inputs(model: nn.Module, example: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Two of each named input, for a model that takes more than images.
+
+    Args:
+        model: The model that will be watched.
+        example: By argument name, a batch, or the shape of one item: (C, H, W) is an image, anything shorter is
+            whole numbers (words, masks), for which ones stand.
+    """
+    inputs: dict[str, Tensor] = {}
+    for name, value in example.items():
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 4:
+            inputs[name] = example_batch(model, value)
+        elif isinstance(value, Tensor):
+            device = next((p.device for p in model.parameters()), value.device)
+            inputs[name] = torch.cat([value] * IMAGES)[:IMAGES].to(device)
+        elif len(value) == 3:
+            inputs[name] = example_batch(model, tuple(value))
+        else:
+            device = next((p.device for p in model.parameters()), torch.device("cpu"))
+            inputs[name] = torch.ones((IMAGES, *value), dtype=torch.long, device=device)
+    return inputs
+
+
+def images_among(inputs: Mapping[str, Tensor]) -> Tensor:
+    """The images of a model's named inputs."""
+    for tensor in inputs.values():
+        if tensor.is_floating_point() and tensor.dim() == 4:
+            return tensor
+    raise VitscopeError(
+        f"no images among the inputs {', '.join(inputs)}; expected a batch (images, channels, height, width)"
+    )
+
+
+def example_shapes(model: nn.Module, example: Any) -> list[int] | dict[str, list[int]]:
+    """Plain values that stand for an example of the same shape."""
+    if isinstance(example, Mapping):
+        return {name: list(tensor.shape[1:]) for name, tensor in example_inputs(model, example).items()}
+    return list(example_batch(model, example).shape[1:])
 
 
 def own_input_size(model: nn.Module) -> tuple[int, int, int]:

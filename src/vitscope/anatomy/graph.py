@@ -34,6 +34,20 @@ class Node:
     value: Tensor | None = None  # kept for leaves and what is computed from leaves alone
 
 
+Slot = int | str  # which argument or output of a module: a position or a keyword
+
+
+@dataclass(frozen=True)
+class ModuleCall:
+    """One call of a module: the tensors it was given and those it gave back, as nodes."""
+
+    path: str
+    begin: int  # how many nodes there were before the call
+    end: int  # and after it: the nodes in between were made inside it
+    inputs: dict[Slot, int]
+    outputs: dict[Slot, int]
+
+
 @dataclass
 class Graph:
     """All nodes in the order they were made; the model's input first, its output named."""
@@ -42,6 +56,7 @@ class Graph:
     input: int
     outputs: tuple[int, ...]
     batch: int
+    calls: tuple[ModuleCall, ...] = ()  # in the order they ended
 
     def __getitem__(self, index: int) -> Node:
         return self.nodes[index]

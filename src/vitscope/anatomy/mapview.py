@@ -61,8 +61,8 @@ class MapView:
         return stream.reshape(images, -1, stream.shape[-1])
 
 
-def map_view(layout: Layout | None, images: int) -> MapView | None:
-    """The view of a tensor with this layout, or None where its elements are not the points of one grid."""
+def tensor_axes(layout: Layout | None, images: int) -> tuple[int, int, int] | None:
+    """Channel axis, batch axis once the channels are last, and windows per image; None where there are none."""
     if layout is None or layout.positions.dim() < 3:  # (N, C): pooled
         return None
     positions, (height, width) = layout.positions, layout.grid
@@ -74,7 +74,17 @@ def map_view(layout: Layout | None, images: int) -> MapView | None:
     batch_axis = _batch_axis(torch.where(per_image >= 0, per_image // (height * width), NOWHERE), images)
     if batch_axis is None:
         return None
-    parts = per_image.shape[batch_axis] // images
+    return channel_axis, batch_axis, per_image.shape[batch_axis] // images
+
+
+def map_view(layout: Layout | None, images: int) -> MapView | None:
+    """The view of a tensor with this layout, or None where its elements are not the points of one grid."""
+    axes = tensor_axes(layout, images)
+    if layout is None or axes is None:
+        return None
+    channel_axis, batch_axis, parts = axes
+    positions, (height, width) = layout.positions, layout.grid
+    per_image = positions.movedim(channel_axis, -1)[..., 0]
     tokens = per_image.unflatten(batch_axis, (images, parts)).movedim(batch_axis, 0).reshape(images, -1)
     points = torch.where(tokens >= 0, tokens % (height * width), NOWHERE)
     if not bool((points == points[:1]).all()) or not bool(

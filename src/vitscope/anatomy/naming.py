@@ -63,9 +63,14 @@ def shares_owner(path: str, paths_of_others: Iterable[str]) -> bool:
     return path == "" or any(_inside(other, path) for other in paths_of_others)
 
 
+def is_list(module: nn.Module) -> bool:
+    """Modules that run through whatever they hold."""
+    return isinstance(module, nn.Sequential | nn.ModuleList | nn.ModuleDict)
+
+
 def is_container(module: nn.Module) -> bool:
     """Modules that only hold others and tell nothing about what a block is."""
-    return isinstance(module, nn.Sequential | nn.ModuleList | nn.ModuleDict | nn.Identity)
+    return is_list(module) or isinstance(module, nn.Identity)
 
 
 def unique_names(names: list[str]) -> list[str]:

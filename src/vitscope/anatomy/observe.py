@@ -7,27 +7,33 @@ lost.
 """
 
 import weakref
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from vitscope.anatomy.graph import Graph, Node, Ref
+from vitscope.anatomy.graph import Graph, ModuleCall, Node, Ref, Slot
 from vitscope.anatomy.watch import ForwardWatch, Site, main_output, operation_name, tensors_in
 from vitscope.errors import UnsupportedModel
 
 
-def observe(model: nn.Module, example: Tensor) -> Graph:
-    """Run `model(example)` once, without gradients, and return the graph of the pass."""
+def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | None = None) -> Graph:
+    """Run `model(example)` once, without gradients, and return the graph of the pass.
+
+    With named `inputs`, `example` among them, it is `model(**inputs)`; what the others give counts as constant.
+    """
     watch = _Observer(model, example)
+    for other in (inputs or {}).values():
+        watch.node_of(other)  # known from the start, so that it shows which modules are given it
+    run = partial(model, example) if inputs is None else partial(model, **inputs)
     with torch.no_grad():
         try:
             if example.device.type != "meta":
-                model(
-                    example
-                )  # models that compute tables on their first pass take their usual path on the second
+                run()  # models that compute tables on their first pass take their usual path on the second
             with watch.following(model), watch:
-                output = model(example)
+                output = run()
         except Exception as error:
             raise _cannot_run(model, example, error) from error
     outputs = tuple(dict.fromkeys(watch.node_of(t) for t in main_output(output)))
@@ -36,7 +42,7 @@ def observe(model: nn.Module, example: Tensor) -> Graph:
             f"the output of {type(model).__name__} does not depend on its input as far as anatomy can follow "
             f"(the watched pass had {len(watch.nodes)} operations)"
         )
-    return Graph(watch.nodes, input=0, outputs=outputs, batch=example.shape[0])
+    return Graph(watch.nodes, 0, outputs, example.shape[0], tuple(watch.module_calls))
 
 
 def _cannot_run(model: nn.Module, example: Tensor, error: Exception) -> UnsupportedModel:
@@ -56,6 +62,8 @@ class _Observer(ForwardWatch):
     def __init__(self, model: nn.Module, example: Tensor) -> None:
         super().__init__()
         self.nodes: list[Node] = []
+        self.module_calls: list[ModuleCall] = []
+        self._begun: list[tuple[str, int, dict[Slot, int]]] = []
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._own = {id(t) for t in (*model.parameters(), *model.buffers())}
         self._remember(
@@ -164,9 +172,31 @@ class _Observer(ForwardWatch):
         self._remember(tensor, node)
         return node.index
 
+    def enter(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note which tensors the module is given."""
+        given: dict[Slot, Any] = dict(enumerate(args))
+        given.update(kwargs)
+        self._begun.append((path, len(self.nodes), self._nodes_in(given)))
+        super().enter(path, args, kwargs)
+
     def leave(self, path: str, output: Any) -> None:
         """Tie outputs that nobody saw being made to the module's inputs while its frame still stands."""
         for tensor in tensors_in(output):
             if tensor.is_floating_point():
                 self.node_of(tensor)
+        given_back = output if isinstance(output, dict) else dict(enumerate(_as_tuple(output)))
+        while self._begun:
+            begun, count, inputs = self._begun.pop()
+            if begun == path:
+                outputs = self._nodes_in(given_back)
+                self.module_calls.append(ModuleCall(path, count, len(self.nodes), inputs, outputs))
+                break
         super().leave(path, output)
+
+    def _nodes_in(self, slots: dict[Slot, Any]) -> dict[Slot, int]:
+        found = {slot: self._lookup(value) for slot, value in slots.items() if isinstance(value, Tensor)}
+        return {slot: node for slot, node in found.items() if node is not None}
+
+
+def _as_tuple(output: Any) -> tuple[Any, ...]:
+    return tuple(output) if isinstance(output, list | tuple) else (output,)

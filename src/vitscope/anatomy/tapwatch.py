@@ -76,11 +76,11 @@ class TapWatch(ForwardWatch):
         """The modules whose calls must be followed."""
         return set(self._plans) | set(self._called)
 
-    def enter(self, path: str, inputs: tuple[Any, ...]) -> None:
+    def enter(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A followed module's call begins; that of the model itself begins a pass."""
         if path == "":
-            self._begin(inputs)
-        super().enter(path, inputs)
+            self._begin((*args, *kwargs.values()))
+        super().enter(path, args, kwargs)
 
     def leave(self, path: str, output: Any) -> None:
         """A followed module's call ends; that of the model itself ends the pass, which is then checked."""
@@ -113,7 +113,8 @@ class TapWatch(ForwardWatch):
         self.calls.clear()
         for expected in self._all():
             expected.met = False
-        images = next(tensors_in(inputs), None)
+        rank = len(self.parts.input_shape) + 1  # there may be text beside the images
+        images = next((t for t in tensors_in(inputs) if t.dim() == rank), None)
         if images is None:
             return
         self._images = images.shape[0]

@@ -89,9 +89,9 @@ class ForwardWatch(TorchFunctionMode):
         """Called in place of every torch operation."""
         raise NotImplementedError
 
-    def enter(self, path: str, inputs: tuple[Any, ...]) -> None:
+    def enter(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module's forward begins."""
-        self.frames.append(Frame(path, self.calls[path], inputs))
+        self.frames.append(Frame(path, self.calls[path], (*args, *kwargs.values())))
         self.calls[path] += 1
 
     def leave(self, path: str, output: Any) -> None:
@@ -114,7 +114,7 @@ class ForwardWatch(TorchFunctionMode):
 
     def _hooks(self, path: str, module: nn.Module) -> list[Any]:
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            self.enter(path, (*args, *kwargs.values()))
+            self.enter(path, args, kwargs)
 
         def after(_: nn.Module, args: tuple[Any, ...], output: Any) -> None:
             self.leave(path, output)

@@ -1,8 +1,9 @@
 """`vitscope VERB ...`: find the verb's file, read its options, run it, turn errors into one line.
 
 A verb is a module of this package with a dataclass `Options` (the flags, and the keys of a `--config` YAML
-file) and a function `run(options) -> None`. Nothing here, and nothing at the top of a verb's file, imports
-torch: help must be quick.
+file) and a function `run(options) -> None`; it may have `expand(arguments)`, which rewrites its short forms
+into plain flags, and `epilogue()`, printed after its help. Nothing here, and nothing at the top of a verb's
+file, imports torch: help must be quick.
 """
 
 import dataclasses
@@ -17,6 +18,7 @@ from vitscope.errors import VitscopeError
 VERBS = {
     "demo": "examine two trained models on the embedded images and write a page",
     "anatomy": "print what a model is made of",
+    "operate": "change a model: AlterNet, Context Broadcasting, local attention, smoothing ...",
     "diagnose": "examine models on images: one pass, all exams",
     "report": "make one page out of runs",
     "train": "train a model",
@@ -43,7 +45,15 @@ def main(argv: list[str] | None = None) -> int:
         if verb not in VERBS:
             raise VitscopeError(f"no verb '{verb}'; there are: {', '.join(VERBS)}. Try: vitscope --help")
         module = importlib.import_module(f"vitscope.cli.{verb}")
-        module.run(read_options(module.Options, rest, f"vitscope {verb}"))
+        if hasattr(module, "expand"):  # a verb's own short forms
+            rest = module.expand(rest)
+        try:
+            options = read_options(module.Options, rest, f"vitscope {verb}")
+        except SystemExit as stop:
+            if stop.code in (0, None) and hasattr(module, "epilogue"):  # after --help
+                print(module.epilogue())
+            raise
+        module.run(options)
     except VitscopeError as error:
         if debug:
             raise

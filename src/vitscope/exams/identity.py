@@ -70,7 +70,8 @@ def exam_keys(
     images = data_fingerprint(data)
     if images is None:
         return {exam.result.exam: None for exam in exams}
-    common = [weights_hash(model), repr(model), data_config(model).to_dict(), images, limit, seed]
+    structure = [repr(model), getattr(model, "vitscope_surgery", [])]
+    common = [weights_hash(model), structure, data_config(model).to_dict(), images, limit, seed]
     keys: dict[str, str | None] = {}
     for exam in exams:
         content = json.dumps([exam.result.exam, exam.version, *common]).encode()

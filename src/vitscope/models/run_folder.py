@@ -34,7 +34,7 @@ def save_model(
             "arguments": dict(made.arguments) if made else {},
             "class": type(model).__name__,
         },
-        "surgery": [],
+        "surgery": getattr(model, "vitscope_surgery", []),
         "data": (data or data_config(model)).to_dict(),
         "classes": list(classes),
     }
@@ -74,14 +74,14 @@ def load_model(folder: Path, create: Callable[..., nn.Module], **changes: Any) -
             f"{folder} holds the weights of a {config['model'].get('class')} that was built in Python; "
             "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
         )
-    if config.get("surgery"):
-        raise BadResult(
-            f"{folder} holds a model that was operated on, which this vitscope cannot repeat; upgrade it"
-        )
     model = create(name, **{**arguments, **changes})
-    load_run_weights(model, folder)
     prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
     set_input(model, **prepared, label_names=tuple(config["classes"]))
+    if config.get("surgery"):
+        from vitscope.surgery import replay  # surgery builds on models, so it is not there when they are
+
+        replay(model, config["surgery"])
+    load_run_weights(model, folder)
     return model
 
 

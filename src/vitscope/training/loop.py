@@ -212,6 +212,7 @@ def _setting(
     setting = {
         "model": name,
         "arguments": dict(made.arguments) if made else {},
+        "surgery": getattr(model, "vitscope_surgery", []),
         "data": images.name,
         "images": len(images.train),
         "fraction": fraction,

@@ -1,0 +1,131 @@
+"""Put a step into a model that has no place for it.
+
+A graft is a child module that a module of the model gets, and that works on one of its arguments ("input"), on
+one of its outputs ("output"), or is called in place of the module with a way to run it ("around"). The module
+stays what it is: its class becomes a subclass of itself, its parameters keep their names, so weights of the
+original model still fit, and `copy.deepcopy`, `torch.compile`, `torch.export` and DDP see ordinary modules.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from vitscope.anatomy.ports import Port
+from vitscope.errors import VitscopeError
+
+Slot = int | str
+Where = Literal["input", "output", "around"]
+
+
+@dataclass(frozen=True)
+class Graft:
+    """One child and what it works on."""
+
+    child: str  # name of the submodule
+    where: Where
+    slots: tuple[Slot, ...] = (0,)  # positions or keywords of arguments, positions or keys of outputs
+
+
+class Grafted(nn.Module):
+    """Mixed into the class of a module that has grafts."""
+
+    vitscope_grafts: tuple[Graft, ...]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module did before, with its grafts applied, the earliest first."""
+        run: Callable[..., Any] = super().forward
+        for graft in self.vitscope_grafts:
+            if graft.where == "input":
+                args, kwargs = _on_arguments(self.get_submodule(graft.child), graft.slots, args, kwargs)
+            elif graft.where == "around":
+                run = partial(self.get_submodule(graft.child), run)
+        output = run(*args, **kwargs)
+        for graft in self.vitscope_grafts:
+            if graft.where == "output":
+                output = _on_output(self.get_submodule(graft.child), graft.slots, output)
+        return output
+
+
+def graft(
+    model: nn.Module,
+    path: str,
+    child: nn.Module,
+    name: str,
+    where: Where,
+    slots: tuple[Slot, ...] = (0,),
+) -> str:
+    """Give the module at `path` a child that works on its argument, on its output or around it.
+
+    Returns:
+        The child's path in the model, which is also how `ungraft` finds it.
+    """
+    module = model.get_submodule(path)
+    own = next(module.parameters(), None)
+    reference = own if own is not None else next(model.parameters(), None)
+    if reference is not None:
+        child.to(reference.device, reference.dtype if reference.is_floating_point() else None)
+    child.train(module.training)
+    taken, number = name, 2
+    while hasattr(module, taken):
+        taken, number = f"{name}_{number}", number + 1
+    if not isinstance(module, Grafted):
+        cls = type(module)
+        module.__class__ = type(f"Grafted{cls.__name__}", (Grafted, cls), {"__module__": __name__})
+        module.vitscope_grafts = ()  # type: ignore[assignment]
+    module.add_module(taken, child)
+    module.vitscope_grafts = (*module.vitscope_grafts, Graft(taken, where, slots))  # type: ignore[assignment,misc]
+    return f"{path}.{taken}" if path else taken
+
+
+def graft_at(model: nn.Module, port: Port, child: nn.Module, name: str) -> str:
+    """Let a child work on the tensor at a port."""
+    return graft(model, port.module, child, name, port.side, port.slots)
+
+
+def ungraft(model: nn.Module, path: str) -> None:
+    """Take the child at `path` out again; a module whose last graft goes is of its old class again."""
+    parent_path, _, name = path.rpartition(".")
+    module = model.get_submodule(parent_path)
+    if not isinstance(module, Grafted) or name not in [g.child for g in module.vitscope_grafts]:
+        raise VitscopeError(f"there is no graft '{path}' in this {type(model).__name__}")
+    module.vitscope_grafts = tuple(g for g in module.vitscope_grafts if g.child != name)
+    del module._modules[name]
+    if not module.vitscope_grafts:
+        del module.vitscope_grafts
+        module.__class__ = type(module).__mro__[2]
+
+
+def grafts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Every grafted child, with its path."""
+    for path, module in model.named_modules():
+        if isinstance(module, Grafted):
+            for found in module.vitscope_grafts:
+                yield f"{path}.{found.child}" if path else found.child, module.get_submodule(found.child)
+
+
+def _on_arguments(
+    step: nn.Module, slots: tuple[Slot, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    positions = [s for s in slots if isinstance(s, int) and s < len(args)]
+    keywords = [s for s in slots if isinstance(s, str) and s in kwargs]
+    if not positions and not keywords:
+        raise VitscopeError(
+            f"a graft waits for argument {slots[0]!r}, which this call does not give; call the model as before"
+        )
+    changed = step(args[positions[0]] if positions else kwargs[keywords[0]])
+    args = tuple(changed if i in positions else value for i, value in enumerate(args))
+    return args, {**kwargs, **dict.fromkeys(keywords, changed)}
+
+
+def _on_output(step: nn.Module, slots: tuple[Slot, ...], output: Any) -> Any:
+    if isinstance(output, Tensor):
+        return step(output)
+    if isinstance(output, dict):
+        for slot in slots:
+            output[slot] = step(output[slot])
+        return output
+    changed = [step(value) if i in slots else value for i, value in enumerate(output)]
+    return type(output)(*changed) if hasattr(output, "_fields") else type(output)(changed)

@@ -1,0 +1,129 @@
+"""What was done to a model, so that it can be done again when the model is loaded, and undone.
+
+A surgery function is written as a plan followed by its execution and returns what it did:
+
+    @operation
+    def squeeze_excite(model: nn.Module, ratio: int = 4, *, example: Any = None) -> Done: ...
+
+Users see a function that works in place and returns the model. The model remembers the call in
+`model.vitscope_surgery`, a list of plain values that goes into the run folder's `config.json`.
+"""
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec
+
+from torch import nn
+
+from vitscope.anatomy.example import refuse_wrapped
+from vitscope.errors import BadResult, VitscopeError
+from vitscope.surgery.graft import ungraft
+
+P = ParamSpec("P")
+Operation = Callable[..., nn.Module]
+OPERATIONS: dict[str, Operation] = {}
+
+
+class CannotOperate(VitscopeError):
+    """The operation does not apply to this model; the message says why and what would."""
+
+
+class NoEffectWarning(UserWarning):
+    """An operation found nothing to change; the model is what it was."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What an operation did.
+
+    Args:
+        options: Arguments (plain values: numbers, strings, lists) with which the call does exactly the same on
+            a fresh copy of the model: names of units in the place of "upper", the example's shape if one was given.
+        places: Where the model was changed; empty: nowhere.
+        grafts: Paths of what was grafted, if nothing else was changed: such an operation can be undone.
+        why_none: What to tell the user if `places` is empty.
+    """
+
+    options: Mapping[str, Any]
+    places: Sequence[str]
+    grafts: Sequence[str] = field(default=())
+    why_none: str = "nothing in it fits"
+
+
+def operation(
+    function: Callable[Concatenate[nn.Module, P], Done],
+) -> Callable[Concatenate[nn.Module, P], nn.Module]:
+    """Make a surgery function out of one that returns what it did: record it, warn if it was nothing."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def operate(model: nn.Module, *args: P.args, **kwargs: P.kwargs) -> nn.Module:
+        refuse_wrapped(model)
+        done = function(model, *args, **kwargs)
+        if not done.places:
+            message = f"{name} changed nothing in this {type(model).__name__}: {done.why_none}"
+            warnings.warn(message, NoEffectWarning, stacklevel=2)
+            return model
+        entry = {"operation": name, "options": _plain(done.options), "places": list(done.places)}
+        if done.grafts:
+            entry["grafts"] = list(done.grafts)
+        model.vitscope_surgery = [*record(model), entry]  # type: ignore[assignment]
+        return model
+
+    operate.__annotations__["return"] = nn.Module
+    OPERATIONS[name] = operate
+    return operate
+
+
+def record(model: nn.Module) -> list[dict[str, Any]]:
+    """Every operation the model went through, in order, as plain values."""
+    return list(getattr(model, "vitscope_surgery", []))
+
+
+def replay(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
+    """Do again what a record says, on a model built like the one it was made on."""
+    for entry in entries:
+        name = entry.get("operation")
+        if name not in OPERATIONS:
+            raise BadResult(
+                f"the model was operated on by '{name}', which this vitscope does not know: pip install -U vitscope"
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", NoEffectWarning)
+            try:
+                model = OPERATIONS[name](model, **entry["options"])
+            except (NoEffectWarning, TypeError) as error:
+                raise BadResult(
+                    f"'{name}' cannot be done again on this {type(model).__name__}: {error}; "
+                    "the record was made on a model of another shape"
+                ) from error
+    return model
+
+
+def undo(model: nn.Module) -> nn.Module:
+    """Take back the last operation, if all it did was to put something in; weights it had learned go with it."""
+    entries = record(model)
+    if not entries:
+        raise CannotOperate(f"this {type(model).__name__} was not operated on; there is nothing to undo")
+    last = entries[-1]
+    if not last.get("grafts"):
+        raise CannotOperate(
+            f"{last['operation']} replaced modules and cannot be undone; build the model again, or operate on a copy"
+        )
+    for path in reversed(last["grafts"]):
+        ungraft(model, path)
+    model.vitscope_surgery = entries[:-1]  # type: ignore[assignment]
+    return model
+
+
+def _plain(value: Any) -> Any:
+    """Lists, dicts, strings and numbers; anything else would not come back from JSON."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"a surgery record holds plain values, not a {type(value).__name__}")
