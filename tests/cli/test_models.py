@@ -3,6 +3,7 @@
 import pytest
 
 from vitscope.cli.app import main
+from vitscope.models import OURS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -18,11 +19,21 @@ def lines(capsys: Capture, *arguments: str) -> list[str]:
 
 
 def test_without_a_pattern_ours_and_what_else_there_is(capsys: Capture) -> None:
-    shown = lines(capsys)
-    assert shown[0].split() == ["name", "parameters", "input", "source"]
-    assert shown[1].split() == ["resnet_mini", "0.70", "M", "3x32x32", "vitscope"]
-    assert shown[2].split() == ["vit_mini", "0.68", "M", "3x32x32", "vitscope"]
-    assert "of timm" in shown[3]
+    shown = [line.split() for line in lines(capsys)]
+    assert shown[0] == ["name", "parameters", "FLOPs", "input", "source"]
+    assert tuple(words[0] for words in shown[1 : len(OURS) + 1]) == OURS
+    assert ["vit_mini", "0.68", "M", "0.10", "G", "3x32x32", "vitscope"] in shown
+    assert ["pvt_small", "24.49", "M", "7.63", "G", "3x224x224", "vitscope"] in shown
+    assert shown[len(OURS) + 1][2:4] == ["of", "timm,"]
+
+
+def test_only_the_table_goes_to_the_output(capsys: Capture) -> None:
+    assert main(["models", "vit_mini"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+
+
+def test_flops_of_a_pass_that_needs_weights(capsys: Capture) -> None:
+    assert lines(capsys, "gemma4_vit_167m")[1].split()[3] == "-"
 
 
 def test_pattern(capsys: Capture) -> None:

@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from vitscope.data import ImageData, load_data
 from vitscope.exams import EXAMS
-from vitscope.exams.identity import data_fingerprint, data_name, exam_keys, model_name, weights_hash
-from vitscope.models import create_model
+from vitscope.exams.identity import data_fingerprint, data_name, exam_keys, weights_hash
+from vitscope.models import create_model, name_of
 
 ALL = list(EXAMS.values())
 
@@ -19,8 +19,8 @@ def keys(model: nn.Module, data: object, limit: int | None = None, seed: int = 0
 
 
 def test_names(fashion: ImageData) -> None:
-    assert model_name(create_model("resnet_mini")) == "resnet_mini"
-    assert model_name(nn.Linear(2, 2)) == "Linear"
+    assert name_of(create_model("resnet_mini")) == "resnet_mini"
+    assert name_of(nn.Linear(2, 2)) == "Linear"
     assert data_name(fashion) == "fashion (test)"
     assert data_name((torch.zeros(1), torch.zeros(1))) == "tensors"
 

@@ -1,9 +1,11 @@
 """timm's models through `create_model`."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
-from vitscope.models import BadWeights, UnknownArgument, create_model
+from vitscope.models import BadWeights, UnknownArgument, create_model, origin, save_model
 
 
 def test_image_size_goes_to_models_that_take_one() -> None:
@@ -14,10 +16,43 @@ def test_image_size_goes_to_models_that_take_one() -> None:
 
 
 def test_image_size_of_models_that_take_none_is_for_the_data() -> None:
-    model = create_model("resnet18", img_size=(64, 48), num_classes=10)
+    model = create_model("resnet26", img_size=(64, 48), num_classes=10)
     assert model.pretrained_cfg["input_size"] == (3, 64, 48)
     assert model.conv1.stride == (2, 2)
     assert model(torch.randn(2, 3, 64, 48)).shape == (2, 10)
+
+
+def test_small_images_get_the_twin_made_for_them() -> None:
+    model = create_model("resnet50", img_size=32, num_classes=100)
+    assert sum(p.numel() for p in model.parameters()) == 23_705_252
+    assert model.conv1.kernel_size == (3, 3)
+    assert model.eval().forward_features(torch.randn(1, 3, 32, 32)).shape == (1, 2048, 4, 4)
+    made = origin(model)
+    assert made is not None
+    assert (made.name, dict(made.arguments)) == ("resnet50", {"img_size": 32, "num_classes": 100})
+
+
+def test_twin_is_made_again_from_its_run_folder(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = create_model("resnet18", img_size=32, num_classes=3).eval()
+    save_model(model, tmp_path, ["a", "b", "c"])
+    again = create_model(tmp_path).eval()
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(again(images), model(images), rtol=0, atol=0)
+
+
+def test_larger_images_and_named_weights_get_timms_own() -> None:
+    with torch.device("meta"):
+        large, tagged = create_model("resnet18", img_size=65), create_model("resnet18.a1_in1k", img_size=32)
+        small = create_model("resnet18", img_size=64)
+    assert large.conv1.kernel_size == tagged.conv1.kernel_size == (7, 7)
+    assert small.conv1.kernel_size == (3, 3)
+
+
+def test_twins_stem_cannot_be_chosen() -> None:
+    with pytest.raises(UnknownArgument, match="takes no 'stem_type', its stem is one 3x3 convolution"):
+        create_model("resnet18", img_size=32, stem_type="deep")
 
 
 def test_data_configuration_is_complete() -> None:

@@ -13,16 +13,21 @@ _MOST = 40  # models whose size is counted without being asked to
 
 @dataclass(frozen=True)
 class Options:
-    """List the models that can be named."""
+    """List the models that can be named.
+
+    FLOPs are those of one image, two per multiply-add of convolutions and matrix products; "-" where a model needs its
+    weights to find its way through a forward pass (they are counted without weights here; vitscope.flops.count_flops
+    counts any model).
+    """
 
     pattern: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[PATTERN]")] = None
     """Which ones, as in 'vit_*' or 'tv:*'; default: the ones of vitscope, and how many others there are."""
     sizes: bool = False
-    """Count the parameters however many models match (some seconds per hundred)."""
+    """Count parameters and FLOPs however many models match (about half a minute per hundred)."""
 
 
 def run(options: Options) -> None:
-    """Print a table of name, parameters, input and source; of many models the names alone."""
+    """Print a table of name, parameters, FLOPs, input and source; of many models the names alone."""
     from rich.console import Console
 
     from vitscope.errors import VitscopeError
@@ -53,15 +58,21 @@ def run(options: Options) -> None:
 
 
 def _table(names: "list[str] | tuple[str, ...]") -> "Table":
+    from rich.console import Console
+    from rich.progress import track
     from rich.table import Table
 
     from vitscope.models import describe
 
-    table = Table("name", "parameters", "input", "source", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    for name in names:
+    table = Table("name", "parameters", "FLOPs", "input", "source", box=None, pad_edge=False)
+    table.columns[1].justify = table.columns[2].justify = "right"
+    for name in track(names, "counting", console=Console(stderr=True), transient=True):
         info = describe(name)
         table.add_row(
-            name, f"{info.parameters / 1e6:.2f} M", "x".join(map(str, info.input_size)), info.source
+            name,
+            f"{info.parameters / 1e6:.2f} M",
+            "-" if info.flops is None else f"{info.flops / 1e9:.2f} G",
+            "x".join(map(str, info.input_size)),
+            info.source,
         )
     return table

@@ -12,9 +12,9 @@ from torch import nn
 from vitscope import distributed
 from vitscope.data import data_config, load_data
 from vitscope.exams.base import EXAMS, find_exams
-from vitscope.exams.identity import data_name, exam_keys, model_name, weights_hash
+from vitscope.exams.identity import data_name, exam_keys, weights_hash
 from vitscope.exams.one_pass import examine
-from vitscope.models import create_model
+from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
 
@@ -53,7 +53,7 @@ def diagnose(
         model = create_model(model, pretrained=True)
     if isinstance(data, str):
         data = load_data(data, split="test")
-    name = name or model_name(model)
+    name = name or name_of(model)
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
     if out is None:
         return examine(model, data, chosen, **request, name=name)

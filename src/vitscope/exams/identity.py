@@ -12,13 +12,6 @@ from torch import Tensor, nn
 
 from vitscope.data import ImageData, data_config
 from vitscope.exams.base import Accumulator
-from vitscope.models import origin
-
-
-def model_name(model: nn.Module) -> str:
-    """The name the model was created by, else the name of its class."""
-    made = origin(model)
-    return made.name if made is not None else type(model).__name__
 
 
 def data_name(data: Any) -> str:

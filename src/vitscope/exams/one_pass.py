@@ -17,7 +17,8 @@ from vitscope.anatomy import Anatomy, Tap, Unit, anatomy, preserved
 from vitscope.data import batches, class_count, data_config
 from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
-from vitscope.exams.identity import data_name, model_name
+from vitscope.exams.identity import data_name
+from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 
 CHUNK = 1 << 21  # numbers of a map measured at once on a CPU: few enough to stay in its cache
@@ -69,7 +70,7 @@ def examine(
         first, rest = _first(stream if len(stream) else share(), keep=bool(len(stream)))
         parts = _anatomy(model, first[0]) if any(exam.needs_maps for exam in exams) else None
         units = tuple(UnitRow.of(unit) for unit in parts.mapped) if parts is not None else ()
-        subject = Subject(name or model_name(model), data_name(data), units, seed)
+        subject = Subject(name or name_of(model), data_name(data), units, seed)
         accumulators = [exam(subject) for exam in exams]
         with _progress(stream.n_images, accumulators) as advance:
             _pass(model, parts, rest, accumulators, advance)

@@ -1,10 +1,10 @@
-"""Models by name, and the small ones that timm lacks (importing this registers them in timm)."""
+"""Models by name, and those that timm lacks (importing this registers them in timm)."""
 
-from vitscope.models import small as _small  # noqa: F401  (registers)
 from vitscope.models.describe import ModelInfo, describe
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel
-from vitscope.models.factory import OURS, create_model, list_models
-from vitscope.models.origin import Origin, origin
+from vitscope.models.factory import create_model, list_models
+from vitscope.models.origin import Origin, name_of, origin
+from vitscope.models.registered import OURS
 from vitscope.models.run_folder import load_run_weights, read_config, save_model
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "describe",
     "list_models",
     "load_run_weights",
+    "name_of",
     "origin",
     "read_config",
     "save_model",

@@ -11,8 +11,7 @@ from torch import nn
 from vitscope.models import from_factory, from_huggingface, from_timm, from_torchvision, run_folder
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_origin
-
-OURS = ("resnet_mini", "vit_mini")
+from vitscope.models.registered import OURS
 
 
 def create_model(
@@ -30,7 +29,8 @@ def create_model(
         pretrained: Load the weights that come with the name. A run folder's weights are always loaded.
         num_classes: Size of the head; as the model has it if not given.
         img_size: Side or (height, width) of the images; goes to the models whose weights depend on it, and
-            into the data configuration of all.
+            into the data configuration of all. A name of timm's that has a twin for small images here
+            ("resnet50": "resnet50_32") gives the twin at 64 pixels or less, unless it is to be pretrained.
         **arguments: Passed on to the model's constructor.
 
     Returns:

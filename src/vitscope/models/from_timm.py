@@ -9,6 +9,7 @@ from torch import nn
 from vitscope.models.calling import arguments_of, call
 from vitscope.models.errors import BadWeights
 from vitscope.models.origin import pair, set_input
+from vitscope.models.registered import fitting
 
 PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
 
@@ -30,15 +31,19 @@ def build(
     img_size: int | tuple[int, int] | None,
     arguments: dict[str, Any],
 ) -> nn.Module:
-    """`timm.create_model`; `img_size` goes to the models that take one, and into every data configuration."""
+    """`timm.create_model`; `img_size` goes to the models that take one, and into every data configuration.
+
+    A small image without weights to load gets the model's twin for small images, if there is one.
+    """
+    built = name if pretrained else fitting(name, img_size)
 
     def known() -> set[str]:
         with torch.device("meta"):
-            return arguments_of(timm.create_model(name)) - {"**"}
+            return arguments_of(timm.create_model(built)) - {"**"}
 
     def make(**kwargs: Any) -> nn.Module:
         try:
-            return timm.create_model(name, pretrained=pretrained, **kwargs)
+            return timm.create_model(built, pretrained=pretrained, **kwargs)
         except TypeError:
             raise
         except Exception as error:

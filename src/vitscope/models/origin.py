@@ -25,6 +25,13 @@ def origin(model: nn.Module) -> Origin | None:
     return found if isinstance(found, Origin) else None
 
 
+def name_of(model: nn.Module) -> str:
+    """The name the model was created by (else of its class), and what was done to it since."""
+    made = origin(model)
+    operations = [entry["operation"] for entry in getattr(model, "vitscope_surgery", [])]
+    return " + ".join([made.name if made else type(model).__name__, *operations])
+
+
 def set_origin(model: nn.Module, name: str, arguments: Mapping[str, Any]) -> None:
     """Let the model remember the call that made it."""
     model.vitscope_origin = Origin(name, dict(arguments))  # type: ignore[assignment]

@@ -22,7 +22,7 @@ from torch import nn
 
 from vitscope.data import DataConfig
 from vitscope.errors import VitscopeError
-from vitscope.models import load_run_weights, origin, save_model
+from vitscope.models import load_run_weights, name_of, origin, save_model
 from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
@@ -31,7 +31,7 @@ from vitscope.training.interrupt import Interruptible
 from vitscope.training.log import Bar, Metrics
 from vitscope.training.recipe import Recipe, get_recipe
 from vitscope.training.seeding import preserved, seed_all
-from vitscope.training.setup import Images, find_images, find_model, name_of, settle
+from vitscope.training.setup import Images, find_images, find_model, settle
 from vitscope.training.steps import Stepper, TrainingDiverged
 
 

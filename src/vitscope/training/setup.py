@@ -11,7 +11,7 @@ from torch import nn
 
 from vitscope.data import DataConfig, ImageData, data_config, load_data
 from vitscope.errors import BadData, VitscopeError
-from vitscope.models import UnknownArgument, create_model, origin
+from vitscope.models import UnknownArgument, create_model, name_of
 from vitscope.training.recipe import Recipe
 
 
@@ -65,12 +65,6 @@ def find_model(
         if error.argument != "drop_path_rate":
             raise
         return create_model(model, num_classes=n_classes, img_size=img_size)
-
-
-def name_of(model: nn.Module) -> str:
-    """The name that `create_model` was given, else the class."""
-    made = origin(model)
-    return made.name if made else type(model).__name__
 
 
 def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) -> int:
