@@ -142,3 +142,46 @@ def test_a_model_without_modules_there_is_refused_with_the_remedy() -> None:
             look()
     with pytest.raises(UnsupportedModel, match="no residual branch"):
         branch_port(body, body.parts[0], "end")
+
+
+class Pooled(nn.Module):
+    """Gives its tokens and reads them itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.pooler = nn.LayerNorm(6), nn.Linear(6, 6)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.norm(x)
+        return x, self.pooler(x[:, 0])
+
+
+class PooledModel(nn.Module):
+    """A head on what a pooler made of the tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.body, self.head = nn.Conv2d(3, 6, 4, stride=4), Pooled(), nn.Linear(6, 2)
+
+    def forward(self, images: Tensor) -> Tensor:
+        tokens = self.stem(images).flatten(2).transpose(1, 2)
+        return self.head(self.body(tokens)[1])
+
+
+def test_a_module_that_reads_what_it_gives_is_no_port_for_it() -> None:
+    """At its output a step would come too late for the pooler."""
+    body = dissect(PooledModel(), (3, 16, 16))
+    norm = next(call for call in body.graph.calls if call.path == "body.norm")
+    port = port_at(body, norm.outputs[0])
+    assert port is not None
+    assert (port.module, port.side) == ("body.norm", "output")
+
+
+def test_outputs_by_position_go_before_outputs_by_name() -> None:
+    """A Hugging Face model gives a tuple in the place of names if it is asked to."""
+    case = next(case for case in HUGGING_FACE if case.name == "hf:vit-sdpa")
+    body = dissect(case.model(), case.size)
+    norm = next(call for call in body.graph.calls if call.path == "vit.layernorm")
+    port = port_at(body, norm.outputs[0])
+    assert port is not None
+    assert (port.module, port.slots) == ("vit.layernorm", (0,))

@@ -11,6 +11,7 @@ import torch
 
 from vitscope.anatomy.graph import Graph, Node, Ref
 from vitscope.anatomy.layout import Layouts
+from vitscope.anatomy.locality import local_kernel
 from vitscope.anatomy.positions import Layout, constant_along
 from vitscope.anatomy.residual import MATRIX_PRODUCTS, mixes_positions
 from vitscope.anatomy.unit import Attention, AttentionSite
@@ -123,6 +124,9 @@ def describe(graph: Graph, layouts: Layouts, products: list[AttentionProduct]) -
     queries, keys = _size(graph, main)
     query = layouts[main.query] if main.query is not None else None
     pattern, window, shift, windows = _pattern(query, queries, keys, graph.batch)
+    if pattern == "global" and query is not None:
+        window = local_kernel(graph, main.node, main.softmax, query.grid)
+        pattern = "local" if window is not None else "global"
     return Attention(pattern, heads, queries, keys, window, shift, windows, sites)
 
 

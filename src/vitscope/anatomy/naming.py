@@ -43,7 +43,7 @@ def climb(model: nn.Module, path: str, paths_of_others: Iterable[str]) -> str:
     others = list(paths_of_others)
     while "." in path:
         parent, _, last = path.rpartition(".")
-        numbered_block = last.isdigit() and any(True for _ in model.get_submodule(path).children())
+        numbered_block = last.isdigit() and bool(own_children(model.get_submodule(path)))
         if (
             numbered_block
             or parent.rpartition(".")[2].isdigit()
@@ -61,6 +61,17 @@ def _inside(path: str, parent: str) -> bool:
 def shares_owner(path: str, paths_of_others: Iterable[str]) -> bool:
     """Whether another unit works inside the module `path` too."""
     return path == "" or any(_inside(other, path) for other in paths_of_others)
+
+
+def own_class(module: nn.Module) -> type:
+    """The class the module was made with; what surgery grafts onto a module makes a subclass of it."""
+    return type(module).__mro__[2] if hasattr(module, "vitscope_grafts") else type(module)
+
+
+def own_children(module: nn.Module) -> list[nn.Module]:
+    """The module's children, without what surgery grafted onto it."""
+    grafted = {graft.child for graft in getattr(module, "vitscope_grafts", ())}
+    return [child for name, child in module.named_children() if name not in grafted]
 
 
 def is_list(module: nn.Module) -> bool:

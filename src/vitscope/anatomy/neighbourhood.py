@@ -23,9 +23,7 @@ def neighbours(size: int, kernel: int, device: torch.device | None = None) -> Te
     return (step >= -((kernel - 1) // 2)) & (step <= kernel // 2)
 
 
-def neighbourhood(
-    grid: Grid, kernel: Grid, prefix: int = 0, device: torch.device | None = None
-) -> Tensor:
+def neighbourhood(grid: Grid, kernel: Grid, prefix: int = 0, device: torch.device | None = None) -> Tensor:
     """Which tokens each token sees, (tokens, tokens), true where seen; tokens are the prefix, then the grid by rows."""
     rows, columns = (neighbours(size, reach, device) for size, reach in zip(grid, kernel, strict=True))
     near = rows[:, None, :, None] & columns[None, :, None, :]

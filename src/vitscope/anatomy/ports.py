@@ -115,9 +115,15 @@ def port_at(
             continue
         makers = [c for c in calls if side == "input" or c.begin <= node < c.end]
         # several pass it on unchanged: of those that make it the largest, of the others the first
-        best = max(makers, key=lambda c: (c.end - c.begin, -c.path.count("."))) if makers else calls[0]
+        best = max(makers, key=lambda c: _preference(c, side, node)) if makers else calls[0]
         return _port(body, best, side, node)
     return None
+
+
+def _preference(call: ModuleCall, side: str, node: int) -> tuple[bool, int, int]:
+    """The largest; but rather one that does not give it by name, which a caller may ask it not to."""
+    named = any(n == node and isinstance(slot, str) for slot, n in _slots(call, side).items())
+    return side == "input" or not named, call.end - call.begin, -call.path.count(".")
 
 
 def block_call(body: Dissection, unit: Unit) -> ModuleCall:

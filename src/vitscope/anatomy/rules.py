@@ -20,6 +20,7 @@ from torch import nn
 
 from vitscope.anatomy.graph import Graph, Node
 from vitscope.anatomy.layout import Layouts
+from vitscope.anatomy.naming import own_class
 from vitscope.anatomy.positions import constant_along
 from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS, TRANSFORMS, mixes_positions
 from vitscope.anatomy.unit import KINDS
@@ -118,7 +119,7 @@ def summarise(
     return Branch(
         operations=tuple(n.name for n in parts),
         classes=frozenset(
-            type(m).__name__ for path in _paths(parts) if (m := _module(model, path)) is not None
+            own_class(m).__name__ for path in _paths(parts) if (m := _module(model, path)) is not None
         ),
         owner=owner,
         attention=attention,

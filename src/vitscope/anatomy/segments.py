@@ -15,7 +15,7 @@ from torch import nn
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import MapView, map_view
-from vitscope.anatomy.naming import block_path, common_path, is_container
+from vitscope.anatomy.naming import block_path, common_path, is_container, own_children, own_class
 from vitscope.anatomy.residual import HEAVY, POOLS, Addition, find_additions
 
 
@@ -99,7 +99,7 @@ def _block_classes(graph: Graph, model: nn.Module, units: list[Segment]) -> set[
         path = block_path(common_path(graph[i].site.path for i in unit.nodes if graph[i].name in HEAVY))
         module = model.get_submodule(path) if path else model
         if not is_container(module) and path:
-            classes.add(type(module))
+            classes.add(own_class(module))
     return classes
 
 
@@ -156,11 +156,11 @@ def _block(graph: Graph, model: nn.Module, step: _Step, classes: set[type]) -> s
     parts = path.split(".")
     for depth in range(1, len(parts) + 1):
         outer = ".".join(parts[:depth])
-        if outer and type(model.get_submodule(outer)) in classes:
+        if outer and own_class(model.get_submodule(outer)) in classes:
             return outer
     if any(part.isdigit() for part in parts):
         return block_path(path)
-    is_leaf = path != "" and not list(model.get_submodule(path).children())
+    is_leaf = path != "" and not own_children(model.get_submodule(path))
     return path.rpartition(".")[0] or path if is_leaf else path
 
 
@@ -192,7 +192,7 @@ def _merge_stem(
     stem.kind = "stem"
     for piece, block in zip(list(rest), blocks[1:], strict=False):
         module = model.get_submodule(block) if block else model
-        if piece.kind == "head" or type(module) in classes or not classes:
+        if piece.kind == "head" or own_class(module) in classes or not classes:
             break
         stem.end = piece.end
         stem.nodes += piece.nodes

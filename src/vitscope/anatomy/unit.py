@@ -16,12 +16,13 @@ KINDS: tuple[str, ...] = get_args(Kind)
 class Attention:
     """How an MSA looks at the map, and where in the pass its probabilities can be had."""
 
-    # global, window, grid (dilated window), pooled (fewer keys), class (prefix queries only), channel, other
+    # global, local (a neighbourhood of each point), window, grid (dilated window), pooled (fewer keys), class (prefix
+    # queries only), channel, other
     pattern: str
     heads: int
     queries: int  # per window
     keys: int
-    window: tuple[int, int] | None = None  # rows and columns of one window
+    window: tuple[int, int] | None = None  # rows and columns of one window, or of a neighbourhood
     shift: tuple[int, int] = (0, 0)  # of the windows against the map's corner
     windows: int = 1  # per image
     sites: tuple["AttentionSite", ...] = field(default=(), repr=False, compare=False)

@@ -59,7 +59,7 @@ def _without_override_check(function: Any) -> FunctionType:
     return twin
 
 
-_ENTERED: dict[Any, FunctionType] = {
+ENTERED: dict[Any, FunctionType] = {
     F.multi_head_attention_forward: _without_override_check(F.multi_head_attention_forward),
 }
 
@@ -79,7 +79,7 @@ class ForwardWatch(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        entered = _ENTERED.get(func)
+        entered = ENTERED.get(func)
         if entered is not None:
             with self:
                 return entered(*args, **kwargs)

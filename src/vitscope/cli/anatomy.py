@@ -93,6 +93,8 @@ def _attention(unit: "Unit") -> str:
         return ""
     if attention.window is None:
         return f"{attention.pattern}, {attention.queries} x {attention.keys}"
+    if attention.pattern == "local":
+        return f"local, {attention.window[0]}x{attention.window[1]} around each point"
     shift = f" shifted by {attention.shift[0]},{attention.shift[1]}" if any(attention.shift) else ""
     return f"{attention.windows} {attention.pattern}s of {attention.window[0]}x{attention.window[1]}{shift}"
 

@@ -2,11 +2,11 @@
 
 import timm
 
-from vitscope.models import alternet, baselines, localvit, preresnet, pvt, small
+from vitscope.models import alternet, baselines, conv_vit, localvit, preresnet, pvt, small
 from vitscope.models.input_configs import SMALL
 from vitscope.models.origin import pair
 
-_MODULES = {module.__name__ for module in (alternet, baselines, localvit, preresnet, pvt, small)}
+_MODULES = {module.__name__ for module in (alternet, baselines, conv_vit, localvit, preresnet, pvt, small)}
 OURS = tuple(name for name in timm.list_models() if timm.model_entrypoint(name).__module__ in _MODULES)
 
 

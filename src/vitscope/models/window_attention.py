@@ -55,7 +55,7 @@ class WindowAttention(nn.Module):
         height, width = x.shape[2:]
         tall, wide = min(self.window, height), min(self.window, width)
         below, right = -height % tall, -width % wide
-        points = x.permute(0, 2, 3, 1)
+        points = x.permute(0, 2, 3, 1).contiguous()  # once for the three maps; nothing to do on channels_last
         if below or right:
             points = F.pad(points, (0, 0, 0, right, 0, below))
         query, key, value = (

@@ -1,0 +1,56 @@
+"""Operations on models: in place, recorded, saved and loaded with the model.
+
+import vitscope as vs
+
+model = vs.create_model("resnet50")
+before = vs.surgery.Before(model)
+vs.surgery.alternate(model, budget=6)
+print(before.compare(model).table())
+"""
+
+from vitscope.surgery.alternate import alternate
+from vitscope.surgery.broadcast_context import broadcast_context
+from vitscope.surgery.build_up import build_up
+from vitscope.surgery.build_up_table import BuildUp
+from vitscope.surgery.compare import Before, Comparison
+from vitscope.surgery.ensemble import deep_ensemble, ensemble
+from vitscope.surgery.extend import extend
+from vitscope.surgery.lesion import lesion
+from vitscope.models.local_attention import LocalAttention, local_attention
+from vitscope.surgery.localize import localize
+from vitscope.surgery.mc_dropout import mc_dropout, sampling
+from vitscope.surgery.pool_tokens import pool_tokens
+from vitscope.surgery.record import OPERATIONS, CannotOperate, NoEffectWarning, record, replay, undo
+from vitscope.surgery.smooth import smooth
+from vitscope.surgery.squeeze_excite import squeeze_excite
+from vitscope.surgery.temporal import reset, smooth_stream, temporal
+
+__all__ = [
+    "OPERATIONS",
+    "Before",
+    "BuildUp",
+    "CannotOperate",
+    "Comparison",
+    "LocalAttention",
+    "NoEffectWarning",
+    "alternate",
+    "broadcast_context",
+    "build_up",
+    "deep_ensemble",
+    "ensemble",
+    "extend",
+    "lesion",
+    "local_attention",
+    "localize",
+    "mc_dropout",
+    "pool_tokens",
+    "record",
+    "replay",
+    "reset",
+    "sampling",
+    "smooth",
+    "smooth_stream",
+    "squeeze_excite",
+    "temporal",
+    "undo",
+]

@@ -1,0 +1,167 @@
+"""Replace conv blocks by the MSA blocks of AlterNet ("How Do Vision Transformers Work?", section 4).
+
+    Conv block: x + conv(... conv(x))        becomes        MSA block: x + attention(norm(conv1x1(gelu(norm(x)))))
+
+Which blocks, in a stage of n: Conv x (n - 2m), then (Conv, MSA) x m (see `replaceable`); how many, m of each stage: by
+one of three rules (see `msa_counts`).
+
+The attention is in windows and sees as many channels as the spatial convolution that it replaces (a quarter of the
+map's in a ResNet-50, all of them in a ResNet-18, a RegNet or a ConvNeXt). Its weights are drawn as `MSABlock` draws
+them; all others stay. In a post-activation network the block ends in the activation that the replaced one ended in.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from vitscope.anatomy.dissect import Dissection, dissect
+from vitscope.anatomy.example import example_shapes
+from vitscope.errors import UnsupportedModel
+from vitscope.models.alternet import MSABlock
+from vitscope.models.preresnet import is_small
+from vitscope.surgery.extra_block import append_block, remove_block
+from vitscope.surgery.msa_counts import check_rules, msa_counts
+from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.replaceable import ConvStage, Replaceable, conv_stages
+from vitscope.surgery.stochastic_depth import drop_probability
+
+FIRST_HEADS = 3  # of the first stage; each later one has twice as many
+SMALL_WINDOW, LARGE_WINDOW = 4, 7  # for images of up to 64 pixels, and above
+
+
+class FinishedMSABlock(MSABlock):
+    """An MSA block that ends in what the replaced block did after its addition, a ReLU for one."""
+
+    def __init__(self, *sizes: Any, after: Sequence[nn.Module], **settings: Any) -> None:
+        super().__init__(*sizes, **settings)
+        self.after = nn.Sequential(*after)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Attend, then finish."""
+        return self.after(super().forward(x))
+
+
+@operation
+def alternate(
+    model: nn.Module,
+    msa: Sequence[int] | None = None,
+    *,
+    budget: int | None = None,
+    last: int | None = None,
+    heads: Sequence[int] | None = None,
+    window: int | None = None,
+    extra_block: bool = False,
+    example: Any = None,
+) -> Done:
+    """Replace conv blocks by MSA blocks, in place.
+
+    Give at most one of `msa`, `budget` and `last`; without any, `budget` is 6 for a model of 1000 classes or more and
+    else 4.
+
+    Args:
+        model: Any model with residual conv blocks on (N, C, H, W) maps.
+        msa: MSA blocks per stage; a stage is a run of residual convolutions at one resolution, the stem is none.
+        budget: MSA blocks at most, placed at stage ends from the last stage backwards, round after round.
+        last: MSA blocks, placed alternately from the end of the network.
+        heads: Heads per stage, 64 channels each; default: 3, 6, 12, 24 and so on.
+        window: Side of the attention's windows; default: 4 for images of 64 pixels or less, else 7.
+        extra_block: First add a conv block to the end of the last stage, as the paper does to make it even.
+        example: As for `vs.anatomy`.
+
+    Returns:
+        The model.
+
+    Raises:
+        CannotOperate: Too few blocks can be replaced; the message says how many can.
+    """
+    check_rules(msa, budget, last)
+    added = [append_block(model, _stages(dissect(model, example))[-1])] if extra_block else []
+    try:
+        body = dissect(model, example)
+        stages = _stages(body)
+        counts = msa_counts(body, stages, msa, budget, last)
+        sizes = _heads(stages, heads)
+        side = _window(body, window)
+        chosen = [
+            (block, size)
+            for stage, count, size in zip(stages, counts, sizes, strict=True)
+            for block in reversed(stage.replaceable[:count])
+        ]
+        _replace(model, {block.path: _msa_block(model, block, size, side) for block, size in chosen}, example)
+    except BaseException:
+        for path in added:
+            remove_block(model, path)
+        raise
+    options = {"msa": counts, "heads": sizes, "window": side, "extra_block": extra_block}
+    return Done(
+        options if example is None else {**options, "example": example_shapes(model, example)},
+        places=list(dict.fromkeys([*(block.path for block, _ in chosen), *added])),
+        why_none="no block was asked for"
+        if msa is not None
+        else "no block of it takes and gives a map of one shape, after a convolution at the same resolution",
+    )
+
+
+def _stages(body: Dissection) -> list[ConvStage]:
+    stages = conv_stages(body)
+    if not stages:
+        raise CannotOperate(
+            f"{body.parts.model_name} has no residual conv blocks, so there is nothing that an MSA block could "
+            "take the place of (vitscope anatomy shows what it has)"
+        )
+    return stages
+
+
+def _heads(stages: list[ConvStage], heads: Sequence[int] | None) -> list[int]:
+    usual = [FIRST_HEADS * 2**i for i in range(len(stages))]
+    if heads is None:
+        return usual
+    if len(heads) != len(stages) or min(heads) < 1:
+        raise CannotOperate(
+            f"heads={tuple(heads)}; expected a number of 1 or more for each of the {len(stages)} stages, "
+            f"e.g. {tuple(usual)}"
+        )
+    return [int(count) for count in heads]
+
+
+def _window(body: Dissection, window: int | None) -> int:
+    if window is None:
+        height, width = body.parts.input_shape[1:]
+        return SMALL_WINDOW if is_small((height, width)) else LARGE_WINDOW
+    if window < 1:
+        raise CannotOperate(f"window={window}; expected the side of a square of points, e.g. window=4")
+    return window
+
+
+def _msa_block(model: nn.Module, block: Replaceable, heads: int, window: int) -> nn.Module:
+    """The new block, where and as the old one is: device, precision, mode, stochastic depth."""
+    old = model.get_submodule(block.path)
+    sizes = (block.channels, heads, window)
+    settings: dict[str, Any] = {"width": block.width, "drop_path": drop_probability(old)}
+    new: nn.Module = (
+        FinishedMSABlock(*sizes, after=block.after, **settings)
+        if block.after
+        else MSABlock(*sizes, **settings)
+    )
+    reference = next(old.parameters())
+    return new.to(reference.device, reference.dtype).train(old.training)
+
+
+def _replace(model: nn.Module, new: dict[str, nn.Module], example: Any) -> None:
+    """Put the blocks in and watch the model run; put the old ones back if it does not."""
+    old = {path: model.get_submodule(path) for path in new}
+    for path, module in new.items():
+        model.set_submodule(path, module)
+    try:
+        parts = dissect(model, example).parts if new else ()
+        seen = [unit.module for unit in parts if unit.kind == "msa"]
+        absent = [path for path in new if not any(f"{module}.".startswith(f"{path}.") for module in seen)]
+        if absent:
+            raise UnsupportedModel(f"no attention is seen in '{absent[0]}'")
+    except UnsupportedModel as error:
+        for path, module in old.items():
+            model.set_submodule(path, module)
+        raise CannotOperate(
+            f"this {type(model).__name__} does not run with MSA blocks in the place of its own: {error}"
+        ) from error

@@ -1,0 +1,165 @@
+"""Context Broadcasting: every token gets a share of the image's mean token, the densest attention there is.
+
+    m = 1/N sum_j x_j    over all N tokens of the image, prefix tokens among them
+
+    cb         CB(x_i) = (x_i + m) / 2              no parameters
+    cb_s       CB_S(x_i) = x_i + s * m              s in R^d learned; starts at 0, where the model is what it was
+    cb_gate    CB_gate(x_i) = x_i * (x_0 + 1)       x_0 the class token
+    cb_hybrid  CB_hybrid(x_i) = x_i * x_0 + CB(x_i)
+
+As a matrix, CB is U = (I + 1 1^T / N) / 2: half identity, half uniform attention.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import Dissection, dissect
+from vitscope.anatomy.example import example_shapes
+from vitscope.anatomy.ports import Place
+from vitscope.surgery.branches import BranchPlace, Where, branch_places, no_units, one_of
+from vitscope.surgery.choose import Layers
+from vitscope.surgery.graft import graft, graft_at
+from vitscope.surgery.image_tokens import ImageTokens, tokens_off_the_grid
+from vitscope.surgery.readout import head_reads
+from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.text_tokens import TextLength, text_tokens
+
+Kind = Literal["cb", "cb_s", "cb_gate", "cb_hybrid"]
+Tokens = Literal["all", "image", "text"]
+
+
+class ContextBroadcast(nn.Module):
+    """One of the four kinds, on a tensor of any layout.
+
+    Args:
+        kind: Which of the formulas.
+        tokens: How the tensor is laid out.
+        channels: Its width.
+        text: First and number of the words among the tokens, if only words or only the others take part.
+        among: Which take part; those that do not stay what they are.
+        class_token: Which token is the class token, for the kinds that have one.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        tokens: ImageTokens,
+        channels: int,
+        *,
+        text: tuple[int, int] = (0, 0),
+        among: Tokens = "all",
+        class_token: int = 0,
+    ) -> None:
+        super().__init__()
+        self.kind, self.tokens, self.class_token = kind, tokens, class_token
+        self.text, self.among = text, among
+        self.scale = nn.Parameter(torch.zeros(channels)) if kind == "cb_s" else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Broadcast among the tokens that take part."""
+        if self.among == "all":
+            return self._broadcast(x)
+        axis, (first, length) = self.tokens.token_axes[0], self.text
+        before, words, after = x.split((first, length, x.shape[axis] - first - length), axis)
+        if self.among == "text":
+            return torch.cat((before, self._broadcast(words), after), axis)
+        before, after = self._broadcast(torch.cat((before, after), axis)).split(
+            (first, after.shape[axis]), axis
+        )
+        return torch.cat((before, words, after), axis)
+
+    def _broadcast(self, x: Tensor) -> Tensor:
+        if self.kind == "cb_gate":
+            return x * (self._class_token(x) + 1)
+        mean = self.tokens.mean(x)
+        if self.scale is not None:
+            return x + self.tokens.along_channels(self.scale.to(x.dtype)) * mean
+        half = torch.add(mean / 2, x, alpha=0.5)  # one pass over the tokens where (x + mean) / 2 takes two
+        return half if self.kind == "cb" else x * self._class_token(x) + half
+
+    def _class_token(self, x: Tensor) -> Tensor:
+        return x.narrow(self.tokens.token_axes[0], self.class_token, 1)
+
+    def extra_repr(self) -> str:
+        """The kind, and the tokens if not all take part."""
+        return self.kind if self.among == "all" else f"{self.kind}, among the {self.among} tokens"
+
+
+@operation
+def broadcast_context(
+    model: nn.Module,
+    kind: Kind = "cb",
+    where: Where = "mlp",
+    at: Place = "end",
+    layers: Layers = "upper",
+    *,
+    tokens: Tokens = "all",
+    pyramid: str | Sequence[str] = (),
+    example: Any = None,
+) -> Done:
+    """Put Context Broadcasting into a model's branches.
+
+    Args:
+        model: Is changed in place.
+        kind: cb, cb_s, cb_gate or cb_hybrid; the last two need a class token that the head reads.
+        where: In the MLPs, the MSAs, or both.
+        at: At the front, in the middle (before the last linear map) or at the end of the branch.
+        layers: "upper" (the later half), "all", "lower", or a list of unit names, patterns and positions.
+        tokens: Among which; of a model that reads an image and a text, the tokens of one of them can be chosen.
+        pyramid: Units or blocks whose features feed a feature pyramid; they are left alone.
+        example: As for `vs.anatomy`; of a model that reads text too, a dict of its inputs.
+    """
+    one_of("kind", kind, ("cb", "cb_s", "cb_gate", "cb_hybrid"))
+    one_of("tokens", tokens, ("all", "image", "text"))
+    body = dissect(model, example)
+    places = branch_places(body, where, at, layers, pyramid)
+    text = text_tokens(body, model, example) if tokens != "all" else None
+    words = (text.first, text.length) if text is not None else (0, 0)
+    class_token = 0
+    if places and kind in ("cb_gate", "cb_hybrid"):
+        if tokens != "all":
+            raise CannotOperate(
+                f"{kind} multiplies by the class token; use tokens='all', or kind='cb' or 'cb_s'"
+            )
+        class_token = _class_token(body, model, example, kind, places)
+    grafts = [
+        graft_at(
+            model,
+            place.port,
+            ContextBroadcast(
+                kind, place.tokens, place.port.channels, text=words, among=tokens, class_token=class_token
+            ),
+            "context_broadcast",
+        )
+        for place in places
+    ]
+    if text is not None and grafts:
+        guard = TextLength(text.name, text.length)
+        grafts.append(graft(model, text.module, guard, "text_length", "input", text.slots))
+    names = [place.unit.name for place in places]
+    options: dict[str, Any] = {"kind": kind, "where": where, "at": at, "layers": names, "tokens": tokens}
+    if example is not None:
+        options["example"] = example_shapes(model, example)
+    return Done(options, names, grafts, why_none=no_units(where, layers))
+
+
+def _class_token(
+    body: Dissection, model: nn.Module, example: Any, kind: Kind, places: Sequence[BranchPlace]
+) -> int:
+    """Where the class token stands; everywhere the same."""
+    readout = head_reads(body, model, example)
+    if readout is None or not readout.read:
+        raise CannotOperate(
+            f"{kind} multiplies by the class token, and the head of this {body.parts.model_name} reads none; "
+            "use kind='cb' or 'cb_s'"
+        )
+    for place in places:
+        if tokens_off_the_grid(body, place.port.node) != len(readout.prefix):
+            raise CannotOperate(
+                f"the class token is not among the tokens of unit '{place.unit.name}' at that place; "
+                "choose layers and a place where it is, or kind='cb' or 'cb_s'"
+            )
+    return readout.read[0]

@@ -1,0 +1,73 @@
+"""A candidate of a build-up search, as a job: build it, let it be trained and measured, save it.
+
+The search's folder holds `base`, the model that every candidate is made from, and a run folder for each candidate:
+`candidates/0-1-1-2` has no MSA block in the first stage, one in the second, and so on.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from vitscope.jobs import Function, find_function
+from vitscope.models import create_model, read_config, save_model
+from vitscope.surgery.alternate import alternate
+
+BASE = "base"
+
+
+def candidate_folder(search: Path, msa: Sequence[int]) -> Path:
+    """Where the candidate with these counts goes."""
+    return search / "candidates" / "-".join(map(str, msa))
+
+
+def run_candidate(
+    out: Path,
+    msa: Sequence[int],
+    surgery: Mapping[str, Any],
+    measure: str | Function,
+    options: Mapping[str, Any],
+    seed: int,
+) -> dict[str, Any]:
+    """Make, measure and save one candidate.
+
+    Args:
+        out: Its folder, as `candidate_folder` gives it.
+        msa: MSA blocks per stage.
+        surgery: The other arguments of `alternate`.
+        measure: `measure(model, out=out, seed=seed, **options)` trains the model in place, if it is to be trained, and
+            returns one number per image, larger is better.
+        options: Goes to `measure`.
+        seed: Of the new weights, and for `measure`.
+
+    Returns:
+        "scores", one per image, and "parameters".
+    """
+    with seeded(seed):
+        model = create_model(out.parent.parent / BASE)
+        if any(msa):
+            alternate(model, msa=msa, **surgery)
+        scores = find_function(measure)(model, out=out, seed=seed, **options)
+    trained = (out / "config.json").exists()  # a training writes the names of its classes there
+    save_model(model, out, read_config(out)["classes"] if trained else class_names(model))
+    return {
+        "scores": [float(score) for score in scores],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+def class_names(model: nn.Module) -> list[str]:
+    """What the model's configuration calls its classes; empty where it does not say."""
+    config = getattr(model, "pretrained_cfg", None) or {}
+    return [str(name) for name in config.get("label_names") or ()]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Seed torch inside; its random state is as before afterwards."""
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        yield

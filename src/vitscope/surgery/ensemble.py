@@ -1,0 +1,184 @@
+"""Ensembles: the average of several predictions, in probability space.
+
+    log p(y | x) = log 1/N sum_i softmax(f(x; w_i))_y
+
+`ensemble`: the w_i are N sampled networks of one model with MC dropout; `deep_ensemble`: N models. What comes out
+are logarithms of probabilities, which softmax and cross-entropy take like logits.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy.example import example_batch
+from vitscope.anatomy.preserve import preserved
+from vitscope.data import class_count, data_config
+from vitscope.models import create_model, origin
+from vitscope.models.origin import set_input, set_origin
+from vitscope.surgery.graft import graft
+from vitscope.surgery.mc_dropout import MCDropout, draw_number, dropouts
+from vitscope.surgery.predictions import log_average, log_probabilities, logits_of, with_logits
+from vitscope.surgery.record import CannotOperate, Done, operation, record, replay
+
+FACTORY = f"{__name__}:build_ensemble"
+
+
+class PassEnsemble(nn.Module):
+    """Runs a model several times in evaluation mode, each time as another sampled network.
+
+    Args:
+        passes: How many.
+        seed: Which networks; a call says the same every time.
+        places: The model's MC dropouts.
+    """
+
+    draws: Tensor
+
+    def __init__(self, passes: int, seed: int, places: Sequence[MCDropout]) -> None:
+        super().__init__()
+        self.passes, self.seed = passes, seed
+        self.places = list(places)  # in a list they are not this module's children: the model holds them
+        draws = [draw_number(seed, sample) for sample in range(passes)]
+        self.register_buffer("draws", torch.tensor(draws), persistent=False)
+
+    def forward(self, run: Any, *args: Any, **kwargs: Any) -> Any:
+        """The logarithm of the mean probability; in training what the model says."""
+        if self.training:
+            return run(*args, **kwargs)
+        said = []
+        try:
+            for draw in self.draws.unbind():
+                for place in self.places:
+                    place.draw = draw
+                output = run(*args, **kwargs)
+                said.append(logits_of(output))
+        finally:
+            for place in self.places:
+                place.draw = None
+        average = log_average(torch.stack([log_probabilities(logits) for logits in said]))
+        return with_logits(output, average.to(said[0].dtype))
+
+    def extra_repr(self) -> str:
+        """How many passes, and their seed."""
+        return f"passes={self.passes}, seed={self.seed}"
+
+
+@operation
+def ensemble(model: nn.Module, passes: int = 10, *, seed: int = 0, example: Any = None) -> Done:
+    """Let a model with MC dropout average over several passes whenever it is called in evaluation mode.
+
+    Args:
+        model: Is changed in place; with `vs.surgery.mc_dropout` done before.
+        passes: How many; each costs a forward pass.
+        seed: Decides the sampled networks; they are the same in every call.
+        example: As for `vs.anatomy`.
+    """
+    if passes < 1:
+        raise CannotOperate(f"passes is {passes}; an ensemble has at least 1")
+    places = dropouts(model)
+    if not places:
+        raise CannotOperate(
+            f"all passes of this {type(model).__name__} would be the same; first: vs.surgery.mc_dropout(model)"
+        )
+    images = example_batch(model, example)
+    with preserved(model), torch.no_grad():
+        logits_of(model(images))  # refuses a model whose output cannot be averaged
+    path = graft(model, "", PassEnsemble(passes, seed, places), "ensemble", "around")
+    options: dict[str, Any] = {"passes": passes, "seed": seed}
+    if example is not None:
+        options["example"] = list(images.shape[1:])
+    return Done(options, [path], [path])
+
+
+class DeepEnsemble(nn.Module):
+    """Several models as one; they are trained each on its own.
+
+    Args:
+        members: Models that take the same images and know the same classes.
+    """
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+        self.num_classes = class_count(members[0])
+        said = getattr(members[0], "pretrained_cfg", None) or {}
+        set_input(self, **asdict(data_config(members[0])), label_names=said.get("label_names"))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The logarithm of the members' mean probability."""
+        outputs = [member(*args, **kwargs) for member in self.members]
+        said = [logits_of(output) for output in outputs]
+        average = log_average(torch.stack([log_probabilities(logits) for logits in said]))
+        return with_logits(outputs[0], average.to(said[0].dtype))
+
+
+def deep_ensemble(members: Sequence[nn.Module | str | Path]) -> DeepEnsemble:
+    """One model out of several, whose prediction is the mean of theirs.
+
+    Args:
+        members: Models, or run folders and names as `vs.create_model` takes them.
+
+    Returns:
+        A model that is saved and loaded like any other, its members' weights with it, if `vs.create_model` made them.
+    """
+    models = [member if isinstance(member, nn.Module) else create_model(member) for member in members]
+    _check_members(models)
+    whole = DeepEnsemble(models)
+    made = [origin(model) for model in models]
+    if all(made):
+        set_origin(whole, FACTORY, {"members": [_describe(model) for model in models]})
+    return whole
+
+
+def build_ensemble(members: Sequence[Mapping[str, Any]]) -> DeepEnsemble:
+    """An ensemble of freshly made models, out of what `deep_ensemble` wrote down of its members."""
+    models = []
+    for described in members:
+        model = create_model(described["name"], **described["arguments"])
+        set_input(model, input_size=tuple(described["input_size"]))
+        models.append(replay(model, described["surgery"]))
+    return DeepEnsemble(models)
+
+
+def _describe(model: nn.Module) -> dict[str, Any]:
+    made = origin(model)
+    assert made is not None
+    return {
+        "name": made.name,
+        "arguments": dict(made.arguments),
+        "input_size": list(example_batch(model).shape[1:]),
+        "surgery": record(model),
+    }
+
+
+def _check_members(models: Sequence[nn.Module]) -> None:
+    """All take what the first takes, prepared the same way, and answer in the same shape."""
+    if not models:
+        raise CannotOperate("an ensemble of no members; give models or run folders")
+    if len({id(model) for model in models}) < len(models):
+        raise CannotOperate("a model is twice in the ensemble; give a copy of it, or another one")
+    wanted = None
+    for number, model in enumerate(models):
+        images = example_batch(model)
+        with preserved(model), torch.no_grad():
+            classes = tuple(logits_of(model(images)).shape[1:])
+        prepared = data_config(model)
+        said = getattr(model, "pretrained_cfg", None) or {}
+        seen = {
+            "input size": tuple(images.shape[1:]),
+            "output shape": classes,
+            "mean": prepared.mean,
+            "standard deviation": prepared.std,
+            "classes": said.get("label_names"),
+        }
+        wanted = wanted or seen
+        for what, value in seen.items():
+            if value != wanted[what]:
+                raise CannotOperate(
+                    f"member {number} differs from member 0 in its {what}: {value} against {wanted[what]}; "
+                    "an ensemble's members see the same images and know the same classes"
+                )

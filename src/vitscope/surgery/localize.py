@@ -1,0 +1,262 @@
+"""Make global attention local: every point of the map sees the k x k points around it.
+
+    softmax_j(q_i · k_j / √d)    over the neighbours j of i and the prefix tokens, no longer over all tokens
+
+No weight changes. Prefix tokens (class token, registers) keep their global reach: they see everybody and are seen by
+everybody. `vitscope.models.local_attention` says what a kernel sees and how it is computed.
+
+The step is put around the module that computes the attention. While that module runs, the call of the fused attention,
+or the softmax of attention written by hand, is met and given local reach; everything else in the module is its own.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from vitscope.anatomy import Dissection, Unit, dissect
+from vitscope.anatomy.example import example_shapes
+from vitscope.anatomy.neighbourhood import Grid, neighbourhood
+from vitscope.anatomy.positions import Layout, constant_along
+from vitscope.anatomy.ports import KEEP_ZERO
+from vitscope.anatomy.unit import AttentionSite
+from vitscope.anatomy.watch import ENTERED, Site
+from vitscope.errors import VitscopeError
+from vitscope.surgery.choose import Layers, choose_units
+from vitscope.surgery.graft import graft
+from vitscope.models.local_attention import LocalAttention, hiding
+from vitscope.surgery.record import CannotOperate, Done, operation
+
+FUSED = (F.scaled_dot_product_attention,)
+SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
+
+
+class LocalReach(nn.Module):
+    """Runs a module with one of its attentions made local.
+
+    Args:
+        occurrence: Which of the module's fused attentions, or softmaxes, it is.
+        grid: Rows and columns of the points, which come by rows.
+        kernel: Side of the neighbourhood.
+        prefix: Tokens that stand before the points.
+    """
+
+    functions: tuple[Any, ...]
+
+    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
+        super().__init__()
+        self.occurrence, self.grid, self.kernel, self.prefix = occurrence, grid, kernel, prefix
+
+    def forward(self, run: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call `run` with these arguments."""
+        with _Meet(self):
+            return run(*args, **kwargs)
+
+    def attend(self, function: Any, *args: Any, **kwargs: Any) -> Tensor:
+        """Called in place of the attention."""
+        raise NotImplementedError
+
+    def grid_of(self, tokens: int) -> Grid:
+        """The grid that so many tokens are, of the same shape as the one the model was built for."""
+        height, width = self.grid
+        points = tokens - self.prefix
+        factor = math.isqrt(points * height * width) / (height * width) if points > 0 else 0.0
+        found = round(height * factor), round(width * factor)
+        if found[0] * found[1] != points or found[0] * width != found[1] * height:
+            raise VitscopeError(
+                f"{tokens} tokens are not {self.prefix} and a grid of the shape {height}x{width}; give images of "
+                "the shape the model was localized for, or localize it for another: localize(model, example=...)"
+            )
+        return found
+
+    def extra_repr(self) -> str:
+        """Settings."""
+        return f"grid={self.grid}, kernel={self.kernel}, prefix={self.prefix}"
+
+
+class FusedReach(LocalReach):
+    """For fused attention."""
+
+    functions = FUSED
+
+    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
+        super().__init__(occurrence, grid, kernel, prefix)
+        self.attention = LocalAttention(grid, kernel, prefix)
+
+    def attend(self, function: Any, query: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Local attention."""
+        tokens, attention = query.shape[-2], self.attention
+        if tokens != attention.tokens:
+            attention = LocalAttention(self.grid_of(tokens), self.kernel, self.prefix).to(query.device)
+        found: Tensor = attention(query, *args, **kwargs)
+        return found
+
+
+class SoftmaxReach(LocalReach):
+    """For a softmax over scores (..., queries, keys), or (..., keys, queries) if it runs over the last axis but one."""
+
+    functions = SOFTMAX
+    bias: Tensor
+
+    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
+        super().__init__(occurrence, grid, kernel, prefix)
+        self.register_buffer("bias", hiding(neighbourhood(grid, (kernel, kernel), prefix)), persistent=False)
+
+    def attend(self, function: Any, scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        """Softmax of the scores, those of what is not seen lowered to -inf."""
+        tokens, bias = scores.shape[-1], self.bias
+        if tokens != len(bias):
+            seen = neighbourhood(
+                self.grid_of(tokens), (self.kernel, self.kernel), self.prefix, scores.device
+            )
+            bias = hiding(seen)
+        axis = args[0] if args else kwargs["dim"]
+        bias = bias if axis in (-1, scores.dim() - 1) else bias.T
+        found: Tensor = function(scores + bias.to(scores.dtype), *args, **kwargs)
+        return found
+
+
+class _Meet(TorchFunctionMode):
+    """Hands one operation of a running module over to a `LocalReach`."""
+
+    def __init__(self, reach: LocalReach) -> None:
+        super().__init__()
+        self.reach, self.met = reach, 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        entered = ENTERED.get(func)
+        if entered is not None:
+            with self:
+                return entered(*args, **kwargs)
+        if func not in self.reach.functions:
+            return func(*args, **kwargs)
+        self.met += 1
+        if self.met - 1 != self.reach.occurrence:
+            return func(*args, **kwargs)
+        return self.reach.attend(func, *args, **kwargs)
+
+
+@dataclass(frozen=True)
+class _Place:
+    path: str
+    reach: LocalReach
+
+
+@operation
+def localize(model: nn.Module, kernel: int = 5, layers: Layers = "all", *, example: Any = None) -> Done:
+    """Make the global attention of a model local.
+
+    Args:
+        model: Is changed in place.
+        kernel: Side of the neighbourhood; attention on a map that is no larger stays what it is.
+        layers: "all", "upper" (the later half), "lower", or a list of unit names, patterns and positions.
+        example: As for `vs.anatomy`.
+    """
+    if kernel < 1:
+        raise CannotOperate(f"kernel={kernel} sees nothing; use 1 or more, e.g. 5")
+    body = dissect(model, example)
+    units = choose_units(body.parts, ("msa",), layers)
+    by_name = layers not in ("all", "upper", "lower")
+    reasons = {unit.name: why for unit in units if (why := _not_global(unit, kernel)) is not None}
+    if reasons and by_name and len(reasons) < len(units):
+        name, why = next(iter(reasons.items()))
+        raise CannotOperate(f"unit '{name}' {why}; choose layers without it")
+    units = tuple(unit for unit in units if unit.name not in reasons)
+    places = [place for unit in units for place in _plan(body, unit, kernel)]
+    grafts = [graft(model, place.path, place.reach, "localize", "around") for place in places]
+    names = [unit.name for unit in units]
+    options: dict[str, Any] = {"kernel": kernel, "layers": names}
+    if example is not None:
+        options["example"] = example_shapes(model, example)
+    why = "; ".join(dict.fromkeys(f"'{name}' {why}" for name, why in list(reasons.items())[:2]))
+    return Done(options, names, grafts, why_none=why or f"there is no MSA unit in layers={layers!r}")
+
+
+def _not_global(unit: Unit, kernel: int) -> str | None:
+    """Why a unit's attention needs not, or cannot, be made local."""
+    attention = unit.attention
+    if attention is None or unit.map_shape is None:
+        return "has attention that could not be followed on the map"
+    if attention.pattern != "global":
+        return f"has {attention.pattern} attention, which does not see the whole map point by point"
+    if kernel >= max(unit.map_shape[1:]):
+        return f"has a {unit.map_shape[1]}x{unit.map_shape[2]} map, all of which a kernel of {kernel} sees"
+    return None
+
+
+def _plan(body: Dissection, unit: Unit, kernel: int) -> list[_Place]:
+    assert unit.attention is not None
+    return [_place(body, unit, site, kernel) for site in unit.attention.sites]
+
+
+def _place(body: Dissection, unit: Unit, site: AttentionSite, kernel: int) -> _Place:
+    met = site.product if site.fused else site.softmax
+    if met is None:
+        raise CannotOperate(f"the attention of unit '{unit.name}' has no softmax that could be restricted")
+    if sum(call.path == met.path for call in body.graph.calls) > 1:
+        raise CannotOperate(
+            f"unit '{unit.name}' computes its attention in '{met.path}', which is called more than once in a pass; "
+            "give each attention a module of its own, or choose other layers"
+        )
+    grid, prefix = _tokens(body, unit, site)
+    if not site.fused:
+        _check_softmax_is_all(body, unit, site)
+    reach = (FusedReach if site.fused else SoftmaxReach)(met.occurrence, grid, kernel, prefix)
+    return _Place(met.path, reach)
+
+
+def _node(body: Dissection, site: Site) -> int:
+    return next(node.index for node in body.graph.nodes if node.site == site and node.dynamic)
+
+
+def _tokens(body: Dissection, unit: Unit, site: AttentionSite) -> tuple[Grid, int]:
+    """Grid and number of prefix tokens of the queries, which the keys must share."""
+    product = body.graph[_node(body, site.product)]
+    values = product.inputs[2] if site.fused else product.inputs[1 - site.weights_operand]
+    orders = [_order(body.layouts[node]) for node in (product.index, values)]
+    if orders[0] is None or orders[0] != orders[1]:
+        raise CannotOperate(
+            f"the tokens of unit '{unit.name}' do not come as prefix tokens followed by the map's points row by row; "
+            "choose other layers"
+        )
+    return orders[0]
+
+
+def _order(layout: Layout | None) -> tuple[Grid, int] | None:
+    """Grid and prefix of tokens that come in raster order; None if they come otherwise."""
+    if layout is None:
+        return None
+    positions = layout.positions
+    for axis in reversed(range(positions.dim())):
+        if constant_along(positions, axis):
+            positions = positions.select(axis, 0)
+    if positions.dim() == 0:
+        return None
+    first = positions.reshape(-1, positions.shape[-1])[0]
+    points = layout.grid[0] * layout.grid[1]
+    prefix = len(first) - points
+    wanted = torch.cat([torch.full((max(prefix, 0),), -1), torch.arange(points)])
+    return (layout.grid, prefix) if prefix >= 0 and torch.equal(first.long(), wanted) else None
+
+
+def _check_softmax_is_all(body: Dissection, unit: Unit, site: AttentionSite) -> None:
+    """Between softmax and product zero must stay zero: no mixing of heads, nothing added."""
+    assert site.softmax is not None
+    graph = body.graph
+    softmax = _node(body, site.softmax)
+    node = graph[_node(body, site.product)].inputs[site.weights_operand]
+    while node != softmax:
+        sources = [i for i in graph[node].inputs if i == softmax or graph.descends(i, softmax)]
+        if graph[node].name not in KEEP_ZERO or len(sources) != 1:
+            raise CannotOperate(
+                f"unit '{unit.name}' does more to its attention after the softmax ({graph[node].name}), which would "
+                "reach beyond the kernel again; choose other layers"
+            )
+        node = sources[0]

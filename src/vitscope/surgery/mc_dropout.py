@@ -1,0 +1,198 @@
+"""MC dropout: dropout that stays on at test time when asked, so that a model is a distribution over models.
+
+    y = x * m / (1 - p)      m ~ Bernoulli(1 - p)
+
+stands before the last linear map of every residual branch, where the published ResNets have it.
+
+In training m is drawn for every element of the batch, as in any dropout. In evaluation it is left out, unless
+inside `sampling`: then a pass is one sampled network, so m is the same for all images of the pass, and what the
+model says of an image does not depend on the images beside it. Such a mask is a hash of (seed, pass, place,
+element): the same on every device and in every process, and no random number generator is touched.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from typing import Any, Literal, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitscope.anatomy import Dissection, Unit, dissect
+from vitscope.anatomy.ports import Port, branch_port
+from vitscope.errors import UnsupportedModel
+from vitscope.surgery.branches import one_of
+from vitscope.surgery.choose import Layers, choose_units
+from vitscope.surgery.graft import graft_at
+from vitscope.surgery.record import CannotOperate, Done, operation
+
+BITS = 32
+Bits = TypeVar("Bits", int, Tensor)
+
+
+def scramble(number: Bits) -> Bits:
+    """A 32-bit integer hash (xor-shift-multiply, twice), one to one; of numbers or of integer tensors."""
+    low = 2**BITS - 1
+    number = (number ^ (number >> 16)) * 0x21F0AAAD & low
+    number = (number ^ (number >> 15)) * 0x735A2D97 & low
+    return number ^ (number >> 15)
+
+
+def draw_number(seed: int, sample: int) -> int:
+    """What tells the masks of one sampled network from those of another."""
+    return scramble(scramble(seed % 2**BITS) ^ sample % 2**BITS)
+
+
+class MCDropout(nn.Module):
+    """Dropout in training; in evaluation the mask that `draw` says, or none.
+
+    Args:
+        p: Probability that an element is dropped.
+        place: Number of this dropout in its model, so that each has masks of its own.
+        batch_axis: Axis of the images.
+        parts_per_image: Windows that share that axis with the images.
+    """
+
+    def __init__(self, p: float, place: int, batch_axis: int = 0, parts_per_image: int = 1) -> None:
+        super().__init__()
+        self.p, self.place = p, place
+        self.batch_axis, self.parts_per_image = batch_axis, parts_per_image
+        self.draw: Tensor | None = None  # a `draw_number`; set from outside, never by forward
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop, or pass on."""
+        if self.training:
+            return F.dropout(x, self.p)
+        if self.draw is None:
+            return x
+        axis, parts = self.batch_axis, self.parts_per_image
+        kept = self.kept(self.draw, (parts, *x.shape[:axis], *x.shape[axis + 1 :])).movedim(0, axis)
+        by_image = x.unflatten(axis, (-1, parts))
+        return (by_image * (kept.to(x.dtype) / (1 - self.p)).unsqueeze(axis)).flatten(axis, axis + 1)
+
+    def kept(self, draw: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Which elements of an image are kept, as booleans."""
+        elements = torch.arange(math.prod(shape), device=draw.device)
+        bits = scramble(scramble(elements) ^ scramble(draw ^ scramble(self.place)))
+        return (bits >= round(self.p * 2**BITS)).view(shape)
+
+    def extra_repr(self) -> str:
+        """The probability."""
+        return f"p={self.p:g}"
+
+
+def dropouts(model: nn.Module) -> list[MCDropout]:
+    """The MC dropouts of a model, in order."""
+    return [module for module in model.modules() if isinstance(module, MCDropout)]
+
+
+@contextmanager
+def sampling(model: nn.Module, seed: int = 0, *, own_dropout: bool = False) -> Iterator[None]:
+    """Inside it every pass of the model in evaluation mode is that of another sampled network.
+
+    Pass k is the same for the same seed, whatever ran before. On leaving, the model is deterministic again.
+
+    Args:
+        model: With MC dropout.
+        seed: Decides the networks.
+        own_dropout: The model's own dropout and stochastic depth are on too (its submodules without weights are in
+            training mode). They use torch's generator, which is seeded inside and restored on leaving.
+    """
+    places = dropouts(model)
+    own = _stateless(model) if own_dropout else []
+    if not places and not own:
+        raise CannotOperate(
+            f"this {type(model).__name__} has no dropout to sample; put some in: vs.surgery.mc_dropout(model)"
+        )
+    samples = count()
+
+    def next_sample(*_: Any) -> None:
+        number = draw_number(seed, next(samples))
+        for place in places:
+            place.draw = torch.tensor(number, device=device)
+
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    modes = [(module, module.training) for module in own]
+    with ExitStack() as stack:
+        if own:
+            stack.enter_context(torch.random.fork_rng(range(torch.cuda.device_count())))
+            torch.manual_seed(seed)
+        handle = model.register_forward_pre_hook(next_sample)
+        try:
+            for module in own:
+                module.training = True
+            yield
+        finally:
+            handle.remove()
+            for place in places:
+                place.draw = None
+            for module, training in modes:
+                module.training = training
+
+
+def _stateless(model: nn.Module) -> list[nn.Module]:
+    """Leaves without weights and buffers: dropout, stochastic depth, and what no mode makes a difference to."""
+    leaves = [
+        m for m in model.modules() if not any(True for _ in m.children()) and not isinstance(m, MCDropout)
+    ]
+    return [m for m in leaves if not any(True for _ in (*m.parameters(), *m.buffers()))]
+
+
+@operation
+def mc_dropout(
+    model: nn.Module,
+    p: float = 0.3,
+    *,
+    kinds: str | Sequence[str] = ("conv", "msa", "mlp"),
+    layers: Layers = "all",
+    at: Literal["mid", "end"] = "mid",
+    example: Any = None,
+) -> Done:
+    """Put MC dropout into a model's residual branches.
+
+    Args:
+        model: Is changed in place; in evaluation it says what it said, until inside `sampling` or an `ensemble`.
+        p: Probability that an element is dropped.
+        kinds: Of the units that get one.
+        layers: As for the other operations: "all", "upper", "lower", names, patterns, positions.
+        at: "mid", before the last linear map of the branch (after that map where it has no module of its own, as in
+            nn.MultiheadAttention), or "end", after it.
+        example: As for `vs.anatomy`.
+    """
+    if not 0 < p < 1:
+        raise CannotOperate(
+            f"p is {p:g}; it is the share of elements to drop, above 0 and below 1 (published: 0.3)"
+        )
+    one_of("at", at, ("mid", "end"))
+    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    body = dissect(model, example)
+    named = layers not in ("all", "upper", "lower")
+    chosen = [(unit, _port(body, unit, at, named)) for unit in choose_units(body.parts, kinds, layers)]
+    ports = [(unit, port) for unit, port in chosen if port is not None]
+    if 0 < len(ports) < len(chosen):
+        left = ", ".join(unit.name for unit, port in chosen if port is None)
+        warnings.warn(f"no module hands on what is in the branch of {left}: no dropout there", stacklevel=3)
+    first = len(dropouts(model))
+    grafts = [
+        graft_at(model, port, MCDropout(p, first + i, port.batch_axis, port.parts_per_image), "mc_dropout")
+        for i, (_, port) in enumerate(ports)
+    ]
+    options: dict[str, Any] = {"p": p, "kinds": kinds, "layers": [unit.name for unit, _ in ports], "at": at}
+    if example is not None:
+        options["example"] = list(body.parts.input_shape)
+    return Done(options, [unit.name for unit, _ in ports], grafts, f"no {'/'.join(kinds)} branch can take it")
+
+
+def _port(body: Dissection, unit: Unit, at: Literal["mid", "end"], named: bool) -> Port | None:
+    """None where there is no place for it and the unit was not asked for by name."""
+    try:
+        return branch_port(body, unit, at)
+    except UnsupportedModel:
+        if at == "mid":
+            return _port(body, unit, "end", named)
+        if named:
+            raise
+        return None

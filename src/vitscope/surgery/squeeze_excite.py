@@ -1,0 +1,77 @@
+"""Squeeze-and-excitation on the branches of any model, to compare with Context Broadcasting.
+
+    SE(x_i) = x_i * sigmoid(W2 relu(W1 m + b1) + b2)    m = 1/N sum_j x_j, over all N tokens of the image
+
+W1 is (d/ratio, d), W2 is (d, d/ratio). b2 starts at 4, so that every gate starts near sigmoid(4) = 0.98 and the model
+near what it was; the other weights start as in a ViT (normal, 0.02; biases 0).
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import dissect
+from vitscope.anatomy.example import example_shapes
+from vitscope.surgery.branches import Where, branch_places, no_units
+from vitscope.surgery.choose import Layers
+from vitscope.surgery.graft import graft_at
+from vitscope.surgery.image_tokens import ImageTokens
+from vitscope.surgery.record import CannotOperate, Done, operation
+
+OPEN = 4.0
+
+
+class SqueezeExcitation(nn.Module):
+    """Scale the channels of an image by what its mean token says, on a tensor of any layout."""
+
+    def __init__(self, tokens: ImageTokens, channels: int, hidden: int) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.squeeze = nn.Linear(channels, hidden)
+        self.excite = nn.Linear(hidden, channels)
+        for linear in (self.squeeze, self.excite):
+            nn.init.trunc_normal_(linear.weight, std=0.02)
+        nn.init.zeros_(self.squeeze.bias)
+        nn.init.constant_(self.excite.bias, OPEN)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Squeeze to one token, excite the channels."""
+        mean = self.tokens.mean(x).movedim(self.tokens.channel_axis, -1)
+        gate = torch.sigmoid(self.excite(torch.relu(self.squeeze(mean))))
+        return x * gate.movedim(-1, self.tokens.channel_axis)
+
+
+@operation
+def squeeze_excite(
+    model: nn.Module,
+    where: Where = "mlp",
+    ratio: int = 4,
+    layers: Layers = "all",
+    *,
+    example: Any = None,
+) -> Done:
+    """Put squeeze-and-excitation at the end of a model's branches.
+
+    Args:
+        model: Is changed in place.
+        where: In the MLPs, the MSAs, or both.
+        ratio: How much narrower the hidden layer is. The comparison with Context Broadcasting does not say which it
+            took; 4 is that of MobileNetV3, 16 that of SENet.
+        layers: "all", "upper" (the later half), "lower", or a list of unit names, patterns and positions.
+        example: As for `vs.anatomy`.
+    """
+    if ratio < 1:
+        raise CannotOperate(f"ratio={ratio} would make the hidden layer wider than the branch; use 1 or more")
+    body = dissect(model, example)
+    places = branch_places(body, where, "end", layers)
+    grafts = []
+    for place in places:
+        channels = place.port.channels
+        step = SqueezeExcitation(place.tokens, channels, max(1, channels // ratio))
+        grafts.append(graft_at(model, place.port, step, "squeeze_excite"))
+    names = [place.unit.name for place in places]
+    options: dict[str, Any] = {"where": where, "ratio": ratio, "layers": names}
+    if example is not None:
+        options["example"] = example_shapes(model, example)
+    return Done(options, names, grafts, why_none=no_units(where, layers))

@@ -1,0 +1,59 @@
+"""Functions that jobs of the tests call, in whatever process."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from vitscope.errors import VitscopeError
+
+
+def add(a: float, b: float, out: Path) -> dict[str, float]:
+    """Every call leaves a line, so that calls can be counted."""
+    with open(out / "calls.txt", "a") as file:
+        file.write(f"{os.getpid()}\n")
+    return {"sum": a + b}
+
+
+def nap(seconds: float, out: Path) -> int:
+    (out / "pid.txt").write_text(str(os.getpid()))
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def meet(other: str, out: Path) -> bool:
+    """Come back once the other job is there too: only jobs that run at the same time do."""
+    (out / "here").touch()
+    until = time.monotonic() + 60
+    while not (out.parent / other / "here").exists():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def refuse(out: Path) -> None:
+    raise VitscopeError("the oven is cold; expected 200 degrees")
+
+
+def crash(out: Path) -> None:
+    print("about to crash", file=sys.stderr)
+    raise ZeroDivisionError("no reason")
+
+
+def nothing_plain(out: Path) -> object:
+    return object()
+
+
+def threads(out: Path) -> str | None:
+    return os.environ.get("OMP_NUM_THREADS")
+
+
+def apply(function, value: float, out: Path) -> float:
+    from vitscope.jobs import find_function
+
+    return find_function(function)(value)
+
+
+def double(value: float) -> float:
+    return 2 * value
