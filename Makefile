@@ -41,8 +41,9 @@ format: install  ## let ruff put the files in order
 bench: install  ## speed, as ratios of CPU time in one run
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-docs: install  ## regenerate the coverage tables in docs/ (about twenty minutes)
+docs: install  ## regenerate the tables in docs/ (about half an hour)
 	$(BIN)/python -m tests.registry --write docs
+	$(BIN)/python -m tests.surgery_table --write docs/surgery
 
 clean:  ## remove the environment and the runs
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

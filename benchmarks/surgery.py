@@ -12,6 +12,7 @@ import copy
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import timm
@@ -23,6 +24,7 @@ from torch.profiler import ProfilerActivity, profile
 from vitscope import surgery
 from vitscope.flops import count_flops
 from vitscope.models.alternet import MSABlock
+from vitscope.models.local_attention import LocalAttention
 
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 
@@ -197,10 +199,69 @@ def context(rounds: int) -> None:
     print("\ngoal of the upper layers: 1.020\n")
 
 
+def local(rounds: int) -> None:
+    """Local attention against attention under a boolean band mask, and against unfolding the map."""
+    print(
+        "Local attention: 3 heads of 64, a class token, q, k, v as views of one tensor; ratios of CPU time\n"
+    )
+    print(f"{'':<24}{'ours / band mask':>22}{'unfold / ours':>22}")
+    print(f"{'grid, kernel, batch':<24}{'forward':>11}{'+ backward':>11}{'forward':>11}{'+ backward':>11}")
+    for side, batch in ((8, 32), (14, 16), (32, 2), (56, 1)):
+        for kernel in (k for k in (3, 5, 7, 9) if k < side):
+            ways = {
+                "ours": LocalAttention((side, side), kernel, prefix=1),
+                "band": partial(F.scaled_dot_product_attention, attn_mask=band(side, kernel)),
+                "unfold": partial(unfolded, side=side, kernel=kernel),
+            }
+            forward, both = (attention_times(ways, batch, side, rounds, back) for back in (False, True))
+            cells = [
+                *(ratio(seconds["ours"], seconds["band"]) for seconds in (forward, both)),
+                *(ratio(seconds["unfold"], seconds["ours"]) for seconds in (forward, both)),
+            ]
+            print(f"{f'{side}x{side}, {kernel}, {batch}':<24}" + "".join(f"{cell:>11.2f}" for cell in cells))
+    print("\ngoals: at most 1 (a ratio of equal things is within 0.1 of it), at least 5\n")
+
+
+def attention_times(
+    ways: Mapping[str, Callable[..., Tensor]], batch: int, side: int, rounds: int, backward: bool
+) -> dict[str, list[float]]:
+    packed = torch.randn(batch, 1 + side * side, 3, 3, 64).requires_grad_(backward)
+    gradient = torch.randn(batch, 3, 1 + side * side, 64)
+
+    def run(attend: Callable[..., Tensor]) -> None:
+        found = attend(*packed.permute(2, 0, 3, 1, 4).unbind(0))
+        if backward:
+            found.backward(gradient)
+
+    return interleaved({name: partial(run, attend) for name, attend in ways.items()}, rounds)
+
+
+def band(side: int, kernel: int) -> Tensor:
+    return LocalAttention((side, side), kernel, prefix=1).seen()
+
+
+def unfolded(query: Tensor, key: Tensor, value: Tensor, side: int, kernel: int) -> Tensor:
+    """Local attention as it is usually written: `F.unfold` makes k² copies of every key and value."""
+    images, heads, tokens, width = query.shape
+
+    def patches(x: Tensor) -> Tensor:
+        on_map = x[:, :, 1:].mT.reshape(-1, width, side, side)
+        return F.unfold(on_map, kernel, padding=kernel // 2).view(images, heads, width, kernel**2, tokens - 1)
+
+    inside = F.unfold(torch.ones(1, 1, side, side), kernel, padding=kernel // 2)[0].T > 0
+    points = query[:, :, 1:] * width**-0.5
+    scores = torch.einsum("nhpc,nhckp->nhpk", points, patches(key)).masked_fill(~inside, float("-inf"))
+    scores = torch.cat([points @ key[:, :, :1].mT, scores], -1)
+    first, near = scores.softmax(-1).split([1, kernel**2], -1)
+    found = torch.einsum("nhpk,nhckp->nhpc", near, patches(value)) + first @ value[:, :, :1]
+    return torch.cat([F.scaled_dot_product_attention(query[:, :, :1], key, value), found], 2)
+
+
 # A section is a function of the number of rounds that prints its table; its line here is its name on the command line.
 SECTIONS: dict[str, Callable[[int], None]] = {
     "alternet": alternet,
     "context": context,
+    "local": local,
 }
 
 if __name__ == "__main__":

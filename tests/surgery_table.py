@@ -129,7 +129,7 @@ OPERATIONS: dict[str, Operate] = {
     "localize": lambda m: vs.surgery.localize(m, kernel=3),
     "smooth": lambda m: vs.surgery.smooth(m),
     "mc_dropout": lambda m: vs.surgery.mc_dropout(m, p=0.3),
-    "ensemble": lambda m: vs.surgery.ensemble(m, passes=2),
+    "mc_dropout, ensemble": lambda m: vs.surgery.ensemble(vs.surgery.mc_dropout(m, p=0.3), passes=2),
     "temporal": lambda m: vs.surgery.temporal(m),
     "lesion": _lesion,
 }

@@ -1,7 +1,16 @@
 import pytest
 from torch import nn
 
-from vitscope.anatomy.naming import block_path, climb, common_path, main_path, unique_names
+from vitscope.anatomy.naming import (
+    block_path,
+    climb,
+    common_path,
+    main_path,
+    own_children,
+    own_class,
+    unique_names,
+)
+from vitscope.surgery.graft import graft
 
 
 @pytest.mark.parametrize(
@@ -39,3 +48,12 @@ def test_climbing_stops_at_blocks_and_neighbours():
 
 def test_unique_names():
     assert unique_names(["a", "b", "a", "a"]) == ["a", "b", "a#2", "a#3"]
+
+
+def test_what_surgery_put_onto_a_module_is_no_part_of_it() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    graft(model, "0", nn.ReLU(), "step", "output")
+    assert type(model[0]) is not nn.Linear
+    assert own_class(model[0]) is nn.Linear
+    assert own_children(model[0]) == []
+    assert own_children(model) == [model[0]]

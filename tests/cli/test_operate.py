@@ -114,6 +114,21 @@ def test_mistakes_get_one_line(words, said, capsys) -> None:
     assert said in lines[0]
 
 
+def test_nothing_to_change_is_said_and_nothing_is_saved(tmp_path, capsys) -> None:
+    assert main(["operate", "resnet_mini", "--localize", "--out", str(tmp_path / "run")]) == 2
+    said = capsys.readouterr().err
+    assert "there is no MSA unit" in said
+    assert "nothing was saved" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_in_this_folder_is_read_by_anatomy(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["operate", "preresnet_mini", "--alternate", "budget=1", "--out", "run"]) == 0
+    assert main(["anatomy", "run"]) == 0
+    assert "msa" in capsys.readouterr().out
+
+
 def test_help_lists_the_operations(capsys) -> None:
     with pytest.raises(SystemExit):
         main(["operate", "--help"])

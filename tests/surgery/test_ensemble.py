@@ -18,8 +18,8 @@ def images_for(model: nn.Module, count: int = 3) -> torch.Tensor:
     return torch.randn(count, *vs.anatomy(model).input_shape, generator=torch.Generator().manual_seed(0))
 
 
-def with_dropout(p: float = 0.3) -> nn.Module:
-    return vs.surgery.mc_dropout(vs.create_model("vit_mini", pretrained=True), p)
+def with_dropout(p: float = 0.3, name: str = "vit_mini") -> nn.Module:
+    return vs.surgery.mc_dropout(vs.create_model(name, pretrained=True), p)
 
 
 def test_average_of_sampled_networks() -> None:
@@ -100,7 +100,7 @@ def test_refusals() -> None:
 
 
 def test_operated(tmp_path) -> None:
-    model = vs.surgery.ensemble(with_dropout(), 2)
+    model = vs.surgery.ensemble(with_dropout(name="resnet_mini"), 2)
     check_operated(model, images_for(model), tmp_path)
     moved = copy.deepcopy(model)
     assert all(place in list(moved.modules()) for place in moved.ensemble.places)
@@ -144,7 +144,7 @@ def test_deep_ensemble_is_saved_and_loaded(tmp_path) -> None:
     whole = vs.surgery.deep_ensemble(members())
     images = images_for(whole)
     check_saved(whole, images, tmp_path)
-    check_graph(whole, images)
+    check_graph(vs.surgery.deep_ensemble(members()[:2]), images)
     described = json.loads((tmp_path / "run" / "config.json").read_text())["model"]
     assert [m["name"] for m in described["arguments"]["members"]] == [
         "resnet_mini",

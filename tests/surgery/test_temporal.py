@@ -99,6 +99,17 @@ def test_streams_of_another_size_need_a_reset() -> None:
         vs.surgery.reset(Frames())
 
 
+def test_looking_at_the_model_does_not_disturb_the_stream() -> None:
+    model = vs.surgery.temporal(vs.create_model("resnet_mini", pretrained=True).eval())
+    frames = frames_of(model)
+    said = stream(model, frames)
+    vs.surgery.reset(model)
+    first = stream(model, frames[:4])
+    vs.anatomy(model)
+    vs.surgery.Before(model).compare(model)
+    assert_equal([*first, *stream(model, frames[4:])], said)
+
+
 def test_training_neither_smooths_nor_remembers() -> None:
     model = vs.surgery.temporal(Frames().train())
     x = torch.randn(2, 3, dtype=torch.float64)
@@ -175,7 +186,6 @@ def test_undone() -> None:
 def test_compiled() -> None:
     model = vs.surgery.temporal(vs.create_model("resnet_mini", pretrained=True).eval())
     frames = frames_of(model)
-    vs.surgery.reset(model)
     said = stream(model, frames)
     vs.surgery.reset(model)
     torch._dynamo.reset()

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
@@ -57,7 +58,7 @@ def _model(options: Options) -> "nn.Module":
 
     from vitscope.models import create_model
 
-    if options.model.startswith("hf:") or "/" in options.model:
+    if options.model.startswith("hf:") or "/" in options.model or Path(options.model).is_dir():
         return create_model(options.model, img_size=options.img_size)
     with torch.device("meta"):
         return create_model(options.model, img_size=options.img_size)

@@ -1,6 +1,8 @@
 """`vitscope operate MODEL --OPERATION [key=value ...] ... --out RUN`."""
 
 import difflib
+import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,14 +103,21 @@ def run(options: Options) -> None:
     already = len(record(model))
     for name, arguments, words in planned:
         _check_arguments(name, FUNCTIONS[name], arguments, words)
-        model = FUNCTIONS[name](model, *words, **arguments)
+    with warnings.catch_warnings(record=True) as noted:
+        warnings.simplefilter("always")
+        for name, arguments, words in planned:
+            model = FUNCTIONS[name](model, *words, **arguments)
+    for warning in noted:
+        if issubclass(warning.category, UserWarning):
+            print(f"vitscope: {warning.message}", file=sys.stderr)
+    if len(record(model)) == already:
+        raise VitscopeError(f"{options.model} is as it was" + (", nothing was saved" if options.out else ""))
     comparison = before.compare(model)
     console = Console()
     for entry in record(model)[already:]:
         places = ", ".join(entry["places"][:6]) + (" ..." if len(entry["places"]) > 6 else "")
-        console.print(
-            f"{entry['operation']}: {len(entry['places'])} places: {places}", markup=False, highlight=False
-        )
+        count = f"{len(entry['places'])} place{'s' if len(entry['places']) > 1 else ''}"
+        console.print(f"{entry['operation']}: {count}: {places}", markup=False, highlight=False)
     console.print(_table(comparison))
     if options.out is not None:
         _save(model, options, comparison)

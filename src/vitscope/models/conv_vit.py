@@ -1,8 +1,8 @@
 """Convolutional ViT (HDV, Fig. 7): a ViT in which every patch attends to the kernel x kernel patches around it only.
 
-The published experiment has ViT-Ti on 32-pixel images with patches of 4x4, that is 8x8 tokens, and kernels of 3, 5 and 8;
-a kernel of 8 sees the whole map and is ViT-Ti itself. As the paper's ViT it has a class token, from which the head
-reads; the class token sees all patches and is seen by all. The parameters and their names are those of timm's ViT, so that
+The published experiment has ViT-Ti on 32-pixel images with patches of 4x4, that is 8x8 tokens, and kernels of 3, 5 and
+8; a kernel of 8 sees the whole map and is ViT-Ti itself. As the paper's ViT it has a class token, from which the head
+reads; the class token sees all patches and is seen by all. The parameters and their names are those of timm's ViT:
 weights of one kernel fit the others.
 """
 
@@ -65,9 +65,10 @@ class ConvolutionalViT(VisionTransformer):
 
     def _set_reach(self) -> None:
         where = self.patch_embed.proj.weight
-        for block in self.blocks:
-            reach = LocalAttention(self.patch_embed.grid_size, self.kernel, self.num_prefix_tokens)
-            block.attn.reach = reach.to(where.device, where.dtype)
+        for attention in self.modules():
+            if isinstance(attention, ConvolutionalMSA):
+                reach = LocalAttention(self.patch_embed.grid_size, self.kernel, self.num_prefix_tokens)
+                attention.reach = reach.to(where.device, where.dtype)
 
 
 @register_model

@@ -6,8 +6,8 @@ Borders are masked: a corner sees fewer points, none of them made of zeros. Pref
 everybody and are seen by everybody. Which points a kernel sees, even kernels too, is told in
 `vitscope.anatomy.neighbourhood`; one as long as the grid sees all of it, and then nothing is masked at all.
 
-A large grid is cut into tiles, each of which attends to itself and to the margin around it. On a small one, where a tile
-and its margin are most of the grid, attention to everything under a mask is quicker.
+A large grid is cut into tiles, each of which attends to itself and to the margin around it. On a small one, where a
+tile and its margin are most of the grid, attention to everything under a mask is quicker.
 """
 
 from itertools import product
@@ -108,7 +108,8 @@ class LocalAttention(nn.Module):
     def _by_tiles(
         self, query: Tensor, key: Tensor, value: Tensor, dropout_p: float, scale: float | None
     ) -> Tensor:
-        assert self.bias is not None and self.cuts is not None
+        assert self.bias is not None
+        assert self.cuts is not None
         rows, columns = self.cuts
         first, points = query.split([self.prefix, self.tokens - self.prefix], -2)
         points = gather(points.unflatten(-2, self.grid), -2, columns.tiles, columns.tile)
@@ -136,9 +137,7 @@ class LocalAttention(nn.Module):
         points = gather(points.unflatten(-2, self.grid), -2, columns.windows, columns.window)
         points = points.unflatten(-2, (columns.count, columns.window)).movedim(-3, -4).flatten(-3, -2)
         shared = first.unsqueeze(-3).expand(*first.shape[:-2], columns.count, *first.shape[-2:])
-        found = gather(
-            points, -2, rows.windows, rows.window, columns.window, shared if self.prefix else None
-        )
+        found = gather(points, -2, rows.windows, rows.window, columns.window, shared if self.prefix else None)
         return found.unflatten(-2, (rows.count, -1)).flatten(-4, -3)
 
 
@@ -164,9 +163,10 @@ def hiding(seen: Tensor) -> Tensor:
 
 def _choose_cuts(grid: Grid, kernel: Grid, prefix: int) -> tuple[Cut, Cut] | None:
     """The quickest tiles, or None where a mask over everything is quicker."""
-    axes = [
-        [Cut(size, reach, min(tile, size)) for tile in TILES] for size, reach in zip(grid, kernel, strict=True)
-    ]
+    tall, wide = (
+        [Cut(size, reach, min(tile, size)) for tile in TILES]
+        for size, reach in zip(grid, kernel, strict=True)
+    )
 
     def cost(cuts: tuple[Cut, Cut]) -> float:
         rows, columns = cuts
@@ -174,7 +174,7 @@ def _choose_cuts(grid: Grid, kernel: Grid, prefix: int) -> tuple[Cut, Cut] | Non
         queries = rows.count * rows.tile * columns.count * columns.tile
         return TILED * queries * keys * (1 + COPY / (rows.tile * columns.tile))
 
-    best = min(product(*axes), key=cost)
+    best = min(product(tall, wide), key=cost)
     points = grid[0] * grid[1]
     return best if cost(best) < points * (prefix + points) else None
 

@@ -1,8 +1,8 @@
 """A grid cut into tiles, each with the margin that a kernel sees beyond it.
 
-One axis at a time: points 0 ... n - 1 are cut into tiles of equal length, the last of which begins earlier, over the one
-before, if they do not come out even. A tile's window is what its points see, moved inwards at the borders so that all
-windows are equally long.
+One axis at a time: points 0 ... n - 1 are cut into tiles of equal length, the last of which begins earlier, over the
+one before, if they do not come out even. A tile's window is what its points see, moved inwards at the borders so that
+all windows are equally long.
 """
 
 from collections.abc import Sequence

@@ -24,6 +24,7 @@ from vitscope.surgery.record import OPERATIONS, CannotOperate, NoEffectWarning, 
 from vitscope.surgery.smooth import smooth
 from vitscope.surgery.squeeze_excite import squeeze_excite
 from vitscope.surgery.temporal import reset, smooth_stream, temporal
+from vitscope.surgery.uniform_heads import uniform_heads
 
 __all__ = [
     "OPERATIONS",
@@ -53,4 +54,5 @@ __all__ = [
     "squeeze_excite",
     "temporal",
     "undo",
+    "uniform_heads",
 ]

@@ -3,144 +3,27 @@
     softmax_j(q_i · k_j / √d)    over the neighbours j of i and the prefix tokens, no longer over all tokens
 
 No weight changes. Prefix tokens (class token, registers) keep their global reach: they see everybody and are seen by
-everybody. `vitscope.models.local_attention` says what a kernel sees and how it is computed.
-
-The step is put around the module that computes the attention. While that module runs, the call of the fused attention,
-or the softmax of attention written by hand, is met and given local reach; everything else in the module is its own.
+everybody. `vitscope.models.local_attention` says what a kernel sees and how it is computed, and
+`vitscope.surgery.local_reach` how that gets into a module.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.example import example_shapes
-from vitscope.anatomy.neighbourhood import Grid, neighbourhood
-from vitscope.anatomy.positions import Layout, constant_along
+from vitscope.anatomy.neighbourhood import Grid
 from vitscope.anatomy.ports import KEEP_ZERO
+from vitscope.anatomy.positions import Layout, constant_along
 from vitscope.anatomy.unit import AttentionSite
-from vitscope.anatomy.watch import ENTERED, Site
-from vitscope.errors import VitscopeError
+from vitscope.anatomy.watch import Site
 from vitscope.surgery.choose import Layers, choose_units
 from vitscope.surgery.graft import graft
-from vitscope.models.local_attention import LocalAttention, hiding
+from vitscope.surgery.local_reach import FusedReach, LocalReach, SoftmaxReach
 from vitscope.surgery.record import CannotOperate, Done, operation
-
-FUSED = (F.scaled_dot_product_attention,)
-SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
-
-
-class LocalReach(nn.Module):
-    """Runs a module with one of its attentions made local.
-
-    Args:
-        occurrence: Which of the module's fused attentions, or softmaxes, it is.
-        grid: Rows and columns of the points, which come by rows.
-        kernel: Side of the neighbourhood.
-        prefix: Tokens that stand before the points.
-    """
-
-    functions: tuple[Any, ...]
-
-    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
-        super().__init__()
-        self.occurrence, self.grid, self.kernel, self.prefix = occurrence, grid, kernel, prefix
-
-    def forward(self, run: Any, *args: Any, **kwargs: Any) -> Any:
-        """Call `run` with these arguments."""
-        with _Meet(self):
-            return run(*args, **kwargs)
-
-    def attend(self, function: Any, *args: Any, **kwargs: Any) -> Tensor:
-        """Called in place of the attention."""
-        raise NotImplementedError
-
-    def grid_of(self, tokens: int) -> Grid:
-        """The grid that so many tokens are, of the same shape as the one the model was built for."""
-        height, width = self.grid
-        points = tokens - self.prefix
-        factor = math.isqrt(points * height * width) / (height * width) if points > 0 else 0.0
-        found = round(height * factor), round(width * factor)
-        if found[0] * found[1] != points or found[0] * width != found[1] * height:
-            raise VitscopeError(
-                f"{tokens} tokens are not {self.prefix} and a grid of the shape {height}x{width}; give images of "
-                "the shape the model was localized for, or localize it for another: localize(model, example=...)"
-            )
-        return found
-
-    def extra_repr(self) -> str:
-        """Settings."""
-        return f"grid={self.grid}, kernel={self.kernel}, prefix={self.prefix}"
-
-
-class FusedReach(LocalReach):
-    """For fused attention."""
-
-    functions = FUSED
-
-    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
-        super().__init__(occurrence, grid, kernel, prefix)
-        self.attention = LocalAttention(grid, kernel, prefix)
-
-    def attend(self, function: Any, query: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Local attention."""
-        tokens, attention = query.shape[-2], self.attention
-        if tokens != attention.tokens:
-            attention = LocalAttention(self.grid_of(tokens), self.kernel, self.prefix).to(query.device)
-        found: Tensor = attention(query, *args, **kwargs)
-        return found
-
-
-class SoftmaxReach(LocalReach):
-    """For a softmax over scores (..., queries, keys), or (..., keys, queries) if it runs over the last axis but one."""
-
-    functions = SOFTMAX
-    bias: Tensor
-
-    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
-        super().__init__(occurrence, grid, kernel, prefix)
-        self.register_buffer("bias", hiding(neighbourhood(grid, (kernel, kernel), prefix)), persistent=False)
-
-    def attend(self, function: Any, scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        """Softmax of the scores, those of what is not seen lowered to -inf."""
-        tokens, bias = scores.shape[-1], self.bias
-        if tokens != len(bias):
-            seen = neighbourhood(
-                self.grid_of(tokens), (self.kernel, self.kernel), self.prefix, scores.device
-            )
-            bias = hiding(seen)
-        axis = args[0] if args else kwargs["dim"]
-        bias = bias if axis in (-1, scores.dim() - 1) else bias.T
-        found: Tensor = function(scores + bias.to(scores.dtype), *args, **kwargs)
-        return found
-
-
-class _Meet(TorchFunctionMode):
-    """Hands one operation of a running module over to a `LocalReach`."""
-
-    def __init__(self, reach: LocalReach) -> None:
-        super().__init__()
-        self.reach, self.met = reach, 0
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        entered = ENTERED.get(func)
-        if entered is not None:
-            with self:
-                return entered(*args, **kwargs)
-        if func not in self.reach.functions:
-            return func(*args, **kwargs)
-        self.met += 1
-        if self.met - 1 != self.reach.occurrence:
-            return func(*args, **kwargs)
-        return self.reach.attend(func, *args, **kwargs)
 
 
 @dataclass(frozen=True)

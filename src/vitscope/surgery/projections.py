@@ -2,27 +2,24 @@
 
     out = concat_h(softmax(scale · q_h k_hᵀ) v_h) Wo + bo        q_h = x Wq_h + bq_h, and so on
 
-From where the attention is computed, the tensors are followed back to the linear maps that made them, through views and
-permutations only. What these do to the channels is found by doing them again on a tensor of channel numbers: so it is known
-which rows of which matrix make which head, packed or not, and which columns of the output projection read it.
+From where the attention is computed, the tensors are followed back to the linear maps that made them, through views
+and permutations only. What these do to the channels is found by doing them again on a tensor of channel numbers. So it
+is known which rows of which matrix make which head, packed or not, and which columns of the output projection read it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from vitscope.anatomy import Dissection, Unit
-from vitscope.anatomy.graph import Graph, ModuleCall, Node, Ref, Slot
-from vitscope.anatomy.layout import REARRANGE
+from vitscope.anatomy.graph import Graph, ModuleCall, Node, Slot
 from vitscope.anatomy.naming import is_list
 from vitscope.anatomy.unit import AttentionSite
 from vitscope.surgery.record import CannotOperate
+from vitscope.surgery.ways import Obstacle, Way, moved, moves, way_back
 
-PASSED = REARRANGE | {"contiguous", "clone", "to", "type_as", "float"}
-SCALED = frozenset(("mul", "__mul__", "__rmul__", "div", "__truediv__", "mul_", "div_"))
 PRODUCTS = frozenset(("matmul", "__matmul__", "bmm", "baddbmm"))
 
 
@@ -49,15 +46,6 @@ class Projections:
     scale: float
 
 
-@dataclass(frozen=True)
-class _Way:
-    """From one node to a later one, by steps that only move elements, and scale them."""
-
-    start: int
-    steps: tuple[int, ...]
-    factor: float
-
-
 def read_projections(body: Dissection, unit: Unit) -> Projections:
     """The projections of a unit's attention.
 
@@ -68,15 +56,13 @@ def read_projections(body: Dissection, unit: Unit) -> Projections:
     site = _only_site(unit)
     product = _node(graph, site)
     (query, key, value), scale, softmax = _operands(graph, unit, site, product)
-    ways = [_way_back(graph, unit, node, _is_linear) for node in (query, key, value)]
-    by_head = [
-        _by_head(graph, site, way, turned=index == 1 and softmax) for index, way in enumerate(ways)
-    ]
+    ways = [_back(graph, unit, node, _is_linear) for node in (query, key, value)]
+    by_head = [_by_head(graph, site, way, turned=index == 1 and softmax) for index, way in enumerate(ways)]
     proj, columns = _output_projection(body, unit, site, product)
     heads, width = by_head[2].weight.shape[:2]
     weight = _constant(graph, proj.inputs[1])
     if weight.shape[1] != heads * width or by_head[0].weight.shape[0] != heads:
-        raise _not_plain(unit, "its heads do not fill its output projection")
+        raise not_plain(unit, "its heads do not fill its output projection")
     order = torch.argsort(columns)
     scale *= ways[0].factor * ways[1].factor
     sources = {graph[way.start].inputs[0] for way in ways}
@@ -85,7 +71,9 @@ def read_projections(body: Dissection, unit: Unit) -> Projections:
         call,
         slot,
         output_slot,
-        *by_head,
+        query=by_head[0],
+        key=by_head[1],
+        value=by_head[2],
         proj_weight=weight[:, order].unflatten(1, (heads, width)),
         proj_bias=_constant(graph, proj.inputs[2]) if len(proj.inputs) > 2 else None,
         scale=scale,
@@ -94,7 +82,8 @@ def read_projections(body: Dissection, unit: Unit) -> Projections:
     return found
 
 
-def _not_plain(unit: Unit, why: str) -> CannotOperate:
+def not_plain(unit: Unit, why: str) -> CannotOperate:
+    """The refusal, with its reason."""
     return CannotOperate(
         f"the attention of unit '{unit.name}' is not plain self-attention: {why}; choose layers without it, "
         "or variant='C', which leaves it as it is"
@@ -103,12 +92,22 @@ def _not_plain(unit: Unit, why: str) -> CannotOperate:
 
 def _only_site(unit: Unit) -> AttentionSite:
     if unit.attention is None or len(unit.attention.sites) != 1:
-        raise _not_plain(unit, "it is computed in several places")
-    return unit.attention.sites[0]
+        raise not_plain(unit, "it is computed in several places")
+    site = unit.attention.sites[0]
+    if site.head_axis not in (1, None):
+        raise not_plain(unit, "its heads do not come right after the images")
+    return site
 
 
 def _node(graph: Graph, site: AttentionSite) -> Node:
     return next(node for node in graph.nodes if node.site == site.product and node.dynamic)
+
+
+def _back(graph: Graph, unit: Unit, node: int, wanted: Callable[[Node], bool]) -> Way:
+    try:
+        return way_back(graph, node, wanted)
+    except Obstacle as obstacle:
+        raise not_plain(unit, f"'{obstacle}' stands between its projections and its heads") from obstacle
 
 
 def _is_linear(node: Node) -> bool:
@@ -123,67 +122,18 @@ def _operands(
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale")
         given = {**dict(zip(names, product.args, strict=False)), **product.kwargs}
         if given.get("attn_mask") is not None or given.get("is_causal") or given.get("enable_gqa"):
-            raise _not_plain(unit, "it has a mask or a position bias")
+            raise not_plain(unit, "it has a mask or a position bias")
         query, key, value = (given[name].node for name in names[:3])
         scale = given.get("scale")
         return (query, key, value), graph[query].shape[-1] ** -0.5 if scale is None else scale, False
     softmax = next(node for node in graph.nodes if node.site == site.softmax and node.dynamic)
-    way = _way_back(graph, unit, softmax.inputs[0], lambda node: node.name in PRODUCTS)
+    way = _back(graph, unit, softmax.inputs[0], lambda node: node.name in PRODUCTS)
     scores = graph[way.start]
     if product.name not in PRODUCTS or site.weights_operand or site.weights_transposed:
-        raise _not_plain(unit, f"weights and values are multiplied by {product.name}")
+        raise not_plain(unit, f"weights and values are multiplied by {product.name}")
     if len(scores.inputs) != 2:
-        raise _not_plain(unit, "it has a mask or a position bias")
+        raise not_plain(unit, "it has a mask or a position bias")
     return (scores.inputs[0], scores.inputs[1], product.inputs[1]), way.factor, True
-
-
-def _way_back(graph: Graph, unit: Unit, node: int, wanted: Callable[[Node], bool]) -> _Way:
-    """Back from a node to the nearest one that is wanted."""
-    steps: list[int] = []
-    factor = 1.0
-    while not wanted(graph[node]):
-        here = graph[node]
-        dynamic = [i for i in here.inputs if graph[i].dynamic]
-        number = _number(here)
-        if len(dynamic) != 1 or not (here.name in PASSED or (here.name in SCALED and number is not None)):
-            what = "its input" if here.name == "input" else f"'{here.name}'"
-            raise _not_plain(unit, f"{what} stands between its projections and its heads")
-        if here.name in SCALED and number is not None:
-            factor *= 1 / number if "div" in here.name else number
-        else:
-            steps.append(node)
-        node = dynamic[0]
-    return _Way(node, tuple(reversed(steps)), factor)
-
-
-def _number(node: Node) -> float | None:
-    """What a tensor is multiplied with or divided by, if that is a number."""
-    others = [value for value in node.args if not isinstance(value, Ref)]
-    return float(others[0]) if len(others) == 1 and isinstance(others[0], int | float) else None
-
-
-def _moved(graph: Graph, way: _Way, tensor: Tensor) -> Tensor:
-    """What becomes of a tensor at the start of a way."""
-    before = way.start
-    for step in way.steps:
-        node = graph[step]
-        args, kwargs = _with(node.args, before, tensor), _with(node.kwargs, before, tensor)
-        moved = tensor if node.name in ("to", "type_as", "float") else node.function(*args, **kwargs)
-        tensor = moved[node.site.output] if isinstance(moved, tuple | list) else moved
-        before = step
-    return tensor
-
-
-def _with(tree: Any, node: int, tensor: Tensor) -> Any:
-    """Recorded arguments with a tensor in the place of a node."""
-    if isinstance(tree, Ref):
-        return tensor if tree.node == node else tree
-    if isinstance(tree, dict):
-        return {key: _with(value, node, tensor) for key, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        items = [_with(value, node, tensor) for value in tree]
-        return items if isinstance(tree, list) else tuple(items)
-    return tree
 
 
 def _split_heads(tensor: Tensor, site: AttentionSite) -> Tensor:
@@ -191,10 +141,10 @@ def _split_heads(tensor: Tensor, site: AttentionSite) -> Tensor:
     return tensor.unflatten(0, (-1, site.heads)) if tensor.dim() == 3 else tensor
 
 
-def _by_head(graph: Graph, site: AttentionSite, way: _Way, turned: bool) -> ByHead:
+def _by_head(graph: Graph, site: AttentionSite, way: Way, turned: bool) -> ByHead:
     linear = graph[way.start]
     channels = torch.arange(linear.shape[-1]).expand(linear.shape).contiguous()
-    heads = _moved(graph, way, channels)
+    heads = moved(graph, way, channels)
     heads = _split_heads(heads.transpose(-2, -1) if turned else heads, site)
     rows = heads[0, :, 0]  # of every image and token alike, or the comparison of outputs will tell
     bias = _constant(graph, linear.inputs[2])[rows] if len(linear.inputs) > 2 else None
@@ -216,13 +166,13 @@ def _output_projection(
     assert addition is not None  # only residual units are chosen
     after = [i for i in addition.region if graph[i].name == "linear" and graph.descends(i, product.index)]
     if not after:
-        raise _not_plain(unit, "no linear map reads its heads")
+        raise not_plain(unit, "no linear map reads its heads")
     proj = graph[min(after)]
-    way = _way_back(graph, unit, proj.inputs[0], lambda node: node.index == product.index)
+    way = _back(graph, unit, proj.inputs[0], lambda node: node.index == product.index)
     channels = _split_heads(torch.zeros(product.shape, dtype=torch.long), site)
     heads, width = channels.shape[1], channels.shape[-1]
     channels = channels + torch.arange(heads * width).view(heads, 1, width)
-    columns = _moved(graph, way, channels.reshape(product.shape)).flatten(0, -2)[0]
+    columns = moved(graph, way, channels.reshape(product.shape)).flatten(0, -2)[0]
     return proj, columns
 
 
@@ -236,23 +186,13 @@ def _holder(
         if not call.path or not all(call.begin <= i < call.end for i in inside):
             continue
         if sum(other.path == call.path for other in graph.calls) > 1:
-            raise _not_plain(unit, f"'{call.path}' is called more than once in a pass")
-        slots = [slot for slot, node in call.inputs.items() if all(_moves(graph, node, s) for s in sources)]
-        outputs = [slot for slot, node in call.outputs.items() if _moves(graph, proj, node)]
+            raise not_plain(unit, f"'{call.path}' is called more than once in a pass")
+        slots = [slot for slot, node in call.inputs.items() if all(moves(graph, node, s) for s in sources)]
+        outputs = [slot for slot, node in call.outputs.items() if moves(graph, proj, node)]
         if slots and outputs and not is_list(body.model.get_submodule(call.path)):
             return call, slots[0], outputs[0]
         break
-    raise _not_plain(unit, "no module of its own takes its tokens and gives back what they become")
-
-
-def _moves(graph: Graph, start: int, end: int) -> bool:
-    """Whether a node is another one with its elements in other places."""
-    while end != start:
-        dynamic = [i for i in graph[end].inputs if graph[i].dynamic]
-        if graph[end].name not in PASSED or len(dynamic) != 1:
-            return False
-        end = dynamic[0]
-    return True
+    raise not_plain(unit, "no module of its own takes its tokens and gives back what they become")
 
 
 def _check_nothing_else(body: Dissection, unit: Unit, call: ModuleCall, linears: list[Node]) -> None:
@@ -264,4 +204,4 @@ def _check_nothing_else(body: Dissection, unit: Unit, call: ModuleCall, linears:
     module = body.model.get_submodule(call.path)
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
     if others:
-        raise _not_plain(unit, f"it has more parameters than its projections ({', '.join(others[:3])})")
+        raise not_plain(unit, f"it has more parameters than its projections ({', '.join(others[:3])})")

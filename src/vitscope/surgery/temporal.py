@@ -82,6 +82,20 @@ class TemporalSmoothing(nn.Module):
         self.streaming = False
         self.seen.zero_()
 
+    def set_aside(self) -> tuple[Tensor, Tensor, bool]:
+        """Begin a new stream and hand out the one that was going on, for whoever runs the model in between."""
+        stream = self.history, self.seen, self.streaming
+        self.history, self.seen, self.streaming = (
+            torch.empty_like(self.history),
+            torch.zeros_like(self.seen),
+            False,
+        )
+        return stream
+
+    def put_back(self, stream: tuple[Tensor, Tensor, bool]) -> None:
+        """Go on with a stream that was set aside."""
+        self.history, self.seen, self.streaming = stream
+
     def _make_room(self, now: Tensor) -> None:
         """A history of this shape; what stands in it at first has no weight."""
         shape = (self.previous, *now.shape)

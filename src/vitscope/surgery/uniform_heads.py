@@ -1,4 +1,178 @@
 """Uniform attention among the heads of an MSA (UA Table 1).
 
-    a uniform head:   u = Wu (1/N Σ_j x_j + 0) ...
+    A   one head becomes uniform: the mean of its values takes the place of softmax(q kᵀ / √d) v. Its part of the
+        query and the key projections is no longer needed and goes.
+    B   as A, and the uniform head gets twice as many values, so that the number of parameters is what it was.
+    C   a uniform head is appended, with 2d values in a model d wide.
+
+The paper says no more than "one of the heads", "adjusted to be comparable", "an extra head", and the parameters of
+ViT-S: 22 M become 21, 22 and 29 M. This reading gives 21.46, 22.05 and 29.14 M.
+
+A and B keep every weight of the other heads, and the values of the head that becomes uniform, the last. What is new
+counts for nothing at the start (`vitscope.surgery.plain_attention`): B starts as A, and C as the model it was.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import Dissection, Unit, dissect
+from vitscope.anatomy.example import example_shapes
+from vitscope.anatomy.graph import Slot
+from vitscope.anatomy.naming import is_list
+from vitscope.anatomy.residual import HEAVY
+from vitscope.surgery.branches import one_of
+from vitscope.surgery.choose import Layers, choose_units
+from vitscope.surgery.graft import graft
+from vitscope.surgery.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
+from vitscope.surgery.plain_attention import UniformHead, by_slot
+from vitscope.surgery.projections import read_projections
+from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.stand_in import StandIn, prove, refuse_grafted, run_and_see
+
+Variant = Literal["A", "B", "C"]
+
+
+class AppendedHead(nn.Module):
+    """Runs an attention module and adds what a uniform head makes of the same tokens.
+
+    Args:
+        head: The uniform head.
+        slot: The argument that is attended to.
+        output_slot: The output it is added to, if there are several.
+    """
+
+    def __init__(self, head: UniformHead, slot: Slot, output_slot: Slot) -> None:
+        super().__init__()
+        self.head, self.slot, self.output_slot = head, slot, output_slot
+
+    def forward(self, run: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call `run` with these arguments."""
+        output = run(*args, **kwargs)
+        added = self.head(by_slot(args, kwargs)[self.slot])
+        if isinstance(output, Tensor):
+            return output + added
+        return tuple(value + added if i == self.output_slot else value for i, value in enumerate(output))
+
+
+@operation
+def uniform_heads(
+    model: nn.Module, variant: Variant = "A", layers: Layers = "all", *, example: Any = None
+) -> Done:
+    """Give the MSAs of a model a head of uniform attention.
+
+    Args:
+        model: Is changed in place.
+        variant: "A" (one head becomes uniform), "B" (and wider, to keep the parameters) or "C" (one more head).
+        layers: "all", "upper" (the later half), "lower", or a list of unit names, patterns and positions.
+        example: As for `vs.anatomy`.
+    """
+    one_of("variant", variant, ("A", "B", "C"))
+    body = dissect(model, example)
+    units = choose_units(body.parts, ("msa",), layers)
+    names = [unit.name for unit in units]
+    if variant == "C":
+        places = [_place(body, unit) for unit in units]
+        grafts = [place.append(model) for place in places]
+    else:
+        grafts = []
+        _replace(model, example, _stand_ins(body, units, example), variant)
+    options: dict[str, Any] = {"variant": variant, "layers": names}
+    if example is not None:
+        options["example"] = example_shapes(model, example)
+    return Done(options, names, grafts, why_none=f"there is no MSA unit in layers={layers!r}")
+
+
+def _stand_ins(body: Dissection, units: Sequence[Unit], example: Any) -> list[StandIn]:
+    for unit in units:
+        sites = unit.attention.sites if unit.attention is not None else ()
+        refuse_grafted(body, {unit.module, *(site.product.path for site in sites)})
+    found = [read_projections(body, unit) for unit in units]
+    seen = run_and_see(body.model, example, [one.call.path for one in found])
+    proved = [prove(body, unit, one, seen[one.call.path]) for unit, one in zip(units, found, strict=True)]
+    for unit, one in zip(units, proved, strict=True):
+        if one.heads == 1:
+            raise CannotOperate(
+                f"unit '{unit.name}' has one head, without which it would not attend; use variant='C', "
+                "which appends one"
+            )
+    return proved
+
+
+def _replace(model: nn.Module, example: Any, places: list[StandIn], variant: Variant) -> None:
+    """Put attention with a uniform head in place of attention, or leave everything as it was if that fails."""
+    old = {place.path: model.get_submodule(place.path) for place in places}
+    for place in places:
+        attention = place.build(place.heads - 1, _uniform(place, 2 if variant == "B" else 1))
+        model.set_submodule(place.path, attention.train(old[place.path].training))
+    try:
+        run_and_see(model, example, [])
+    except Exception as error:  # whatever the model asks of its attention besides calling it
+        for path, module in old.items():
+            model.set_submodule(path, module)
+        raise CannotOperate(
+            f"{type(model).__name__} does more with its attention modules than to call them ({error}); "
+            "use variant='C', which leaves them in place"
+        ) from error
+
+
+def _uniform(place: StandIn, times: int) -> UniformHead:
+    """The last head with uniform attention; its values are kept, and `times` as many in all."""
+    value, read = place.projections.value, place.projections.proj_weight
+    weight, width = value.weight[-1], value.weight.shape[1]
+    head = UniformHead(place.tokens, weight.shape[1], times * width, len(read), value.bias is not None)
+    head.to(weight.device, weight.dtype)
+    with torch.no_grad():
+        head.value.weight[:width] = weight
+        if value.bias is not None:
+            head.value.bias[:width] = value.bias[-1]
+        head.proj.weight[:, :width] = read[:, -1]
+    return head
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A module that attends, and the tokens it takes and gives back."""
+
+    path: str
+    slot: Slot
+    output_slot: Slot
+    tokens: ImageTokens
+    channels: int
+    out_channels: int
+
+    def append(self, model: nn.Module) -> str:
+        """Graft a uniform head; returns its path."""
+        head = UniformHead(self.tokens, self.channels, 2 * self.channels, self.out_channels)
+        step = AppendedHead(head, self.slot, self.output_slot)
+        return graft(model, self.path, step, "uniform_head", "around")
+
+
+def _place(body: Dissection, unit: Unit) -> _Place:
+    """The smallest module that does all of a unit's attention, from its tokens to its output projection."""
+    graph, addition = body.graph, body.segment(unit).addition
+    assert addition is not None  # only residual units are chosen
+    region = {*addition.region, addition.entry}
+    heavy = [i for i in addition.region if graph[i].name in HEAVY]
+    for call in sorted(graph.calls, key=lambda call: call.end - call.begin):
+        outputs = [slot for slot, node in call.outputs.items() if node in region]
+        inputs = [slot for slot, node in call.inputs.items() if node in region]
+        if not call.path or not inputs or not outputs or not all(call.begin <= i < call.end for i in heavy):
+            continue
+        source, result = call.inputs[inputs[0]], call.outputs[outputs[0]]
+        tokens = image_tokens(body, source)
+        padded = tokens_off_the_grid(body, source) > tokens_off_the_grid(body, addition.node)
+        once = sum(other.path == call.path for other in graph.calls) == 1
+        if tokens is None or tokens != image_tokens(body, result) or padded or not once:
+            break
+        if is_list(body.model.get_submodule(call.path)):
+            break
+        widths = (graph[node].shape[tokens.channel_axis] for node in (source, result))
+        return _Place(call.path, inputs[0], outputs[0], tokens, *widths)
+    raise CannotOperate(
+        f"no module of its own takes the tokens of unit '{unit.name}' and gives back what its attention makes of "
+        "them; choose layers without it"
+    )

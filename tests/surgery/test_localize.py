@@ -1,0 +1,119 @@
+"""Global attention made local, on models of several libraries."""
+
+import pytest
+import torch
+
+import vitscope as vs
+from tests.cases import AT_32, ATTENTION_DESIGNS, HAND_MADE, HUGGING_FACE, Case
+from tests.surgery.checks import assert_equal, check_backward, check_graph, check_operated, outputs
+from vitscope.anatomy.neighbourhood import neighbourhood
+from vitscope.surgery import CannotOperate, NoEffectWarning
+
+IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+BY_NAME = {case.name: case for case in (*AT_32, *HUGGING_FACE, *ATTENTION_DESIGNS, HAND_MADE)}
+WORKS = [
+    "vit_tiny/2",  # fused, class token
+    "pit_ti/4",  # several grids
+    "hf:vit-eager",  # softmax by hand
+    "hf:deit-sdpa",  # two prefix tokens
+    "hf:beit-sdpa",
+    "relative bias, fused",
+    "rotary",
+    "shifted windows, relative bias",  # the last stage is one window
+    "hand-made",  # nn.MultiheadAttention, 8x12 points
+]
+
+
+def test_on_a_vit(tmp_path) -> None:
+    model = vs.create_model("vit_mini", pretrained=True).eval()
+    was, keys = outputs(model, IMAGES), list(model.state_dict())
+    vs.surgery.localize(model, kernel=3)
+    assert list(model.state_dict()) == keys
+    assert float((outputs(model, IMAGES)[0] - was[0]).abs().max()) > 0.01
+    assert vs.surgery.record(model)[0]["places"] == [f"blocks.{i}.attn" for i in range(6)]
+    check_operated(model, IMAGES, tmp_path)
+    assert_equal(outputs(vs.surgery.undo(model), IMAGES), was)
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_no_weight_is_left_outside_the_neighbourhood(name: str) -> None:
+    case: Case = BY_NAME[name]
+    model, images = case.model(), case.images(2)
+    was = outputs(model, images)
+    vs.surgery.localize(model, kernel=3, example=images)
+    places = vs.surgery.record(model)[0]["places"]
+    parts = vs.anatomy(model, images)
+    with vs.Tap(model, parts, units=places, attention=True) as tap, torch.no_grad():
+        model(images)
+    for unit in (parts[place] for place in places):
+        assert unit.attention is not None
+        assert (unit.attention.pattern, unit.attention.window) == ("local", (3, 3))
+        seen = neighbourhood(unit.map_shape[1:], (3, 3), unit.prefix_tokens)
+        for found in tap.attention[unit.name]:
+            assert float(found.weights[..., ~seen].abs().max()) == 0.0
+            assert float(found.weights[..., seen].min()) > 0.0
+    check_backward(model, images)
+    assert_equal(outputs(vs.surgery.undo(model), images), was)
+
+
+@pytest.mark.parametrize("name", ["hf:vit-eager", "hand-made"])
+def test_exports_and_compiles(name: str) -> None:
+    case = BY_NAME[name]
+    model, images = case.model(), case.images(2)
+    check_graph(vs.surgery.localize(model, kernel=3, example=images), images)
+
+
+def test_a_kernel_as_large_as_the_grid_changes_nothing() -> None:
+    model = vs.create_model("vit_mini", pretrained=True).eval()
+    was = outputs(model, IMAGES)
+    with pytest.warns(NoEffectWarning, match="8x8 map, all of which a kernel of 8 sees"):
+        vs.surgery.localize(model, kernel=8)
+    assert_equal(outputs(model, IMAGES), was)
+    pyramid = vs.create_model("pit_mini")  # 16x16, 8x8 and 4x4 tokens
+    vs.surgery.localize(pyramid, kernel=8)
+    assert vs.surgery.record(pyramid)[0]["places"] == [f"transformers.0.blocks.{i}.attn" for i in range(2)]
+
+
+def test_layers_and_other_image_sizes() -> None:
+    model = vs.create_model("vit_mini", dynamic_img_size=True).eval()
+    vs.surgery.localize(model, kernel=3, layers="upper")
+    assert vs.surgery.record(model)[0]["options"]["layers"] == [f"blocks.{i}.attn" for i in (3, 4, 5)]
+    larger = torch.randn(1, 3, 64, 64)
+    parts = vs.anatomy(model, larger)
+    assert [u.attention.pattern for u in parts.of_kind("msa") if u.attention] == ["global"] * 3 + [
+        "local"
+    ] * 3
+    with pytest.raises(vs.errors.VitscopeError, match="8x8"):
+        model(torch.randn(1, 3, 32, 48))
+
+
+def test_attention_that_is_not_global_is_left_alone() -> None:
+    with pytest.warns(NoEffectWarning, match="window attention"):
+        vs.surgery.localize(vs.create_model("swin_mini"), kernel=3, layers=["layers.0*"])
+    with pytest.warns(NoEffectWarning, match="no MSA unit"):
+        vs.surgery.localize(vs.create_model("resnet_mini"), kernel=3)
+    with pytest.raises(CannotOperate, match="choose layers without it"):
+        vs.surgery.localize(vs.create_model("swin_mini"), kernel=3, layers=["layers.[03]*"])
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("gated positional", "after the softmax"),
+        ("talking heads and class attention", "after the softmax .linear."),
+        ("mask units", "row by row"),
+    ],
+)
+def test_refused_and_untouched(name: str, why: str) -> None:
+    case = BY_NAME[name]
+    model, images = case.model(), case.images(2)
+    was = outputs(model, images)
+    with pytest.raises(CannotOperate, match=why):
+        vs.surgery.localize(model, kernel=3, example=images)
+    assert_equal(outputs(model, images), was)
+    assert vs.surgery.record(model) == []
+
+
+def test_nonsense() -> None:
+    with pytest.raises(CannotOperate, match="kernel=0"):
+        vs.surgery.localize(vs.create_model("vit_mini"), kernel=0)
