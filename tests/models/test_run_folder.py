@@ -99,7 +99,7 @@ def test_weights_are_lost(folder: Path) -> None:
         create_model(folder)
 
 
-def test_operated_model_is_refused(folder: Path) -> None:
+def test_a_damaged_record_of_surgery_is_refused(folder: Path) -> None:
     _edit(folder, surgery=[{"operation": "smooth"}])
-    with pytest.raises(BadResult, match="was operated on"):
+    with pytest.raises(BadResult, match="is damaged"):
         create_model(folder)

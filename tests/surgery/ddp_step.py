@@ -26,11 +26,17 @@ def step(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> None:
 
 
 def main() -> None:
-    name, operate = OPERATIONS[sys.argv[1]]
     dist.init_process_group("gloo")
-    rank = dist.get_rank()
+    for operation in sys.argv[1:]:
+        compare(operation, dist.get_rank())
+    dist.destroy_process_group()
+
+
+def compare(operation: str, rank: int) -> None:
+    """The step of both ranks against the step of one process on the whole batch."""
+    name, operate = OPERATIONS[operation]
     torch.manual_seed(0)
-    arguments = {"global_pool": "token"} if sys.argv[1] == "pool_tokens" else {}
+    arguments = {"global_pool": "token"} if operation == "pool_tokens" else {}
     model = operate(vs.create_model(name, **arguments)).train()
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -49,8 +55,7 @@ def main() -> None:
         dist.all_gather(both, ours.detach())
         assert torch.equal(*both), path
     if rank == 0:
-        print("equal on both ranks")
-    dist.destroy_process_group()
+        print(f"{operation}: equal on both ranks")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ vs.surgery.alternate(model, budget=6)
 print(before.compare(model).table())
 """
 
+from vitscope.models.local_attention import LocalAttention, local_attention
 from vitscope.surgery.alternate import alternate
 from vitscope.surgery.broadcast_context import broadcast_context
 from vitscope.surgery.build_up import build_up
@@ -16,7 +17,6 @@ from vitscope.surgery.compare import Before, Comparison
 from vitscope.surgery.ensemble import deep_ensemble, ensemble
 from vitscope.surgery.extend import extend
 from vitscope.surgery.lesion import lesion
-from vitscope.models.local_attention import LocalAttention, local_attention
 from vitscope.surgery.localize import localize
 from vitscope.surgery.mc_dropout import mc_dropout, sampling
 from vitscope.surgery.pool_tokens import pool_tokens

@@ -85,7 +85,11 @@ def record(model: nn.Module) -> list[dict[str, Any]]:
 def replay(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
     """Do again what a record says, on a model built like the one it was made on."""
     for entry in entries:
-        name = entry.get("operation")
+        name, options = entry.get("operation"), entry.get("options")
+        if not isinstance(name, str) or not isinstance(options, Mapping):
+            raise BadResult(
+                f"the record of what was done to the model is damaged ({str(entry)[:60]}); copy the folder again"
+            )
         if name not in OPERATIONS:
             raise BadResult(
                 f"the model was operated on by '{name}', which this vitscope does not know: pip install -U vitscope"
@@ -93,7 +97,7 @@ def replay(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("error", NoEffectWarning)
             try:
-                model = OPERATIONS[name](model, **entry["options"])
+                model = OPERATIONS[name](model, **options)
             except (NoEffectWarning, TypeError) as error:
                 raise BadResult(
                     f"'{name}' cannot be done again on this {type(model).__name__}: {error}; "

@@ -152,11 +152,14 @@ class _Place:
 
 
 def _place(body: Dissection, unit: Unit) -> _Place:
-    """The smallest module that does all of a unit's attention, from its tokens to its output projection."""
+    """The smallest module that takes a unit's tokens and does its attention with all that follows in its branch."""
     graph, addition = body.graph, body.segment(unit).addition
     assert addition is not None  # only residual units are chosen
     region = {*addition.region, addition.entry}
-    heavy = [i for i in addition.region if graph[i].name in HEAVY]
+    sites = [site.product for site in unit.attention.sites] if unit.attention is not None else []
+    attends = [i for i in addition.region if graph[i].site in sites]
+    after = [i for i in addition.region if any(graph.descends(i, product) for product in attends)]
+    heavy = [*attends, *(i for i in after if graph[i].name in HEAVY)]
     for call in sorted(graph.calls, key=lambda call: call.end - call.begin):
         outputs = [slot for slot, node in call.outputs.items() if node in region]
         inputs = [slot for slot, node in call.inputs.items() if node in region]
