@@ -23,10 +23,10 @@ from vitscope.errors import VitscopeError
 from vitscope.models.errors import CannotBuild
 from vitscope.models.tiles import Cut, gather
 
-# Measured on the CPU with 64 channels per head: a key costs a query one unit of time, to copy it to a tile costs 64,
-# and the steps by tiles take 1.5 times as long per unit as the fused kernel.
-TILES = (4, 8)
-COPY = 64
+# Measured on the CPU with 64 channels per head: a key costs a query one unit of time, to copy it costs 32 for each axis
+# that is cut, and the steps by tiles take 1.5 times as long per unit as the fused kernel.
+TILES = (2, 4, 8)
+COPY = 32
 TILED = 1.5
 
 
@@ -164,7 +164,7 @@ def hiding(seen: Tensor) -> Tensor:
 def _choose_cuts(grid: Grid, kernel: Grid, prefix: int) -> tuple[Cut, Cut] | None:
     """The quickest tiles, or None where a mask over everything is quicker."""
     tall, wide = (
-        [Cut(size, reach, min(tile, size)) for tile in TILES]
+        [Cut(size, reach, tile) for tile in sorted({*(min(tile, size) for tile in TILES), size})]
         for size, reach in zip(grid, kernel, strict=True)
     )
 
@@ -172,7 +172,8 @@ def _choose_cuts(grid: Grid, kernel: Grid, prefix: int) -> tuple[Cut, Cut] | Non
         rows, columns = cuts
         keys = prefix + rows.window * columns.window
         queries = rows.count * rows.tile * columns.count * columns.tile
-        return TILED * queries * keys * (1 + COPY / (rows.tile * columns.tile))
+        copies = COPY * ((rows.count > 1) + (columns.count > 1))
+        return TILED * queries * keys * (1 + copies / (rows.tile * columns.tile))
 
     best = min(product(tall, wide), key=cost)
     points = grid[0] * grid[1]
