@@ -1,5 +1,6 @@
 """`vitscope train` as a process: what it prints, leaves behind, and how it stops."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 from vitscope.cli.app import main
+from vitscope.models import list_checkpoints
 
 COMMAND = [sys.executable, "-m", "vitscope.cli.app", "train"]
 SMALL = ["--data", "fashion", "--fraction", "0.02", "--batch-size", "32"]
@@ -28,6 +30,27 @@ def test_trains_and_says_what_came_out(tmp_path: Path) -> None:
     assert f"vitscope diagnose {out} --data fashion" in done.stdout
     assert "epoch 1/1" in done.stderr
     assert (out / "model.safetensors").exists()
+
+
+def test_choices_of_the_recipe_can_be_changed(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    changes = ["--ema-decay", "0.9", "--sam-rho", "0.05", "--accumulate", "2", "--clip-norm", "5"]
+    arguments = [
+        "resnet_mini",
+        *SMALL,
+        "--epochs",
+        "1",
+        "--out",
+        str(out),
+        "--checkpoint-every",
+        "1",
+        *changes,
+    ]
+    assert main(["train", *arguments]) == 0
+    recipe = json.loads((out / "run.json").read_text())["options"]["recipe"]
+    assert [recipe[name] for name in ("ema_decay", "sam_rho", "accumulate", "clip_norm")] == [0.9, 0.05, 2, 5]
+    names = [kept.name for kept in list_checkpoints(out)]
+    assert names == ["init", "warmup", "warmup-raw", "epoch-001", "epoch-001-raw", "best", "best-raw", "last"]
 
 
 def test_interrupted_and_resumed(tmp_path: Path) -> None:
@@ -54,9 +77,12 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["vit_mimi"], "did you mean vit_mini"),
-        (["vit_mini", "--recipe", "deit"], "no recipe 'deit'; there are: mini, hdv"),
+        (["vit_mini", "--recipe", "diet"], "no recipe 'diet'; there are: mini, hdv"),
         (["vit_mini", "--epochs", "0"], "epochs is 0, expected 1 or more"),
         (["vit_mini", "--data", "fashoin"], "no data set 'fashoin'"),
+        (["vit_mini", "--save-every", "0"], "save_every is 0, expected 1 or more"),
+        (["vit_mini", "--shard"], "--shard spreads a model over several processes and this is one"),
+        (["vit_mini", "--recipe", "deit-distill"], "needs a teacher: --teacher"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -11,7 +11,7 @@ from timm.data import create_transform
 from vitscope.data import DataConfig, load_data
 from vitscope.errors import BadData, VitscopeError
 from vitscope.training.augment import AugmentedData, Mix, training_transform
-from vitscope.training.recipe import get_recipe
+from vitscope.training.named import get_recipe
 from vitscope.training.seeding import preserved, seed_all
 
 SMALL = DataConfig(input_size=(3, 32, 32), mean=(0.2, 0.3, 0.4), std=(0.5, 0.6, 0.7), crop_pct=1.0)
@@ -64,6 +64,14 @@ def test_any_picture_for_any_model(mode: str, channels: int) -> None:
 
 def test_pictures_of_another_size_are_resized() -> None:
     assert training_transform(get_recipe("mini"), SMALL)(picture(side=50)).shape == (3, 32, 32)
+
+
+def test_increasing_augmentation_at_its_strongest() -> None:
+    transform = training_transform(replace(PLAIN, auto_augment="rand-m10-inc1"), SMALL)
+    with preserved():
+        for seed in range(60):
+            seed_all(seed)
+            assert transform(picture(seed)).isfinite().all()
 
 
 def test_tensors_are_refused() -> None:

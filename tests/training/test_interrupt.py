@@ -53,3 +53,12 @@ def test_other_threads_may_train_too() -> None:
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+def test_a_patient_one_takes_every_signal() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with Interruptible(patient=True) as interrupt:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+            os.kill(os.getpid(), number)
+        assert interrupt.asked
+    assert signal.getsignal(signal.SIGTERM) is before

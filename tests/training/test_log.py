@@ -31,13 +31,15 @@ def test_resuming_drops_what_was_not_finished(tmp_path: Path) -> None:
 
 def test_bar_shows_epochs_images_and_loss(capsys: pytest.CaptureFixture[str]) -> None:
     with Bar(epochs=2, images_per_epoch=100, done=100, shown=True) as bar:
-        bar.step(1, 100, 1.25)
-        bar.row({**ROW, "epoch": 2, "accuracy": 0.5})
+        bar.step(1, 100, 1.25, 0.07)
+        bar.row({**ROW, "epoch": 2, "accuracy": 0.5, "waiting": 0.12})
     shown = capsys.readouterr().err
     assert "epoch 2/2" in shown
     assert "200/200" in shown
     assert "loss=1.250" in shown
+    assert "waiting=7%" in shown
     assert "held-out accuracy 50.00%" in shown
+    assert "12% of the time waiting for images" in shown
 
 
 def test_hidden_bar_and_no_accuracy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,46 +1,15 @@
-"""Recipes against the paper's list (claims B1), and refusals of what makes no sense."""
+"""The dataclass: what makes no sense is refused, and YAML tells the same as Python."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from vitscope.errors import VitscopeError
-from vitscope.training import RECIPES, get_recipe
+from vitscope.training.named import get_recipe
+from vitscope.training.recipe import Recipe
 
-
-def test_hdv_is_the_papers() -> None:
-    recipe = get_recipe("hdv")
-    assert (recipe.optimizer, recipe.lr, recipe.weight_decay) == ("adamw", 1.25e-4, 5e-2)
-    assert (recipe.epochs, recipe.warmup_epochs, recipe.batch_size) == (300, 5, 96)
-    assert recipe.auto_augment == "rand-m9-n2-mstd1.0"
-    assert (recipe.label_smoothing, recipe.mixup, recipe.cutmix) == (0.1, 1.0, 0.8)
-    assert recipe.mix_probability == 1.0
-    assert recipe.erase > 0
-    assert recipe.drop_path > 0
-
-
-def test_hdv_as_published_adds_the_warm_up_and_decays_everything() -> None:
-    recipe = get_recipe("hdv")
-    assert recipe.total_epochs == 305
-    assert recipe.decay_all
-
-
-def test_mini_has_the_same_augmentations_as_hdv() -> None:
-    mini, hdv = get_recipe("mini"), get_recipe("hdv")
-    for name in ("auto_augment", "erase", "flip", "crop", "label_smoothing", "mixup", "cutmix"):
-        assert getattr(mini, name) == getattr(hdv, name), name
-    assert mini.mix_probability > 0
-    assert mini.total_epochs == mini.epochs
-
-
-@pytest.mark.parametrize("name", RECIPES)
-def test_docstring_states_a_command(name: str) -> None:
-    assert f"--recipe {name}" in (RECIPES[name].__doc__ or "")
-
-
-def test_changes() -> None:
-    recipe = get_recipe("mini", epochs=3, lr=None)
-    assert recipe.epochs == 3
-    assert recipe.lr == get_recipe("mini").lr
-    assert get_recipe(recipe) == recipe
+PLAIN = Recipe(epochs=2, batch_size=32, lr=1e-3, warmup_epochs=0)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +21,67 @@ def test_changes() -> None:
         ({"erase": 1.5}, "erase is 1.5, expected 0 to 1"),
         ({"auto_augment": "augmix"}, "auto_augment is 'augmix'"),
         ({"warmup_epochs": 50}, "warmup_epochs is 50"),
+        ({"warmup_epochs": -1}, "warmup_epochs is -1"),
+        ({"accumulate": 33}, "accumulate is 33, expected at most 32"),
+        ({"sam_rho": -0.05}, "sam_rho is -0.05, expected more than 0"),
+        ({"ema_decay": 1.2}, "ema_decay is 1.2, expected more than 0 and at most 1"),
+        ({"milestones": (0.6, 0.3)}, r"milestones is \(0.6, 0.3\), expected rising shares"),
+        ({"milestones": (60.0,)}, "expected rising shares"),
+        ({"distill": "tender"}, "distill is 'tender', expected one of hard, soft, None"),
+        ({"amp": "float8"}, "amp is 'float8', expected one of auto, never, bfloat16, float16"),
+        ({"repeats": 0}, "repeats is 0"),
     ],
 )
 def test_nonsense_is_refused(changes: dict[str, float], message: str) -> None:
     with pytest.raises(VitscopeError, match=message):
-        get_recipe("mini", **changes)
+        replace(PLAIN, **changes)
 
 
-def test_unknown_recipe() -> None:
-    with pytest.raises(VitscopeError, match="no recipe 'deit'; there are: mini, hdv"):
-        get_recipe("deit")
+def test_learning_rate_is_scaled_to_the_batch_where_the_recipe_does() -> None:
+    assert replace(PLAIN, lr_per=1024).peak_lr == pytest.approx(1e-3 / 32)
+    assert PLAIN.peak_lr == 1e-3
+
+
+def test_yaml_round_trip(tmp_path: Path) -> None:
+    odd = replace(
+        PLAIN, milestones=(0.25, 0.5), sam_rho=0.05, auto_augment=None, compile=True, amp="never", lr=3e-7
+    )
+    odd.to_yaml(tmp_path / "odd.yaml")
+    assert Recipe.from_yaml(tmp_path / "odd.yaml") == odd
+    assert get_recipe(tmp_path / "odd.yaml", epochs=7) == replace(odd, epochs=7)
+
+
+def test_yaml_by_hand(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yml"
+    file.write_text("epochs: 3\nbatch_size: 8\nlr: 1e-3\nwarmup_epochs: 1\nmixup: 0\nclip_norm: null\n")
+    assert get_recipe(str(file)) == Recipe(epochs=3, batch_size=8, lr=1e-3, warmup_epochs=1.0, mixup=0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "epochs: 3\nbatch_size: 8\nlr: 0.1\nwarm_up_epochs: 1",
+            "no 'warm_up_epochs'; did you mean 'warmup_epochs'",
+        ),
+        ("epochs: 3\nbatch_size: 8", "does not say 'lr'"),
+        ("epochs: ten\nbatch_size: 8\nlr: 0.1", "epochs is 'ten', expected int"),
+        ("epochs: 3.5\nbatch_size: 8\nlr: 0.1", "epochs is 3.5, expected int"),
+        ("epochs: 3\nbatch_size: 8\nlr: fast", "lr is 'fast', expected float"),
+        ("epochs: 3\nbatch_size: 8\nlr: 0.1\ncompile: 1", "compile is 1, expected bool"),
+        ("epochs: 3\nbatch_size: 8\nlr: 0.1\namp: off", "amp is False, expected a word"),
+        ("- 1", "holds list, expected lines such as"),
+        ("a: [", "cannot read the recipe"),
+    ],
+)
+def test_yaml_that_is_wrong_is_explained_in_one_line(text: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text(text)
+    with pytest.raises(VitscopeError, match=message) as caught:
+        get_recipe(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_file_is_named() -> None:
+    with pytest.raises(VitscopeError, match=r"cannot read the recipe nowhere/mine\.yaml"):
+        get_recipe("nowhere/mine.yaml")

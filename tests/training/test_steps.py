@@ -1,18 +1,22 @@
 """Steps of the optimiser: order, schedule, decay, divergence."""
 
+import copy
 import math
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from vitscope.data import data_config, load_data
+from vitscope.data import DataConfig, data_config, load_data
 from vitscope.models import create_model
 from vitscope.training.checkpoint import Progress
-from vitscope.training.recipe import Recipe, get_recipe
-from vitscope.training.seeding import preserved, seed_all
+from vitscope.training.named import get_recipe
+from vitscope.training.recipe import Recipe
+from vitscope.training.seeding import STEP, preserved, seed_all
+from vitscope.training.shares import batches
 from vitscope.training.steps import Stepper, TrainingDiverged
 
 CPU = torch.device("cpu")
@@ -56,21 +60,6 @@ def test_warm_up_that_adds_comes_before_the_whole_cosine() -> None:
     assert 0 < stepper.learning_rate() < 0.02 * TINY.lr
 
 
-@pytest.mark.parametrize("everything", [True, False])
-def test_weight_decay_acts_on_what_the_recipe_says(everything: bool) -> None:
-    stepper = make(replace(TINY, decay_all=everything), depth=1)
-    decayed = {
-        id(p)
-        for group in stepper.optimizer.param_groups
-        if group["weight_decay"] > 0
-        for p in group["params"]
-    }
-    names = {name for name, p in stepper.model.named_parameters() if id(p) in decayed}
-    assert ("blocks.0.norm1.bias" in names, "pos_embed" in names) == (everything, everything)
-    assert "blocks.0.attn.qkv.weight" in names
-    assert {group["weight_decay"] for group in stepper.optimizer.param_groups} <= {0.0, TINY.weight_decay}
-
-
 def test_every_image_once_per_epoch_and_a_lonely_last_one_skipped() -> None:
     sizes: list[int] = []
     stepper = make(replace(TINY, batch_size=59), name="resnet_mini")
@@ -92,7 +81,7 @@ def test_stopping_and_going_on_is_the_same_as_not_stopping() -> None:
     straight.epoch(whole, lambda n, loss: False)
     while not broken.epoch(parts, lambda n, loss: True):
         torch.rand(3)  # somebody else draws in between
-    assert whole == parts
+    assert replace(whole, waited=0) == replace(parts, waited=0)
     for (name, a), b in zip(
         straight.model.state_dict().items(), broken.model.state_dict().values(), strict=True
     ):
@@ -117,8 +106,255 @@ def test_gradient_is_clipped() -> None:
     assert norms[1] == pytest.approx(1e-3, rel=1e-3)
 
 
-def test_loss_that_is_no_number_stops_the_epoch() -> None:
+class Small(nn.Module):
+    """Without batch normalisation and in float64, so that sums in another order agree to rounding."""
+
+    def __init__(self, norm: bool = False, dtype: torch.dtype = torch.float64) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.dtype = dtype
+        self.conv = nn.Conv2d(3, 6, 5, stride=4)
+        self.norm = nn.BatchNorm2d(6) if norm else nn.Identity()
+        self.head = nn.Linear(6, 10)
+        self.to(dtype)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.norm(self.conv(images.to(self.dtype))).tanh().mean((2, 3)))
+
+
+CONFIG = DataConfig(input_size=(3, 32, 32), mean=(0.5,) * 3, std=(0.5,) * 3, crop_pct=1.0)
+MIXED = replace(get_recipe("hdv"), epochs=4, batch_size=16, lr=1e-2, warmup_epochs=0)
+SGD = replace(MIXED, optimizer="momentum", weight_decay=0.0)
+
+
+def small(recipe: Recipe, norm: bool = False, model: nn.Module | None = None, **arguments: Any) -> Stepper:
+    data = load_data("fashion", split="train", fraction=60 / 6000)
+    return Stepper(model or Small(norm), data, CONFIG, 10, recipe, 0, CPU, **arguments)
+
+
+def run(stepper: Stepper, steps: int) -> Progress:
+    progress = Progress()
+    stepper.epoch(progress, lambda n, loss: progress.step == steps)
+    return progress
+
+
+def taken(stepper: Stepper, steps: int) -> list[tuple[Tensor, Tensor]]:
+    """The mixed images and targets of the first steps, drawn as the stepper does."""
+    chunks = batches(60, stepper.recipe.batch_size, 0, 0)[:steps]
+    found = []
+    for step, chunk in enumerate(chunks):
+        items = [stepper.data[i] for i in chunk]
+        seed_all(STEP, 0, 0, step)
+        found.append(stepper.mix(torch.stack([x for x, _ in items]), torch.tensor([y for _, y in items])))
+    return found
+
+
+def same(a: nn.Module, b: nn.Module) -> None:
+    for (name, x), y in zip(a.state_dict().items(), b.state_dict().values(), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-11, msg=name)
+
+
+@pytest.mark.parametrize("clip", [None, 0.05])
+@pytest.mark.parametrize("parts", [2, 3, 5])
+def test_accumulation_is_one_batch(parts: int, clip: float | None) -> None:
+    whole, cut = (small(replace(SGD, accumulate=k, clip_norm=clip)) for k in (1, parts))
+    a, b = run(whole, 4), run(cut, 4)
+    assert a.loss_sum == pytest.approx(b.loss_sum, rel=1e-12)
+    same(whole.model, cut.model)
+
+
+@pytest.mark.parametrize("clip", [None, 0.05])
+@pytest.mark.parametrize(("accumulate", "norm"), [(1, False), (1, True), (4, False)])
+def test_sam_by_hand(accumulate: int, norm: bool, clip: float | None) -> None:
+    recipe = replace(SGD, optimizer="sgd", sam_rho=0.3, accumulate=accumulate, clip_norm=clip)
+    stepper, model = small(recipe, norm), Small(norm)
+    run(stepper, 3)
+    velocity = [torch.zeros_like(p) for p in model.parameters()]
+    for step, (x, y) in enumerate(taken(stepper, 3)):
+        statistics = {}
+        for shift in (False, True):
+            model.zero_grad()
+            nn.functional.cross_entropy(model(x), y.double()).backward()
+            g = [p.grad.clone() for p in model.parameters()]
+            length = torch.cat([d.flatten() for d in g]).norm()
+            with torch.no_grad():
+                if not shift:
+                    statistics = {k: b.clone() for k, b in model.named_buffers()}
+                    start = [p.clone() for p in model.parameters()]
+                    for p, d in zip(model.parameters(), g, strict=True):
+                        p += 0.3 * d / length
+                    continue
+                for k, b in model.named_buffers():
+                    b.copy_(statistics[k])
+                factor = min(1.0, clip / (float(length) + 1e-6)) if clip else 1.0
+                rate = 1e-2 / 2 * (1 + math.cos(math.pi * step / 16))
+                for i, (p, d) in enumerate(zip(model.parameters(), g, strict=True)):
+                    velocity[i] = 0.9 * velocity[i] + factor * d
+                    p.copy_(start[i] - rate * (factor * d + 0.9 * velocity[i]))
+    same(stepper.model, model)
+    if norm:
+        assert int(stepper.model.norm.num_batches_tracked) == 3
+
+
+def test_sam_draws_the_same_dropout_twice_and_none_afterwards() -> None:
+    stepper = make(replace(TINY, sam_rho=0.05), depth=1, proj_drop_rate=0.5)
+    seen: list[Tensor] = []
+    drop = next(m for m in stepper.model.modules() if isinstance(m, nn.Dropout) and m.p > 0)
+    drop.register_forward_hook(lambda module, inputs, output: seen.append(output.detach() == 0))
+    run(stepper, 2)
+    assert len(seen) == 4
+    assert (seen[0] == seen[1]).float().mean() > 0.999
+    assert (seen[0] == seen[2]).float().mean() < 0.9
+
+
+def test_average_of_weights_by_hand() -> None:
+    stepper = small(replace(SGD, ema_decay=0.7), norm=True)
+    average: dict[str, Tensor] = {}
+    progress = Progress()
+
+    def after(n: int, loss: float) -> bool:
+        for name, value in stepper.model.state_dict().items():
+            if (
+                progress.step == 1 or not value.is_floating_point()
+            ):  # timm starts from the first step's weights
+                average[name] = value.clone()
+            else:
+                average[name] = 0.7 * average[name] + 0.3 * value
+        return progress.step == 4
+
+    stepper.epoch(progress, after)
+    assert stepper.measured is not stepper.model
+    for name, value in stepper.measured.state_dict().items():
+        torch.testing.assert_close(value, average[name], rtol=1e-12, atol=1e-14)
+    assert small(SGD).measured is not None
+
+
+def test_what_else_must_survive_does() -> None:
+    recipe = replace(SGD, ema_decay=0.9, amp="float16")
+    straight, broken, resumed = (small(recipe, model=Small(True, torch.float32)) for _ in range(3))
+    whole, parts = Progress(), Progress()
+    straight.epoch(whole, lambda n, loss: False)
+    broken.epoch(parts, lambda n, loss: parts.step == 2)
+    resumed.model.load_state_dict(broken.model.state_dict())
+    resumed.optimizer.load_state_dict(copy.deepcopy(broken.optimizer.state_dict()))
+    kept = {name: tensor.clone() for name, tensor in broken.extra_tensors().items()}
+    assert {"scaler.scale", "scaler.growth"} < kept.keys()
+    resumed.load_extra_tensors(kept)
+    resumed.epoch(parts, lambda n, loss: False)
+    assert replace(parts, waited=0) == replace(whole, waited=0)
+    for a, b in ((straight.model, resumed.model), (straight.measured, resumed.measured)):
+        assert all(
+            torch.equal(x, y) for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True)
+        )
+    assert torch.equal(straight.extra_tensors()["scaler.scale"], resumed.extra_tensors()["scaler.scale"])
+
+
+@pytest.mark.parametrize("rho", [None, 0.05])
+def test_half_precision_learns_the_same_to_its_precision(rho: float | None) -> None:
+    full, half = (
+        small(replace(SGD, amp=amp, sam_rho=rho), model=Small(dtype=torch.float32))
+        for amp in ("never", "float16")
+    )
+    a, b = run(full, 4), run(half, 4)
+    assert b.loss_sum == pytest.approx(a.loss_sum, rel=2e-3)
+    assert b.loss_sum != a.loss_sum
+    for x, y in zip(full.model.parameters(), half.model.parameters(), strict=True):
+        torch.testing.assert_close(x, y, rtol=0.02, atol=2e-4)
+
+
+def test_too_large_a_scale_skips_a_step_and_is_halved() -> None:
+    stepper = small(replace(SGD, amp="float16", patience=1), model=Small(dtype=torch.float32))
+    stepper.load_extra_tensors({"scaler.scale": torch.tensor(2.0**40), "scaler.growth": torch.tensor(0)})
+    progress = run(stepper, 4)
+    assert (stepper.patience.skipped, progress.step, progress.images) == (4, 4, 0)
+    assert float(stepper.extra_tensors()["scaler.scale"]) == 2.0**36
+
+
+def test_repeated_augmentation_trains_on_a_third_of_the_images() -> None:
+    stepper = small(replace(SGD, repeats=3, batch_size=15))
+    assert run(stepper, 4).images == 60
+    first, second = (stepper.data[batches(60, 15, 0, 0, 3)[0][i]] for i in (0, 1))
+    assert first[1] == second[1]
+    assert not torch.equal(first[0], second[0])
+
+
+def test_distillation_token_learns_from_the_teacher() -> None:
+    recipe = replace(get_recipe("deit-distill"), batch_size=16, distill_weight=1.0)
+    seed_all(0)
+    model = create_model("deit_tiny_distilled_patch16_224", num_classes=10, img_size=32, depth=1)
+    data = load_data("fashion", split="train", fraction=0.01)
+    teacher = create_model("resnet_mini", num_classes=10)
+    before = model.head.weight.clone(), model.head_dist.weight.clone()
+    stepper = Stepper(model, data, data_config(model), 10, recipe, 0, CPU, teacher=teacher)
+    weights = copy.deepcopy(teacher.state_dict())
+    run(stepper, 2)
+    assert model.head.weight.grad.abs().max() == 0  # all the weight is on the other token
+    assert not torch.equal(model.head_dist.weight, before[1])
+    assert isinstance(model(torch.zeros(1, 3, 32, 32)), Tensor)
+    assert all(torch.equal(weights[k], v) for k, v in teacher.state_dict().items())
+
+
+@pytest.mark.parametrize(("asked", "last"), [("auto", True), ("always", True), ("never", False)])
+def test_memory_layout(asked: str, last: bool) -> None:
+    stepper = small(replace(SGD, channels_last=asked))
+    run(stepper, 1)
+    assert stepper.model.conv.weight.is_contiguous(memory_format=torch.channels_last) == last
+
+
+def test_wrapped_model_is_what_runs() -> None:
+    class Wrapper(nn.Module):
+        calls = 0
+
+        def __init__(self, module: nn.Module) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, images: Tensor) -> Tensor:
+            Wrapper.calls += 1
+            return self.module(images)
+
+    stepper, plain = small(SGD, wrap=Wrapper), small(SGD)
+    run(stepper, 2)
+    run(plain, 2)
+    assert Wrapper.calls == 2
+    same(stepper.model, plain.model)
+
+
+class Spoiled(nn.Module):
+    """Makes the images of chosen steps NaN."""
+
+    def __init__(self, module: nn.Module, bad: set[int]) -> None:
+        super().__init__()
+        self.module, self.bad, self.step = module, bad, 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.step += 1
+        return self.module(images * (math.nan if self.step - 1 in self.bad else 1.0))
+
+
+def test_steps_without_a_number_are_not_taken() -> None:
+    recipe = replace(SGD, batch_size=6, ema_decay=0.5)
+    stepper = small(recipe, norm=True, wrap=lambda model: Spoiled(model, {1, 2, 5}))
+    before: list[dict[str, Tensor]] = []
+    progress = Progress()
+    stepper.epoch(progress, lambda n, loss: before.append(copy.deepcopy(stepper.model.state_dict())) or False)
+    changed = [any(not torch.equal(a[k], b[k]) for k in a) for a, b in pairwise(before)]
+    assert changed == [step not in {1, 2, 5} for step in range(1, 10)]
+    assert (progress.images, progress.step, stepper.patience.skipped) == (42, 10, 3)
+    assert math.isfinite(progress.loss_sum)
+    for model in (stepper.model, stepper.measured):
+        assert all(bool(v.isfinite().all()) for v in model.state_dict().values())
+    assert int(stepper.model.norm.num_batches_tracked) == 7
+
+
+def test_loss_that_stays_no_number_stops_the_epoch() -> None:
     stepper = make(depth=1)
     nn.init.constant_(stepper.model.head.weight, math.nan)
-    with pytest.raises(TrainingDiverged, match="the loss is nan in epoch 3, step 4"):
+    with pytest.raises(TrainingDiverged, match=r"loss is nan in epoch 3, step 3, .* of fashion \(train\)"):
         stepper.epoch(Progress(epoch=2), lambda n, loss: False)
+
+
+def test_epoch_shorter_than_the_patience_without_a_number_stops_too() -> None:
+    stepper = small(replace(SGD, batch_size=30), wrap=lambda model: Spoiled(model, {0, 1}))
+    with pytest.raises(TrainingDiverged, match="no step of epoch 1 had a finite loss"):
+        run(stepper, 5)

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import tyro
+
+_CHANGES = ("accumulate", "sam_rho", "ema_decay", "clip_norm", "compile")
 
 
 @dataclass(frozen=True)
@@ -16,17 +18,35 @@ class Options:
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""
     recipe: str = "mini"
-    """A named recipe: mini or hdv."""
+    """A named recipe (mini, hdv, hdv-imagenet, weak, deit, deit-distill, cnn), or a YAML file."""
     out: Path | None = None
     """The run folder; default runs/MODEL-DATA."""
     resume: bool = False
     """Go on with the training that is in the run folder."""
+    force: bool = False
+    """Go on even if other choices are given now."""
+    save_every: int | None = None
+    """Steps after which the state is written, besides after every epoch."""
+    checkpoint_every: int | None = None
+    """Epochs after which a checkpoint is kept, besides init, warmup, best and last."""
     epochs: int | None = None
     """Instead of the recipe's."""
     batch_size: int | None = None
-    """Instead of the recipe's."""
+    """Images per step over all processes, instead of the recipe's."""
     lr: float | None = None
     """Learning rate, instead of the recipe's."""
+    accumulate: int | None = None
+    """Parts that a process cuts its share of a batch into, to save memory."""
+    sam_rho: float | None = None
+    """Sharpness-aware minimisation with this radius."""
+    ema_decay: float | None = None
+    """Measure and keep a moving average of the weights with this decay."""
+    clip_norm: float | None = None
+    """Largest norm of the gradient."""
+    compile: bool | None = None
+    """Put the model through torch.compile."""
+    teacher: str | None = None
+    """Run folder or model's name that deit-distill learns from."""
     fraction: float = 1.0
     """Part of the training images to use, the same of every class."""
     img_size: int | None = None
@@ -34,16 +54,38 @@ class Options:
     seed: int = 0
     """Decides everything that is random."""
     device: str | None = None
-    """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
+    """cpu, cuda, cuda:1 ...; default: a GPU if there is one (under torchrun: one for each process)."""
     workers: int = 0
     """Processes that load and augment images."""
+    skip_broken: bool = False
+    """Count and pass over images that cannot be read."""
+    shard: bool = False
+    """Spread the model over the processes of torchrun (FSDP) instead of copying it to each."""
+    sync_bn: bool = False
+    """Batch normalisation over all processes of torchrun."""
+    timeout_minutes: float = 30.0
+    """How long the processes of torchrun wait for one that does not answer."""
+    track: Literal["tensorboard", "wandb", "trackio"] | None = None
+    """Also send the training curves to a tracker."""
 
 
 def run(options: Options) -> None:
     """Train, then say what came out and what to do with it."""
+    from vitscope import distributed
     from vitscope.training import train
+    from vitscope.training.interrupt import Interruptible
+    from vitscope.training.together import one_voice
 
-    done = train(**vars(options))
+    values: dict[str, Any] = dict(vars(options))
+    changes = {name: values.pop(name) for name in _CHANGES}
+    with distributed.process_group(options.timeout_minutes):
+        if not distributed.is_active():
+            done = train(**values, changes=changes)
+        else:
+            with Interruptible(patient=True), one_voice():
+                done = train(**values, changes=changes)
+        if not distributed.is_main():
+            return
     print(
         f"{options.model}: accuracy {done.accuracy:.2%} (95 % interval {done.low:.2%} to {done.high:.2%}) "
         f"after {done.epochs} epochs, {done.seconds / 60:.1f} min, {done.images_per_second:.0f} images/s\n"

@@ -1,5 +1,6 @@
 """Models by name, and those that timm lacks (importing this registers them in timm)."""
 
+from vitscope.models.checkpoints import Checkpoint, list_checkpoints
 from vitscope.models.describe import ModelInfo, describe
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel
 from vitscope.models.factory import create_model, list_models
@@ -10,12 +11,14 @@ from vitscope.models.run_folder import load_run_weights, read_config, save_model
 __all__ = [
     "OURS",
     "BadWeights",
+    "Checkpoint",
     "ModelInfo",
     "Origin",
     "UnknownArgument",
     "UnknownModel",
     "create_model",
     "describe",
+    "list_checkpoints",
     "list_models",
     "load_run_weights",
     "name_of",

@@ -19,6 +19,7 @@ def create_model(
     pretrained: bool = False,
     num_classes: int | None = None,
     img_size: int | tuple[int, int] | None = None,
+    checkpoint: str | None = None,
     **arguments: Any,
 ) -> nn.Module:
     """Make a model by name.
@@ -31,6 +32,8 @@ def create_model(
         img_size: Side or (height, width) of the images; goes to the models whose weights depend on it, and
             into the data configuration of all. A name of timm's that has a twin for small images here
             ("resnet50": "resnet50_32") gives the twin at 64 pixels or less, unless it is to be pretrained.
+        checkpoint: Of a run folder, the moment of its training to take the weights of ("init", "warmup", "best",
+            "epoch-005", "last": see `list_checkpoints`); default: those it ended with.
         **arguments: Passed on to the model's constructor.
 
     Returns:
@@ -46,7 +49,11 @@ def create_model(
     if folder is not None:
         changes = {"num_classes": num_classes, "img_size": img_size, **arguments}
         given = {key: value for key, value in changes.items() if value is not None}
-        return run_folder.load_model(folder, create_model, **given)
+        return run_folder.load_model(folder, create_model, checkpoint, **given)
+    if checkpoint is not None:
+        raise CannotBuild(
+            f"checkpoint='{checkpoint}' is for run folders; {os.fspath(name)} is a model's name"
+        )
     name = os.fspath(name)
     sizes = {"num_classes": num_classes, "img_size": img_size}
     given = {**{k: v for k, v in sizes.items() if v is not None}, **arguments}

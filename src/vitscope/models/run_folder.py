@@ -5,14 +5,15 @@
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from vitscope.data import DataConfig, data_config
 from vitscope.errors import BadResult
+from vitscope.models.checkpoints import find_checkpoint
 from vitscope.models.origin import origin, set_input
 from vitscope.models.state import load_weights, read_weights, weight_bytes
 from vitscope.results import atomic_write
@@ -23,9 +24,21 @@ WEIGHTS = "model.safetensors"
 
 
 def save_model(
-    model: nn.Module, folder: Path, classes: Sequence[str], data: DataConfig | None = None
+    model: nn.Module,
+    folder: Path,
+    classes: Sequence[str],
+    data: DataConfig | None = None,
+    weights: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write the model into a run folder; `data` is how images are prepared (default: the model's own way)."""
+    """Write the model into a run folder.
+
+    Args:
+        model: Says how it was built and operated on.
+        folder: The run folder.
+        classes: What its outputs stand for.
+        data: How images are prepared; default: the model's own way.
+        weights: Default: the model's own.
+    """
     made = origin(model)
     config = {
         "schema": SCHEMA,
@@ -39,7 +52,7 @@ def save_model(
         "classes": list(classes),
     }
     atomic_write(folder / CONFIG, json.dumps(config, indent=2) + "\n")
-    atomic_write(folder / WEIGHTS, weight_bytes(model))
+    atomic_write(folder / WEIGHTS, weight_bytes(weights or model.state_dict()))
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -65,7 +78,9 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def load_model(folder: Path, create: Callable[..., nn.Module], **changes: Any) -> nn.Module:
+def load_model(
+    folder: Path, create: Callable[..., nn.Module], checkpoint: str | None = None, **changes: Any
+) -> nn.Module:
     """Build the model of a run folder with `create`, load its weights; `changes` override its arguments."""
     config = read_config(folder)
     name, arguments = config["model"]["name"], config["model"]["arguments"]
@@ -81,11 +96,11 @@ def load_model(folder: Path, create: Callable[..., nn.Module], **changes: Any) -
         from vitscope.surgery import replay  # surgery builds on models, so it is not there when they are
 
         replay(model, config["surgery"])
-    load_run_weights(model, folder)
+    load_run_weights(model, folder, checkpoint)
     return model
 
 
-def load_run_weights(model: nn.Module, folder: Path) -> None:
-    """Load a run folder's weights into a model that was built already."""
-    path = Path(folder) / WEIGHTS
+def load_run_weights(model: nn.Module, folder: Path, checkpoint: str | None = None) -> None:
+    """Load a run folder's weights, or those of a checkpoint, into a model that was built already."""
+    path = find_checkpoint(Path(folder), checkpoint) if checkpoint else Path(folder) / WEIGHTS
     load_weights(model, read_weights(path), str(path))

@@ -49,9 +49,9 @@ def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
     return ", ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
 
 
-def weight_bytes(model: nn.Module) -> bytes:
-    """The model's state as a safetensors file; tensors that share memory are written out each."""
-    return save({name: _own(tensor) for name, tensor in model.state_dict().items()})
+def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
+    """A model's state as a safetensors file; tensors that share memory are written out each."""
+    return save({name: _own(tensor) for name, tensor in weights.items()})
 
 
 def _own(tensor: Tensor) -> Tensor:

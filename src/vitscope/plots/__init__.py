@@ -3,10 +3,12 @@
 from vitscope.plots.figures import PLOTS, Plot, save_figures
 from vitscope.plots.fourier import plot_fourier, plot_fourier_change, plot_fourier_spectrum
 from vitscope.plots.prediction import plot_prediction
+from vitscope.plots.training import plot_training
 from vitscope.plots.variance import plot_variance, plot_variance_change
 
 fourier = plot_fourier
 prediction = plot_prediction
+training = plot_training
 variance = plot_variance
 
 __all__ = [
@@ -17,9 +19,11 @@ __all__ = [
     "plot_fourier_change",
     "plot_fourier_spectrum",
     "plot_prediction",
+    "plot_training",
     "plot_variance",
     "plot_variance_change",
     "prediction",
     "save_figures",
+    "training",
     "variance",
 ]

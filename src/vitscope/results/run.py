@@ -129,10 +129,12 @@ class Run:
         self.record["seconds"] = round(time.monotonic() - self._began, 3)
         if reason is not None:
             self.record["reason"] = reason
-        self._write()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        try:
+            self._write()
+        finally:
+            if self._lock is not None:
+                self._lock.release()
+                self._lock = None
 
     def exam_folder(self, exam: str) -> Path:
         """Where an exam's result lives."""

@@ -1,16 +1,20 @@
 """Training: recipes, the loop, checkpoints that can be resumed."""
 
 from vitscope.training.evaluate import Score, evaluate
+from vitscope.training.guard import RecipeSummary, describe_recipe
 from vitscope.training.loop import Trained, train
-from vitscope.training.recipe import RECIPES, Recipe, get_recipe, hdv, mini
+from vitscope.training.named import RECIPES, get_recipe, hdv, mini
+from vitscope.training.recipe import Recipe
 from vitscope.training.steps import TrainingDiverged
 
 __all__ = [
     "RECIPES",
     "Recipe",
+    "RecipeSummary",
     "Score",
     "Trained",
     "TrainingDiverged",
+    "describe_recipe",
     "evaluate",
     "get_recipe",
     "hdv",

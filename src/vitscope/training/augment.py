@@ -1,5 +1,6 @@
 """From a labelled picture to a training example: timm's augmentations in the order that DeiT uses."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,11 +33,14 @@ def training_transform(recipe: Recipe, config: DataConfig) -> transforms.Compose
         steps.append(transforms.RandomHorizontalFlip(recipe.flip))
     if recipe.auto_augment:
         fill = tuple(round(255 * value) for value in (config.mean * 3)[:3])
-        settings = {
+        settings: dict[str, Any] = {
             "translate_const": int(0.45 * min(height, width)),
             "img_mean": fill,
             "interpolation": str_to_pil_interp(config.interpolation),
         }
+        if "-inc" in recipe.auto_augment and "mmax" not in recipe.auto_augment:
+            # at exactly 10 timm posterizes to 0 bits, which newer Pillows refuse
+            settings["magnitude_max"] = math.nextafter(10, 0)
         steps.append(rand_augment_transform(recipe.auto_augment, settings))
     if channels == 1:
         steps.append(transforms.Grayscale())

@@ -9,10 +9,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruptible:
-    """While it is entered a first signal sets `asked`; a second one acts as it would have without this."""
+    """While it is entered a first signal sets `asked`; a second one acts as it would have without this.
 
-    def __init__(self) -> None:
+    A patient one takes no notice of further signals: `torchrun` passes on to its processes the Ctrl-C that they
+    got from the terminal already, and puts an end to those that take too long by itself.
+    """
+
+    def __init__(self, patient: bool = False) -> None:
         self.asked = False
+        self._patient = patient
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -27,7 +32,8 @@ class Interruptible:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
-        self._restore()
+        if not self._patient:
+            self._restore()
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

@@ -14,7 +14,21 @@ from tqdm import tqdm
 
 from vitscope.results import atomic_write
 
-COLUMNS = ("epoch", "lr", "train_loss", "nll", "accuracy", "low", "high", "images_per_second", "seconds")
+COLUMNS = (
+    "epoch",
+    "lr",
+    "train_loss",
+    "nll",
+    "accuracy",
+    "low",
+    "high",
+    "images_per_second",
+    "waiting",
+    "seconds",
+    "broken",
+)
+"""Of `metrics.csv`; `waiting` is the share of the training time that was spent waiting for images, `broken` the number
+of images that were found to be broken so far."""
 
 
 class Metrics:
@@ -37,6 +51,7 @@ class Bar:
 
     def __init__(self, epochs: int, images_per_epoch: int, done: int, shown: bool) -> None:
         self._epochs = epochs
+        self._shown: dict[str, str] = {}
         self._bar = tqdm(
             total=epochs * images_per_epoch,
             initial=done,
@@ -47,11 +62,13 @@ class Bar:
             mininterval=0.5 if sys.stderr.isatty() else 30.0,
         )
 
-    def step(self, epoch: int, images: int, loss: float) -> None:
+    def step(self, epoch: int, images: int, loss: float, waiting: float) -> None:
         """Count a step; `epoch` counts from 0, a `loss` that is not known yet is NaN."""
         self._bar.set_description(f"epoch {epoch + 1}/{self._epochs}", refresh=False)
         if not math.isnan(loss):
-            self._bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+            self._shown["loss"] = f"{loss:.3f}"
+        self._shown["waiting"] = f"{waiting:.0%}"
+        self._bar.set_postfix(self._shown, refresh=False)
         self._bar.update(images)
 
     def row(self, row: dict[str, Any]) -> None:
@@ -61,7 +78,11 @@ class Bar:
         text = f"epoch {row['epoch']}/{self._epochs}  training loss {row['train_loss']:.3f}"
         if not math.isnan(row["accuracy"]):
             text += f"  held-out accuracy {row['accuracy']:.2%}  nll {row['nll']:.3f}"
-        self._bar.write(f"{text}  {row['images_per_second']:.0f} images/s", file=sys.stderr)
+            self._shown["accuracy"] = f"{row['accuracy']:.2%}"
+        text += (
+            f"  {row['images_per_second']:.0f} images/s, {row['waiting']:.0%} of the time waiting for images"
+        )
+        self._bar.write(text, file=sys.stderr)
 
     def __enter__(self) -> Self:
         return self

@@ -1,35 +1,49 @@
-"""One epoch of training: batches in a seeded order, one optimiser step each, from any step on."""
+"""One epoch of training: batches in a seeded order, one optimiser step each, from any step on.
+
+A step's loss is the mean over its effective batch. Every process takes its share of the batch and cuts it into
+the parts that the recipe accumulates over; each image weighs 1 / batch, wherever it is computed.
+"""
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
-from timm.optim import create_optimizer_v2
-from timm.scheduler import create_scheduler_v2
+import torch.distributed as dist
+from timm.utils import ModelEmaV3
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
+from vitscope import distributed
 from vitscope.data import DataConfig
 from vitscope.errors import VitscopeError
+from vitscope.training.accidents import loading_explained
 from vitscope.training.augment import AugmentedData, Mix
 from vitscope.training.checkpoint import Progress
+from vitscope.training.distill import both_tokens, distillation_loss, find_teacher
+from vitscope.training.divergence import Patience, TrainingDiverged
+from vitscope.training.optimizer import build_optimizer, build_schedule
+from vitscope.training.precision import Precision
 from vitscope.training.recipe import Recipe
-from vitscope.training.seeding import STEP, order, seed_all
-
-_READ_EVERY = 10  # steps between two looks at the loss, each of which waits for the device
-
-
-class TrainingDiverged(VitscopeError):
-    """The loss is no longer a number."""
+from vitscope.training.sam import gradient_norm, worst_nearby
+from vitscope.training.seeding import STEP, seed_all
+from vitscope.training.shares import Repeated, batches, parts, share
+from vitscope.training.waiting import timed
 
 
 class Stepper:
     """Holds what a step needs: model, optimiser, schedule, augmentation.
 
     Attributes:
+        model: The plain module.
+        running: What forward and backward go through: `wrap(model)`, compiled if the recipe says so.
+        measured: What to evaluate and keep: the average of the weights if the recipe keeps one, else `model`.
         optimizer: timm's, as the recipe names it.
         steps: Steps per epoch.
+        patience: Counts the steps that were not taken because loss or gradient were not finite.
     """
 
     def __init__(
@@ -42,92 +56,186 @@ class Stepper:
         seed: int,
         device: torch.device,
         workers: int = 0,
+        *,
+        teacher: nn.Module | None = None,
+        wrap: Callable[[nn.Module], nn.Module] | None = None,
     ) -> None:
-        self.model = model
         self.recipe = recipe
         self.seed = seed
         self.device = device
         self.workers = workers
-        self.data = AugmentedData(data, recipe, config, seed)
+        self.n_images = len(data)
+        self.data = AugmentedData(
+            Repeated(data, recipe.repeats) if recipe.repeats > 1 else data, recipe, config, seed
+        )
         self.mix = Mix(recipe, n_classes)
-        self.steps = len(_batches(len(data), recipe.batch_size, seed, epoch=0))
-        self.optimizer: torch.optim.Optimizer = create_optimizer_v2(
-            model.parameters() if recipe.decay_all else model,  # given a model, timm spares biases and tokens
-            opt=recipe.optimizer,
-            lr=recipe.lr,
-            weight_decay=recipe.weight_decay,
-        )
-        self.schedule, _ = create_scheduler_v2(
-            self.optimizer,
-            sched="cosine",
-            num_epochs=recipe.epochs,
-            warmup_epochs=recipe.warmup_epochs,  # type: ignore[arg-type]  # a part of an epoch will do
-            warmup_prefix=recipe.warmup_adds,
-            warmup_lr=min(recipe.warmup_lr, recipe.lr),
-            min_lr=recipe.min_lr,
-            step_on_epochs=False,
-            updates_per_epoch=self.steps,
-        )
+        self.teacher = find_teacher(recipe, teacher, config, n_classes, device)
+        self.precision = Precision(recipe.amp, device)
+        sharded = any(isinstance(parameter, DTensor) for parameter in model.parameters())
+        if sharded and recipe.ema_decay is not None:
+            raise VitscopeError(
+                "ema_decay keeps a whole copy of the model; leave it out, or do without --shard"
+            )
+        self.layout = _layout(recipe, device, sharded)
+        self.model = model if sharded else model.to(memory_format=self.layout)
+        self.ema = ModelEmaV3(model, recipe.ema_decay) if recipe.ema_decay is not None else None
+        self.measured: nn.Module = self.ema.module if self.ema is not None else model
+        self.running = wrap(model) if wrap is not None else model
+        if recipe.compile:
+            self.running = torch.compile(self.running)  # type: ignore[assignment]  # a module if given one
+        self.steps = len(self._batches(epoch=0))
+        self.optimizer = build_optimizer(model, recipe, device)
+        self.schedule = build_schedule(self.optimizer, recipe, self.steps)
+        self.patience = Patience(recipe.patience, self.data.data)
 
     def epoch(self, progress: Progress, after_step: Callable[[int, float], bool]) -> bool:
         """Go on with the epoch that `progress` stands in, and keep `progress` up to date.
 
         Args:
             progress: Where the training stands.
-            after_step: Called after each step with the number of images and the mean loss; true stops here.
+            after_step: Called after each step with the number of images and the epoch's mean loss so far; true
+                stops here. It must say the same on every process.
 
         Returns:
             Whether the epoch is complete.
 
         Raises:
-            TrainingDiverged: The loss is infinite or not a number.
+            TrainingDiverged: As many steps in a row as the recipe's patience had no finite loss or gradient.
         """
-        self.model.train()
+        self.running.train()
         self.data.epoch = progress.epoch
-        chunks = _batches(len(self.data), self.recipe.batch_size, self.seed, progress.epoch)[progress.step :]
-        pinned = self.device.type == "cuda"
-        loader = DataLoader(self.data, batch_sampler=chunks, num_workers=self.workers, pin_memory=pinned)
-        unread: list[Tensor] = []
-        mean = progress.loss_sum / progress.images if progress.images else math.nan
-        for images, labels in loader:
-            unread.append(self._step(images, labels, progress) * len(labels))
-            progress.step += 1
-            progress.images += len(labels)
-            stop = after_step(len(labels), mean)
-            if stop or len(unread) == _READ_EVERY or progress.step == self.steps:
-                for loss in unread:
-                    progress.loss_sum += float(loss)
-                unread.clear()
-                mean = progress.loss_sum / progress.images
-                if not math.isfinite(mean):
-                    raise TrainingDiverged(
-                        f"the loss is {mean} in epoch {progress.epoch + 1}, step {progress.step}"
-                    )
-            if stop:
-                return progress.step == self.steps
+        todo = self._batches(progress.epoch)[progress.step :]
+        rank, world = distributed.rank(), distributed.world_size()
+        shares = [share(batch, rank, world) for batch in todo]
+        loader = DataLoader(
+            self.data,
+            batch_sampler=[mine.images for mine in shares],
+            num_workers=self.workers,
+            pin_memory=self.device.type == "cuda",
+        )
+        with both_tokens(self.model, self.teacher is not None), loading_explained():
+            for batch, mine, (images, labels) in zip(todo, shares, timed(loader, progress), strict=True):
+                self._step(images, labels, batch, mine.counted, progress)
+                progress.step += 1
+                mean = progress.loss_sum / progress.images if progress.images else math.nan
+                if after_step(len(batch), mean):
+                    return progress.step == self.steps
+        if progress.images == 0:
+            raise TrainingDiverged(f"no step of epoch {progress.epoch + 1} had a finite loss")
         return True
 
     def learning_rate(self) -> float:
-        """The rate of the latest step."""
-        return float(self.optimizer.param_groups[0]["lr"])
+        """The rate of the latest step (with layer-wise decay: of the uppermost layer)."""
+        return max(float(group["lr"]) for group in self.optimizer.param_groups)
 
-    def _step(self, images: Tensor, labels: Tensor, progress: Progress) -> Tensor:
-        seed_all(STEP, self.seed, progress.epoch, progress.step)
-        images = images.to(self.device, non_blocking=True, memory_format=torch.channels_last)
-        labels = labels.to(self.device, non_blocking=True)
-        images, target = self.mix(images, labels)
-        loss = nn.functional.cross_entropy(self.model(images), target)
+    def extra_tensors(self) -> dict[str, Tensor]:
+        """What must survive beside model and optimiser: averaged weights, the scale of a float16 loss."""
+        averaged = self.ema.module.state_dict() if self.ema is not None else {}
+        return {
+            **{f"ema.{name}": tensor for name, tensor in averaged.items()},
+            **{f"scaler.{name}": tensor for name, tensor in self.precision.state().items()},
+        }
+
+    def load_extra_tensors(self, tensors: dict[str, Tensor]) -> None:
+        """Put back what `extra_tensors` gave."""
+        kinds: dict[str, dict[str, Tensor]] = {"ema": {}, "scaler": {}}
+        for name, tensor in tensors.items():
+            kind, _, rest = name.partition(".")
+            kinds[kind][rest] = tensor
+        if self.ema is not None:
+            self.ema.module.load_state_dict(kinds["ema"])
+        self.precision.load_state(kinds["scaler"])
+
+    def _batches(self, epoch: int) -> list[list[int]]:
+        return batches(self.n_images, self.recipe.batch_size, self.seed, epoch, self.recipe.repeats)
+
+    def _step(
+        self, images: Tensor, labels: Tensor, batch: list[int], counted: bool, progress: Progress
+    ) -> None:
+        """One step, or none if the gradient is not finite; adds the loss of the effective batch to `progress`."""
+        place = (STEP, self.seed, progress.epoch, progress.step)
+        seed_all(*place)  # the same on every process: one draw mixes the whole batch
+        images = images.to(self.device, non_blocking=True, memory_format=self.layout)
+        images, target = self.mix(images, labels.to(self.device, non_blocking=True))
+        n_parts = parts(len(batch), self.recipe.accumulate, distributed.world_size())
+        cut = [
+            (x, y, self._taught(x))
+            for x, y in zip(*(t.tensor_split(n_parts) for t in (images, target)), strict=True)
+        ]
+        draws = (*place, 1 + distributed.rank())  # dropout differs between processes
+        statistics = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss = self._gradient(cut, counted / len(batch), draws)
+        norm = gradient_norm(self.model)
+        if self.recipe.sam_rho is not None and bool(norm.isfinite()):
+            with worst_nearby(self.model, self.recipe.sam_rho):
+                self._gradient(cut, counted / len(batch), draws)
+            norm = gradient_norm(self.model)
+        scaler = self.precision.scaler
+        if scaler is not None:
+            scaler.unscale_(self.optimizer)
+            norm = gradient_norm(self.model)
+        done = progress.epoch * self.steps + progress.step
+        self.schedule.step_update(done)
+        if self.patience.watch(loss, float(norm), scaler is not None, batch, progress):
+            self._update(norm, done)
+            progress.loss_sum += loss * len(batch)
+            progress.images += len(batch)
+        else:
+            for buffer, before in statistics:  # a NaN would never leave a running mean
+                buffer.copy_(before)
+        if scaler is not None:
+            scaler.update()
+
+    def _gradient(
+        self, cut: list[tuple[Tensor, Tensor, Tensor | None]], weight: float, draws: tuple[int, ...]
+    ) -> float:
+        """Add up the gradient of the effective batch's loss, and tell that loss; each image weighs `weight`."""
+        seed_all(*draws)
+        world = distributed.world_size()
+        total = torch.zeros((), dtype=torch.float64)
+        for number, (images, target, taught) in enumerate(cut):
+            last = number == len(cut) - 1
+            with nullcontext() if last or world == 1 else getattr(self.running, "no_sync", nullcontext)():
+                with self.precision.autocast():
+                    outputs = self.running(images)
+                loss = self._losses(outputs, target, taught).sum() * weight
+                self.precision.backward(loss * world)  # the wrapper averages over processes
+            total += loss.detach().double().cpu()
+        if world > 1:
+            dist.all_reduce(total, group=distributed.cpu_group())
+        return float(total)
+
+    def _losses(self, outputs: Any, target: Tensor, taught: Tensor | None) -> Tensor:
+        if taught is None:
+            return cross_entropy(_unhalved(outputs), target.to(_unhalved(outputs).dtype), reduction="none")
+        own, distilled = outputs if isinstance(outputs, tuple) else (outputs, outputs)
+        return distillation_loss((_unhalved(own), _unhalved(distilled)), target, taught, self.recipe)
+
+    def _taught(self, images: Tensor) -> Tensor | None:
+        if self.teacher is None:
+            return None
+        with self.precision.autocast():
+            return self.teacher(images)
+
+    def _update(self, norm: Tensor, done: int) -> None:
         if self.recipe.clip_norm is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
-        self.schedule.step_update(progress.epoch * self.steps + progress.step)
-        self.optimizer.step()
-        return loss.detach()
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), self.recipe.clip_norm, norm)
+        if self.precision.scaler is not None:
+            self.precision.scaler.step(self.optimizer)
+        else:
+            self.optimizer.step()
+        if self.ema is not None:
+            self.ema.update(self.model, step=done + 1)
 
 
-def _batches(n: int, size: int, seed: int, epoch: int) -> list[list[int]]:
-    """The epoch's batches; one image left over is skipped, since batch normalisation cannot do with it."""
-    indices = order(n, seed, epoch)
-    chunks = [indices[i : i + size] for i in range(0, n, size)]
-    return chunks[:-1] if len(chunks) > 1 and len(chunks[-1]) == 1 else chunks
+def _unhalved(logits: Tensor) -> Tensor:
+    """Logits in at least float32, as a softmax wants them."""
+    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+
+def _layout(recipe: Recipe, device: torch.device, sharded: bool) -> torch.memory_format:
+    may = not sharded and device.type != "mps"
+    last = recipe.channels_last == "always" or (recipe.channels_last == "auto" and may)
+    return torch.channels_last if last else torch.contiguous_format

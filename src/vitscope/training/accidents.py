@@ -1,0 +1,27 @@
+"""What can go wrong while images are loaded, said in one line."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from vitscope.errors import BadData, VitscopeError
+
+
+@contextmanager
+def loading_explained() -> Iterator[None]:
+    """Turn what a `DataLoader` raises for its worker processes into an error without their tracebacks."""
+    try:
+        yield
+    except VitscopeError as error:
+        lines = str(error).strip().splitlines()
+        if not lines or not lines[0].startswith("Caught "):
+            raise
+        raise type(error)(lines[-1].partition(": ")[2]) from error  # the worker's "module.Class: message"
+    except (RuntimeError, ConnectionError, EOFError) as error:
+        lost = isinstance(error, ConnectionError | EOFError)  # it died while it handed a batch over
+        if not lost and "DataLoader worker" not in str(error):
+            raise
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise BadData(
+            f"a process that loads images has died ({reason}): it ran out of memory, or the data set crashes; "
+            "try fewer --workers, or --workers 0 to see it happen here"
+        ) from error

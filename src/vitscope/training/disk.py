@@ -1,0 +1,84 @@
+"""Room for a training on the disk: looked for before it begins, and missed without losing what is there.
+
+    needed = 2 state + (n + 1) weights,    state = weights + 2 trained parameters + extra
+
+A file is replaced by writing the new one beside it, hence two states; n is the number of kept checkpoints, and
+two moments per parameter are what the usual optimisers hold.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from vitscope.errors import VitscopeError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class CannotWrite(VitscopeError):
+    """The run folder cannot be written to: full, or not allowed."""
+
+
+def bytes_needed(model: nn.Module, extra: Mapping[str, Tensor], checkpoints: int) -> int:
+    """About how much a training writes into its folder, at the moment when it holds most."""
+    weights = sum(map(_size, model.state_dict().values()))
+    moments = 2 * sum(_size(parameter) for parameter in model.parameters() if parameter.requires_grad)
+    state = weights + moments + sum(map(_size, extra.values()))
+    return 2 * state + (checkpoints + 1) * weights
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Refuse to begin where there is not so much room, counting what the folder holds already."""
+    held = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    there = folder
+    while not there.exists():
+        there = there.parent
+    free = shutil.disk_usage(there).free
+    if needed - held > free:
+        raise CannotWrite(
+            f"{folder} would need {_readable(needed - held)} and its disk has {_readable(free)} free; free some, "
+            "keep fewer with a larger --checkpoint-every, or give an --out on another disk"
+        )
+
+
+@contextmanager
+def writing(folder: Path, kept: str) -> Iterator[None]:
+    """Turn a failure to write into an error that says what of the training is safe (`kept`) and how to go on."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in _FULL
+        reason = "the disk (or your quota) is full" if full else f"it cannot be written ({error.strerror})"
+        advice = "make room" if full else "make it writable"
+        raise CannotWrite(
+            f"{folder}: {reason}; {kept}. Either {advice} and give the same command with --resume, "
+            "or give another --out"
+        ) from error
+
+
+def check_writable(folder: Path) -> None:
+    """Make the folder and a file in it, so that what is not allowed is known before the first epoch."""
+    with writing(folder, "nothing was trained yet"):
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".writable-{os.getpid()}"
+        try:
+            probe.write_bytes(b"\0" * 4096)
+        finally:
+            probe.unlink(missing_ok=True)
+
+
+def _size(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def _readable(n: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"

@@ -1,0 +1,53 @@
+"""When a loss that is no longer a number ends a training: after `patience` such steps in a row."""
+
+import math
+from typing import Any
+
+from vitscope.errors import VitscopeError
+from vitscope.training.checkpoint import Progress
+from vitscope.training.shares import image_name
+
+_NAMES_SHOWN = 8
+
+
+class TrainingDiverged(VitscopeError):
+    """The loss is no longer a number."""
+
+
+class Patience:
+    """Counts steps that could not be taken.
+
+    Attributes:
+        skipped: All of them.
+    """
+
+    def __init__(self, patience: int, data: Any) -> None:
+        self.patience = patience
+        self.data = data
+        self.skipped = 0
+        self._in_a_row = 0
+
+    def watch(self, loss: float, norm: float, excused: bool, batch: list[int], progress: Progress) -> bool:
+        """Whether a step can be taken; raises `TrainingDiverged` if too many could not.
+
+        Args:
+            loss: Of the effective batch.
+            norm: Of its gradient.
+            excused: A gradient that overflows is no sign of divergence here, only a loss that does.
+            batch: Its images.
+            progress: Where this step stands.
+        """
+        if math.isfinite(loss) and math.isfinite(norm):
+            self._in_a_row = 0
+            return True
+        self.skipped += 1
+        self._in_a_row += not (excused and math.isfinite(loss))
+        if self._in_a_row < self.patience:
+            return False
+        names = [image_name(self.data, index) for index in batch]
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        raise TrainingDiverged(
+            f"the loss is {loss:g} in epoch {progress.epoch + 1}, step {progress.step + 1}, and its gradient's norm "
+            f"{norm:g} (steps in a row that could not be taken: {self._in_a_row}); "
+            f"the batch: {', '.join(names[:_NAMES_SHOWN])}{more}"
+        )

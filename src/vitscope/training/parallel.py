@@ -1,0 +1,129 @@
+"""One model on many processes: replicated (DDP) or sharded (FSDP), saved the same way in either case.
+
+Replicated, every process holds the whole model and gradients are averaged. Sharded, every process holds a part
+of each parameter, of its gradient and of the optimiser's state, and blocks are put together while they run.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+import torch.distributed as dist
+from timm.layers import convert_sync_batchnorm
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parallel import DistributedDataParallel
+
+from vitscope import distributed
+from vitscope.data import DataConfig
+from vitscope.errors import VitscopeError
+
+_BLOCK_SHARE = 0.01  # what holds less of the parameters is not worth a gathering of its own
+
+
+def device_of_process(asked: str | torch.device | None) -> torch.device:
+    """The device asked for, else a GPU if there is one; of several processes each takes its own GPU."""
+    device = torch.device(asked or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device.type == "cuda" and distributed.world_size() > 1:
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return device
+
+
+def replicate(
+    model: nn.Module, config: DataConfig, device: torch.device
+) -> Callable[[nn.Module], nn.Module] | None:
+    """What turns the model into one whose gradients are averaged over processes; None in a single one."""
+    if distributed.world_size() == 1:
+        return None
+    partly_used = _has_unused_parameters(model, config, device)
+    devices = [device] if device.type == "cuda" else None
+
+    def wrap(plain: nn.Module) -> nn.Module:
+        return DistributedDataParallel(plain, device_ids=devices, find_unused_parameters=partly_used)
+
+    return wrap
+
+
+def shard(model: nn.Module, device: torch.device) -> None:
+    """Let every process keep its part of every parameter (in place); blocks are gathered one at a time."""
+    if distributed.world_size() == 1:
+        raise VitscopeError(
+            "--shard spreads a model over several processes and this is one; "
+            "start it with: torchrun --nproc-per-node N -m vitscope.cli.app train ..."
+        )
+    model.to(memory_format=torch.contiguous_format)  # FSDP takes no other
+    world = dist.group.WORLD
+    assert world is not None
+    mesh = DeviceMesh.from_group(world, device.type)
+    for block in _blocks(model):
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Whether `shard` was applied, so that every forward pass needs all processes."""
+    return isinstance(model, FSDPModule)
+
+
+def synchronise_batch_norm(model: nn.Module, device: torch.device) -> nn.Module:
+    """Let batch normalisation see the whole batch instead of one process's share of it."""
+    if distributed.world_size() == 1 or not any(isinstance(part, _BatchNorm) for part in model.modules()):
+        return model
+    if device.type == "cpu":
+        raise VitscopeError("--sync-bn needs GPUs (torch has no such layer for the CPU); leave it out here")
+    return convert_sync_batchnorm(model)
+
+
+def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous copies on the CPU, put together from all processes' parts; every process must call this."""
+    return {name: _whole(tensor) for name, tensor in tensors.items()}
+
+
+def placed(tensor: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor in the form of `like`: this process's part of it if that is what `like` is."""
+    if isinstance(like, DTensor) and tensor.shape == like.shape:
+        return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
+    return tensor
+
+
+def share_buffers(model: nn.Module) -> None:
+    """Give every process the main one's running statistics, which each has updated by its own images."""
+    if distributed.world_size() == 1:
+        return
+    for buffer in model.buffers():
+        dist.broadcast(buffer, src=0)
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    tensor = tensor.detach()
+    if isinstance(tensor, DTensor):
+        tensor = tensor.full_tensor()
+    return tensor.to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _blocks(model: nn.Module) -> Iterable[nn.Module]:
+    """The members of the model's outermost lists of layers that hold a fair share of its parameters."""
+    least = _BLOCK_SHARE * sum(parameter.numel() for parameter in model.parameters())
+    for child in model.children():
+        if not isinstance(child, nn.ModuleList | nn.Sequential):
+            yield from _blocks(child)
+            continue
+        for block in child:
+            if sum(parameter.numel() for parameter in block.parameters()) >= least:
+                yield block
+
+
+def _has_unused_parameters(model: nn.Module, config: DataConfig, device: torch.device) -> bool:
+    """Whether the output does not depend on some parameter, for whose gradient DDP would wait in vain."""
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    training = model.training
+    model.eval()  # so that no running statistics move
+    try:
+        output = model(torch.zeros(1, *config.input_size, device=device))
+        gradients = torch.autograd.grad(output.sum(), parameters, allow_unused=True)
+    finally:
+        model.train(training)
+    return any(gradient is None for gradient in gradients)

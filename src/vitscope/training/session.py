@@ -1,0 +1,221 @@
+"""A training under way: from where it stands to its end, with everything it leaves in its folder.
+
+All processes go through this together. The main one writes, and shows; what one of them cannot do, none does.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from vitscope import distributed
+from vitscope.data import DataConfig
+from vitscope.models import save_model
+from vitscope.models.run_folder import WEIGHTS
+from vitscope.models.state import read_weights
+from vitscope.training import checkpoint
+from vitscope.training.checkpoint import Progress
+from vitscope.training.disk import writing
+from vitscope.training.evaluate import evaluate
+from vitscope.training.interrupt import Interruptible
+from vitscope.training.kept import Kept
+from vitscope.training.log import Bar, Metrics
+from vitscope.training.parallel import share_buffers, whole
+from vitscope.training.setup import Images
+from vitscope.training.steps import Stepper, TrainingDiverged
+from vitscope.training.together import any_of_us, together
+from vitscope.training.tracking import Tracking
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where a training writes to and how often.
+
+    Attributes:
+        folder: The run folder.
+        config: How images are prepared.
+        classes: What the outputs stand for.
+        setting: What a training that goes on with this one must have in common with it.
+        save_every: Steps between two writings of the state, besides the one after every epoch.
+        checkpoint_every: Epochs between two kept checkpoints.
+    """
+
+    folder: Path
+    config: DataConfig
+    classes: tuple[str, ...]
+    setting: dict[str, Any]
+    save_every: int | None
+    checkpoint_every: int | None
+
+
+class Session:
+    """Trains from `position` to the end with `run`; `position.rows` then holds a row per epoch."""
+
+    def __init__(
+        self, plan: Plan, stepper: Stepper, images: Images, position: Progress, bar: Bar, tracking: Tracking
+    ) -> None:
+        self.plan = plan
+        self.stepper = stepper
+        self.images = images
+        self.position = position
+        self.bar = bar
+        self.tracking = tracking
+        self.total = math.ceil(stepper.recipe.total_epochs)
+        self._warmup_end = math.ceil(stepper.recipe.warmup_epochs * stepper.steps)
+        self._kept = Kept(plan.folder, plan.checkpoint_every, self._epochs())
+        self._saved = self._place() if self._global_step() else None
+        self._mark = time.monotonic()
+
+    def run(self) -> None:
+        """Train to the end.
+
+        Raises:
+            KeyboardInterrupt: On Ctrl-C or SIGTERM in any process, once the state has been written.
+            TrainingDiverged: The loss is no longer a number.
+            CannotWrite: The disk is full, or the folder not writable any more.
+        """
+        with self._writing():
+            metrics = Metrics(self.plan.folder, self.position.rows) if distributed.is_main() else None
+            if not self._global_step():
+                self._keep(["init"], self._weights())
+        with Interruptible(patient=distributed.is_active()) as interrupt:
+            while self.position.epoch < self.total:
+                if self._train_epoch(interrupt):
+                    row = self._measure()
+                    self._finish_epoch(row, metrics)
+                    self.bar.row(row)
+                    self.tracking.row(row)
+                if any_of_us(interrupt.asked) and self.position.epoch < self.total:
+                    self._stop()
+
+    def _train_epoch(self, interrupt: Interruptible) -> bool:
+        """Go on with the epoch; whether it is complete."""
+
+        def after_step(n_images: int, loss: float) -> bool:
+            self._tick(training=True)
+            here, done = self.position, self._global_step()
+            self.bar.step(here.epoch, n_images, loss, here.waited / here.spent)
+            if done == self._warmup_end:
+                with self._writing():
+                    self._keep(["warmup"], self._weights())
+            stop = any_of_us(interrupt.asked)
+            if stop or (self.plan.save_every and done % self.plan.save_every == 0):
+                self._save_state()
+            self._tick()
+            return stop
+
+        self._tick()
+        try:
+            return self.stepper.epoch(self.position, after_step)
+        except TrainingDiverged as error:
+            with together():
+                raise self._diverged(error) from error
+
+    def _measure(self) -> dict[str, Any]:
+        """A row of `metrics.csv`; looks at the held-out images."""
+        here, model = self.position, self.stepper.measured
+        measured = {"nll": math.nan, "accuracy": math.nan, "low": math.nan, "high": math.nan}
+        share_buffers(model)
+        if self.images.held_out is not None:
+            score = evaluate(model, self.images.held_out, self.plan.config, device=self.stepper.device)
+            measured = {name: getattr(score, name) for name in measured}
+        self._tick()
+        return {
+            "epoch": here.epoch + 1,
+            "lr": self.stepper.learning_rate(),
+            "train_loss": here.loss_sum / here.images,
+            **measured,
+            "images_per_second": round(here.images / here.spent, 1),
+            "waiting": round(here.waited / here.spent, 4),
+            "seconds": round(here.seconds, 2),
+            "broken": len(self.images.train.broken_names()),
+        }
+
+    def _finish_epoch(self, row: dict[str, Any], metrics: Metrics | None) -> None:
+        """Write the model, its checkpoints, the row, and last of all the state that counts the epoch as done."""
+        self.position.finish_epoch(row)
+        with self._writing():
+            weights, plan = self._weights(), self.plan
+            if metrics is not None:
+                save_model(self.stepper.model, plan.folder, plan.classes, plan.config, weights)
+            self._keep(self._kept.names_for(self.position.rows), weights, row)
+            if metrics is not None:
+                self._kept.keep("last", weights, self.position.epoch, row, file=WEIGHTS)
+                metrics.add(row)
+        self._save_state()
+
+    def _save_state(self) -> None:
+        with self._writing():
+            step = self.stepper
+            share_buffers(step.model)
+            checkpoint.save_state(
+                self.plan.folder,
+                step.model,
+                step.optimizer,
+                self.position,
+                self.plan.setting,
+                step.extra_tensors(),
+            )
+        self._saved = self._place()
+
+    def _keep(self, names: list[str], weights: dict[str, Tensor], row: dict[str, Any] | None = None) -> None:
+        """Keep what was measured; where that is an average of the weights, these themselves as well."""
+        averaged = names and self.stepper.measured is not self.stepper.model and self._global_step()
+        raw = whole(self.stepper.model.state_dict()) if averaged else None
+        if not distributed.is_main():
+            return
+        for name in names:
+            self._kept.keep(name, weights, self._epochs(), row)
+            if raw is not None:
+                self._kept.keep(f"{name}-raw", raw, self._epochs())
+
+    def _weights(self) -> dict[str, Tensor]:
+        share_buffers(self.stepper.measured)
+        return whole(self.stepper.measured.state_dict())
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        saved = f"{checkpoint.TENSORS} there holds the state after {self._saved}" if self._saved else None
+        with together(), writing(self.plan.folder, saved or "no state was written before"):
+            yield
+
+    def _diverged(self, error: TrainingDiverged) -> TrainingDiverged:
+        kept = "no epoch was finished, so no weights are kept"
+        if self.position.epoch:
+            path = self.plan.folder / WEIGHTS
+            checkpoint.load_whole(self.stepper.model, read_weights(path), str(path))
+            kept = f"the last good weights, after epoch {self.position.epoch}, are in {path}"
+        return TrainingDiverged(f"{error}; {kept}. Try a lower --lr, with another --out")
+
+    def _stop(self) -> None:
+        if distributed.is_main():
+            where = f"epoch {self.position.epoch + 1} of {self.total}, step {self.position.step}"
+            print(f"\nvitscope: stopped in {where}; go on: the same command and --resume", file=sys.stderr)
+        raise KeyboardInterrupt
+
+    def _global_step(self) -> int:
+        return self.position.epoch * self.stepper.steps + self.position.step
+
+    def _epochs(self) -> float:
+        return round(self._global_step() / self.stepper.steps, 6)
+
+    def _place(self) -> str:
+        return (
+            f"epoch {self.position.epoch + 1}, step {self.position.step}"
+            if self.position.step
+            else (f"epoch {self.position.epoch}")
+        )
+
+    def _tick(self, training: bool = False) -> None:
+        """Count the time since the last call, as a part of the epoch's steps or not."""
+        now = time.monotonic()
+        self.position.seconds += now - self._mark
+        if training:
+            self.position.spent += now - self._mark
+        self._mark = now

@@ -1,0 +1,96 @@
+"""Several processes do the same thing at the same time, or none of them does.
+
+A process that fails alone would leave the others waiting for it. Here failures and wishes to stop are shared at
+fixed points, and a peer that has vanished becomes an error that says so.
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+
+from vitscope import distributed
+from vitscope.errors import VitscopeError
+
+_SIGNS = (
+    "connection closed",
+    "connection reset",
+    "broken pipe",
+    "timed out",
+    "timeout",
+    "gloo",
+    "nccl",
+    "socket",
+)
+
+
+class LostProcess(VitscopeError):
+    """Another process of this training has died or does not answer."""
+
+
+class EndedElsewhere(VitscopeError):
+    """Another process has met an error and says which; this one has nothing to add."""
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Every process enters; an error that one meets inside ends all, and the first to have one tells it."""
+    if not distributed.is_active():
+        yield
+        return
+    failure: VitscopeError | None = None
+    try:
+        yield
+    except VitscopeError as error:
+        failure = error
+    reports = distributed.gather(None if failure is None else str(failure))
+    speaker = next((rank for rank, report in enumerate(reports) if report is not None), None)
+    if speaker is None:
+        return
+    if failure is not None and speaker == distributed.rank():
+        raise failure
+    raise EndedElsewhere(f"process {speaker} stopped: {reports[speaker]}")
+
+
+def any_of_us(wish: bool) -> bool:
+    """Whether any process wishes it; all of them call this, and all get the same answer."""
+    if not distributed.is_active():
+        return wish
+    flag = torch.tensor([int(wish)])
+    dist.all_reduce(flag, op=dist.ReduceOp.MAX, group=distributed.cpu_group())
+    return bool(flag)
+
+
+@contextmanager
+def peers_watched() -> Iterator[None]:
+    """Turn what the network layer says when a peer is gone into a `LostProcess`."""
+    try:
+        yield
+    except VitscopeError:
+        raise
+    except RuntimeError as error:  # torch's network errors are all of this type
+        if not distributed.is_active() or not any(sign in str(error).lower() for sign in _SIGNS):
+            raise
+        me, world = distributed.rank(), distributed.world_size()
+        raise LostProcess(
+            f"process {me} of {world} has lost another one, which died or does not answer "
+            f"({' '.join(str(error).split())[:160]}); see what that one said, then: the same command and --resume"
+        ) from error
+
+
+@contextmanager
+def one_voice() -> Iterator[None]:
+    """Say at once why a process ends, since `torchrun` ends it as soon as another has gone; others leave quietly."""
+    try:
+        yield
+    except EndedElsewhere:
+        raise SystemExit(2) from None
+    except VitscopeError as error:
+        print(f"vitscope: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(2) from error
+    except KeyboardInterrupt:
+        if distributed.is_main():
+            raise
+        raise SystemExit(130) from None

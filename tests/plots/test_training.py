@@ -1,0 +1,57 @@
+"""The curve shows what metrics.csv holds, and only that."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+from vitscope import plots
+from vitscope.errors import BadResult
+from vitscope.plots.figures import new_panel
+from vitscope.training.log import Metrics
+
+ROWS = [
+    {"epoch": 1, "train_loss": 2.2, "nll": 2.0, "accuracy": 0.30, "low": 0.28, "high": 0.32},
+    {"epoch": 2, "train_loss": 2.0, "nll": 1.6, "accuracy": 0.45, "low": 0.43, "high": 0.47},
+    {"epoch": 3, "train_loss": 1.9, "nll": 1.3, "accuracy": 0.55, "low": 0.53, "high": 0.57},
+]
+
+
+def test_lines_and_band_are_the_rows(tmp_path: Path) -> None:
+    Metrics(tmp_path, ROWS)
+    ax = plots.plot_training(tmp_path, new_panel())
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    right = next(other for other in figure.axes if other is not ax)
+    drawn = {str(line.get_label()): line.get_ydata() for line in [*ax.lines, *right.lines]}
+    np.testing.assert_allclose(drawn["training loss (augmented)"], [2.2, 2.0, 1.9])
+    np.testing.assert_allclose(drawn["held-out loss"], [2.0, 1.6, 1.3])
+    np.testing.assert_allclose(drawn["held-out accuracy (95 %)"], [0.30, 0.45, 0.55])
+    band = next(c for c in right.collections if isinstance(c, PolyCollection))
+    heights = band.get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == pytest.approx((0.28, 0.57))
+    assert ax.get_legend() is not None
+
+
+def test_without_held_out_images(tmp_path: Path) -> None:
+    nothing = {"nll": math.nan, "accuracy": math.nan, "low": math.nan, "high": math.nan}
+    Metrics(tmp_path, [{**row, **nothing} for row in ROWS])
+    ax = plots.plot_training(tmp_path, new_panel())
+    assert len(ax.lines) == 1
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    assert figure.axes == [ax]
+
+
+def test_no_training_there(tmp_path: Path) -> None:
+    with pytest.raises(BadResult, match="holds no training"):
+        plots.plot_training(tmp_path)
+    Metrics(tmp_path, [])
+    with pytest.raises(BadResult, match="has not finished an epoch yet"):
+        plots.plot_training(tmp_path)
+    (tmp_path / "metrics.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(BadResult, match="is damaged"):
+        plots.plot_training(tmp_path)

@@ -1,0 +1,122 @@
+"""A full disk or a forbidden folder: noticed before training, survived while writing."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import vitscope as vs
+from vitscope.results import Run
+from vitscope.training.checkpoint import TENSORS
+from vitscope.training.disk import CannotWrite, bytes_needed, check_room, check_writable, writing
+
+
+def test_bytes_needed_by_hand() -> None:
+    model = nn.Sequential(nn.Linear(10, 5), nn.BatchNorm1d(5))  # 65 parameters, 10 statistics, one counter
+    model[0].bias.requires_grad_(False)
+    weights = 4 * (50 + 5 + 5 + 5 + 5 + 5) + 8
+    state = weights + 2 * 4 * (50 + 5 + 5) + 4 * 3
+    assert bytes_needed(model, {"x": torch.zeros(3)}, checkpoints=2) == 2 * state + 3 * weights
+
+
+def test_no_room_is_noticed_before_training(tmp_path: Path) -> None:
+    with pytest.raises(CannotWrite, match=r"would need 1000\.0 TB and its disk has .* free; free some"):
+        check_room(tmp_path / "not" / "there", 10**15)
+    check_room(tmp_path, 1000)
+    (tmp_path / "held").write_bytes(b"\0" * 5000)
+    free = os.statvfs(tmp_path)
+    check_room(tmp_path, free.f_bavail * free.f_frsize // 2 + 5000)
+
+
+def test_what_a_real_training_writes_is_what_was_estimated(tmp_path: Path) -> None:
+    """With AdamW the estimate, less one state and one model for the moment of writing, is what lies there."""
+    data = vs.load_data("fashion", split="train").subset(range(16))
+    model = vs.create_model("vit_mini", depth=1)
+    vs.train(model, data, "mini", tmp_path, held_out=data, epochs=1, progress=False)
+    held = sum(path.stat().st_size for path in tmp_path.rglob("*.safetensors"))
+    weights = (tmp_path / "model.safetensors").stat().st_size
+    state = (tmp_path / TENSORS).stat().st_size
+    assert bytes_needed(model, {}, checkpoints=3) == pytest.approx(held + state, rel=0.05)
+    assert weights > 0
+
+
+@pytest.mark.parametrize("place", ["/dev/null/run", "/proc/run"])
+def test_forbidden_places(place: str) -> None:
+    with pytest.raises(
+        CannotWrite, match=r"cannot be written \(.+\); nothing was trained yet.*another --out"
+    ):
+        check_writable(Path(place))
+    data = vs.load_data("fashion", split="train").subset(range(16))
+    with pytest.raises(CannotWrite, match="cannot be written"):
+        vs.train("vit_mini", data, "mini", place, held_out=data, progress=False)
+
+
+def test_other_errors_pass() -> None:
+    with pytest.raises(KeyError), writing(Path("x"), "nothing"):
+        raise KeyError("a")
+
+
+FULL = """
+import resource, sys
+import torch
+import vitscope as vs
+
+torch.set_num_threads(1)
+data = vs.load_data("fashion", split="train").subset(range(24))
+
+def go(**more):
+    torch.manual_seed(0)
+    vs.train(vs.create_model("vit_mini", depth=1), data, "mini", sys.argv[1], held_out=data, epochs=3, batch_size=8,
+             progress=False, resume=True, **more)
+
+class Data(type(data)):
+    "After so many images, no file may grow beyond 100 kB: what a full disk does to the writing of a state."
+    left = 24 + 5
+    def __getitem__(self, index):
+        self.left -= 1
+        if self.left == 0:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+        return super().__getitem__(index)
+
+plain = data
+data = Data(plain.spec, plain.split, plain.classes, plain.labels, images=plain.images)
+try:
+    go()
+except vs.training.disk.CannotWrite as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+from pathlib import Path
+Path(sys.argv[1], "then.txt").write_text(Path(sys.argv[1], "last.json").read_text())
+data = plain
+go()
+"""
+
+
+@pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="no limits on this system")
+def test_a_disk_that_fills_up_costs_nothing_that_was_written(tmp_path: Path) -> None:
+    """In the second epoch nothing can be written any more; the first one's state stays and is gone on with."""
+    out = tmp_path / "run"
+    (tmp_path / "full.py").write_text(
+        FULL.replace("import vitscope as vs", "import vitscope as vs, vitscope.training.disk")
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "full.py"), str(out)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "is full; last.safetensors there holds the state after epoch 1. Either make room" in done.stdout
+    assert "--resume" in done.stdout
+    assert json.loads((out / "then.txt").read_text())["progress"]["epoch"] == 1
+    assert Run.open(out).state == "done"
+    assert len((out / "metrics.csv").read_text().splitlines()) == 4
+    assert not list(out.rglob("*.part"))

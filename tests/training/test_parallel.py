@@ -1,0 +1,201 @@
+"""Two real processes train what one does: the same losses, the same digits, the same files."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from vitscope import distributed
+from vitscope.data import data_config
+from vitscope.errors import VitscopeError
+from vitscope.models import create_model
+from vitscope.training import parallel
+
+WORK = """
+import json, math, sys
+from dataclasses import replace
+from pathlib import Path
+import torch
+import vitscope as vs
+from vitscope import distributed
+from vitscope.data import data_config
+from vitscope.errors import VitscopeError
+from vitscope.training import evaluate, get_recipe, parallel, train
+from vitscope.training.checkpoint import Progress
+from vitscope.training.steps import Stepper
+
+torch.set_num_threads(1)
+out = Path(sys.argv[1])
+cpu = torch.device("cpu")
+data = vs.load_data("fashion", split="train").subset(range(170))
+held_out = vs.load_data("fashion", split="test").subset(range(620))  # three batches of 250: one process gets two
+recipe = replace(get_recipe("mini"), epochs=5, batch_size=34, drop_path=0.0, mix_probability=0.5, accumulate=2)
+
+def model():
+    torch.manual_seed(0)
+    return vs.create_model("vit_mini", depth=2)
+
+def losses(unused=False):
+    net = model()
+    if unused:
+        net.idle = torch.nn.Linear(2, 2)
+    config = data_config(net)
+    wrap = parallel.replicate(net, config, cpu)
+    stepper = Stepper(net, data, config, 10, recipe, 0, cpu, wrap=wrap)
+    found, before = [], [0.0, 0]
+    for epoch in range(4):  # of five steps
+        progress = Progress(epoch=epoch)
+        def after_step(n, mean):
+            found.append((progress.loss_sum - before[0]) / n)
+            before[0] = progress.loss_sum
+            return False
+        before[0] = 0.0
+        stepper.epoch(progress, after_step)
+    return found
+
+with distributed.process_group(5):
+    found = {"losses": losses(), "unused": losses(unused=True)[:5]}
+    found["score"] = list(vars(evaluate(model(), held_out)).values())
+    for name in ("plain", "shard") if distributed.world_size() > 1 else ("plain",):
+        options = dict(recipe=recipe, out=out / name, held_out=held_out, shard=name == "shard", save_every=3)
+        done = train(model(), data, epochs=2, **options)
+        found[name] = [done.train_loss, done.accuracy, done.nll]
+        try:
+            train(model(), data, epochs=3, resume=True, **options)
+        except VitscopeError as error:
+            found["refused"] = f"{type(error).__name__}: {error}"
+        again = train(model(), data, epochs=2, resume=True, progress=False, **options)
+        found[f"{name} again"] = again.accuracy
+    try:
+        parallel.synchronise_batch_norm(vs.create_model("resnet_mini"), cpu)
+    except VitscopeError as error:
+        found["sync"] = str(error)
+    net = vs.create_model("resnet_mini")
+    done = train(net, data, recipe, out / "cnn", epochs=1, held_out=held_out, progress=False)
+    found["cnn"] = [done.nll, evaluate(net, held_out).nll, float(sum(b.double().sum() for b in net.buffers()))]
+    (out / f"{distributed.rank()}.json").write_text(json.dumps(found))
+"""
+
+
+def run(folder: Path, processes: int) -> tuple[list[dict[str, Any]], str]:
+    """What each process found, and what all of them said."""
+    (folder / "work.py").write_text(WORK)
+    launcher: Sequence[str] = ()
+    if processes > 1:
+        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes))
+    done = subprocess.run(
+        [sys.executable, *launcher, str(folder / "work.py"), str(folder)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(processes)], done.stderr
+
+
+Job = tuple[Path, list[dict[str, Any]], str]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    folder = tmp_path_factory.mktemp("one")
+    return folder, *run(folder, 1)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Job:
+    folder = tmp_path_factory.mktemp("two")
+    return folder, *run(folder, 2)
+
+
+def test_losses_of_twenty_steps_are_those_of_one_process(one: Job, two: Job) -> None:
+    assert len(one[1][0]["losses"]) == 20
+    for found in two[1]:
+        assert found["losses"] == pytest.approx(one[1][0]["losses"], abs=1e-4)
+    assert two[1][0]["losses"] == two[1][1]["losses"]
+    assert max(one[1][0]["losses"]) - min(one[1][0]["losses"]) > 0.05  # they do change
+
+
+def test_a_model_with_an_idle_layer_trains_too(one: Job, two: Job) -> None:
+    assert two[1][0]["unused"] == pytest.approx(one[1][0]["unused"], abs=1e-4)
+
+
+def test_evaluation_has_the_same_digits(one: Job, two: Job) -> None:
+    assert one[1][0]["score"][-1] == 620
+    assert [found["score"] for found in two[1]] == [one[1][0]["score"]] * 2
+
+
+@pytest.mark.parametrize("kind", ["plain", "shard"])
+def test_run_folders_are_alike(one: Job, two: Job, kind: str) -> None:
+    ours, theirs = one[0] / "plain", two[0] / kind
+    assert {p.name for p in ours.rglob("*")} == {p.name for p in theirs.rglob("*")}
+    a, b = load_file(ours / "last.safetensors"), load_file(theirs / "last.safetensors")
+    assert {name: t.shape for name, t in a.items()} == {name: t.shape for name, t in b.items()}
+    for name, tensor in a.items():
+        torch.testing.assert_close(
+            b[name], tensor, rtol=1e-3, atol=2e-4, msg=lambda text, n=name: f"{n}: {text}"
+        )
+    table_a, table_b = (pd.read_csv(folder / "metrics.csv") for folder in (ours, theirs))
+    for column in ("train_loss", "nll", "accuracy"):
+        assert list(table_b[column]) == pytest.approx(list(table_a[column]), abs=2e-3), column
+    create_model(theirs)  # its weights are whole
+
+
+def test_running_statistics_are_shared_before_they_are_used(two: Job) -> None:
+    first, second = (found["cnn"] for found in two[1])
+    assert first == second
+    assert first[0] == first[1]
+
+
+def test_only_the_main_process_speaks(two: Job) -> None:
+    shown = two[2]
+    assert shown.count("recipe mini:") == 2  # a replicated and a sharded training
+    assert shown.count("epoch 2/2  training loss") == 2
+
+
+def test_all_processes_hear_why_one_refused(two: Job) -> None:
+    first, second = (found["refused"] for found in two[1])
+    assert first.startswith("VitscopeError: cannot go on with")
+    assert second.startswith("EndedElsewhere: process 0 stopped: cannot go on with")
+
+
+def test_a_finished_training_is_not_trained_again(two: Job) -> None:
+    assert two[1][0]["plain again"] == two[1][0]["plain"][1]
+    assert two[1][1]["shard again"] == two[1][1]["shard"][1]
+
+
+def test_batch_norm_over_processes_needs_gpus(two: Job) -> None:
+    assert "--sync-bn needs GPUs" in two[1][0]["sync"]
+
+
+def test_alone() -> None:
+    cpu = torch.device("cpu")
+    model = create_model("resnet_mini")
+    assert not distributed.is_active()
+    assert parallel.replicate(model, data_config(model), cpu) is None
+    assert parallel.synchronise_batch_norm(model, cpu) is model
+    assert not parallel.is_sharded(model)
+    parallel.share_buffers(model)
+    assert parallel.device_of_process("cpu") == cpu
+    with pytest.raises(VitscopeError, match="--shard spreads a model over several processes and this is one"):
+        parallel.shard(model, cpu)
+
+
+def test_whole_copies_are_contiguous_and_independent() -> None:
+    tensor = torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    copy = parallel.whole({"a": nn.Parameter(tensor)})["a"]
+    assert copy.is_contiguous()
+    assert torch.equal(copy, tensor)
+    tensor.zero_()
+    assert copy.abs().max() > 0
+    assert parallel.placed(copy, tensor) is copy

@@ -1,0 +1,115 @@
+"""Several processes end together: when one is killed, when one is asked to leave, when one meets an error."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from vitscope.cli.app import main
+from vitscope.errors import VitscopeError
+from vitscope.results import Run
+from vitscope.training.together import LostProcess, any_of_us, peers_watched, together
+
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+TRAIN = [
+    "train",
+    "vit_mini",
+    "--data",
+    "fashion",
+    "--fraction",
+    "0.03",
+    "--batch-size",
+    "16",
+    "--epochs",
+    "4",
+]
+
+
+def start(out: Path, *more: str) -> subprocess.Popen[str]:
+    command = [*LAUNCH, "-m", "vitscope.cli.app", *TRAIN, "--out", str(out), "--save-every", "2", *more]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def process_of_rank(launcher: int, rank: int) -> int:
+    """The process that torchrun started as this rank."""
+    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+        if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
+            return int(child)
+    raise AssertionError(f"no process of rank {rank}")
+
+
+def wait_for_steps(process: subprocess.Popen[str], out: Path, steps: int) -> None:
+    """Until the state on disk has so many steps (of 12 per epoch)."""
+    while True:
+        assert process.poll() is None, process.communicate()
+        if (out / "last.json").exists():
+            progress = json.loads((out / "last.json").read_text())["progress"]
+            if progress["epoch"] * 12 + progress["step"] >= steps:
+                return
+        time.sleep(0.02)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """What the job says until its end, which must come soon and leave no process behind."""
+    _, shown = process.communicate(timeout=90)
+    assert process.returncode != 0
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert "/vitscope/training/" not in shown  # torchrun prints a traceback of its own, we do not
+    return shown
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes by /proc")
+def test_killed_then_asked_to_leave_then_finished_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    process = start(out)
+    wait_for_steps(process, out, 2)
+    os.kill(process_of_rank(process.pid, 1), signal.SIGKILL)
+    shown = finish(process)
+    assert "process 0 of 2 has lost another one" in shown
+    assert "--resume" in shown
+    assert Run.open(out).state == "failed"
+
+    process = start(out, "--resume")
+    wait_for_steps(process, out, 8)
+    os.kill(process_of_rank(process.pid, 1), signal.SIGTERM)
+    shown = finish(process)
+    assert shown.count("; go on: the same command and --resume") == 1
+    assert shown.count("vitscope: interrupted") == 1
+    assert Run.open(out).state == "interrupted"
+
+    assert main([*TRAIN, "--out", str(out), "--resume"]) == 0
+    assert "after 4 epochs" in capsys.readouterr().out
+    assert len((out / "metrics.csv").read_text().splitlines()) == 5
+
+
+def test_alone_nothing_is_changed() -> None:
+    def fail() -> None:
+        with together():
+            raise VitscopeError("seen here")
+
+    with pytest.raises(VitscopeError, match="seen here"):
+        fail()
+    assert any_of_us(True)
+    assert not any_of_us(False)
+
+
+def test_only_network_errors_among_several_processes_are_explained() -> None:
+    with pytest.raises(RuntimeError, match="Connection closed by peer") as caught, peers_watched():
+        raise RuntimeError("Connection closed by peer")  # there is no peer here
+    assert not isinstance(caught.value, LostProcess)
