@@ -96,8 +96,12 @@ def run(options: Options) -> None:
     if options.out is not None and (options.out / "config.json").exists():
         raise VitscopeError(f"{options.out} holds a model already; give another --out")
     torch.manual_seed(options.seed)
-    sizes = {"num_classes": options.num_classes, "img_size": options.img_size}
-    model = create_model(options.model, pretrained=options.pretrained, **sizes)
+    model = create_model(
+        options.model,
+        pretrained=options.pretrained,
+        num_classes=options.num_classes,
+        img_size=options.img_size,
+    )
     model.eval()
     before = Before(model)
     already = len(record(model))
