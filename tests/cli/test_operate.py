@@ -104,6 +104,7 @@ def test_alternate_shows_in_the_anatomy(tmp_path, capsys) -> None:
         (["operate", "resnet_mini"], "nothing to do"),
         (["operate", "resnet_mini", "--operations", "smoth"], "did you mean smooth?"),
         (["operate", "resnet_mini", "--smooth", "heat=1"], "smooth takes"),
+        (["operate", "resnet_mini", "--lesion"], "missing a required argument: 'unit'"),
         (["operate", "resnet_mini", "--lesion", "layer9.1"], "no unit 'layer9.1'"),
     ],
 )

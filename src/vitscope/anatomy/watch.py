@@ -64,16 +64,8 @@ ENTERED: dict[Any, FunctionType] = {
 }
 
 
-class ForwardWatch(TorchFunctionMode):
-    """Base of the two modes.
-
-    Subclasses override `operation`; frames are kept for the modules they name.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.frames: list[Frame] = []
-        self.calls: Counter[str] = Counter()
+class OperationMode(TorchFunctionMode):
+    """Hands every torch operation to `operation`, those inside of composite functions too."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -88,6 +80,18 @@ class ForwardWatch(TorchFunctionMode):
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Called in place of every torch operation."""
         raise NotImplementedError
+
+
+class ForwardWatch(OperationMode):
+    """Base of the two modes.
+
+    Subclasses override `operation`; frames are kept for the modules they name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[Frame] = []
+        self.calls: Counter[str] = Counter()
 
     def enter(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A module's forward begins."""

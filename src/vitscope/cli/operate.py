@@ -167,6 +167,11 @@ def _check_arguments(
     if surplus or len(words) > len(taken):
         seen = f"'{surplus[0]}='" if surplus else f"{len(words)} words"
         raise VitscopeError(f"{name} takes {', '.join(f'{key}=' for key in taken)}, not {seen}")
+    try:
+        inspect.signature(function).bind(None, *words, **arguments)
+    except TypeError as error:  # something it cannot do without, or the same twice
+        flag = f"--{name.replace('_', '-')}"
+        raise VitscopeError(f"{flag}: {error}; e.g. {flag} {taken[0]}=VALUE") from error
 
 
 def _table(comparison: "Comparison") -> Any:

@@ -10,10 +10,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from vitscope.anatomy.neighbourhood import Grid, neighbourhood
-from vitscope.anatomy.watch import ENTERED
+from vitscope.anatomy.watch import OperationMode
 from vitscope.errors import VitscopeError
 from vitscope.models.local_attention import LocalAttention, hiding
 
@@ -104,21 +103,15 @@ class SoftmaxReach(LocalReach):
         return found
 
 
-class _Meet(TorchFunctionMode):
+class _Meet(OperationMode):
     """Hands one operation of a running module over to a `LocalReach`."""
 
     def __init__(self, reach: LocalReach) -> None:
         super().__init__()
         self.reach, self.met = reach, 0
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        entered = ENTERED.get(func)
-        if entered is not None:
-            with self:
-                return entered(*args, **kwargs)
+    def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Called in place of every torch operation."""
         if func not in self.reach.functions:
             return func(*args, **kwargs)
         self.met += 1

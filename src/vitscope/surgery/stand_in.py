@@ -11,11 +11,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from vitscope.anatomy import Dissection, Unit, preserved
 from vitscope.anatomy.example import example_batch, example_inputs
-from vitscope.anatomy.watch import ENTERED
+from vitscope.anatomy.watch import OperationMode
 from vitscope.surgery.graft import Grafted
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens
 from vitscope.surgery.plain_attention import CallForm, PlainAttention, UniformHead
@@ -131,21 +130,15 @@ def _dropout(unit: Unit, module: nn.Module, seen: SeenCall, output: Tensor) -> t
     return on_weights.pop() if on_weights else 0.0, on_output.pop() if on_output else 0.0
 
 
-class _Drops(TorchFunctionMode):
+class _Drops(OperationMode):
     """Notes what is dropped out, and of what shape it is."""
 
     def __init__(self) -> None:
         super().__init__()
         self.met: list[tuple[torch.Size | None, float]] = []
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        entered = ENTERED.get(func)
-        if entered is not None:
-            with self:
-                return entered(*args, **kwargs)
+    def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Called in place of every torch operation."""
         if func is F.dropout:
             named = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
             if named.get("training", True) and named.get("p", 0.5) > 0:
