@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitscope.training.seeding import order, preserved, seed_all
+from vitscope.training.seeding import order, preserved, seed_all, seed_cpu
 
 
 def draws() -> tuple[float, float, float]:
@@ -46,3 +46,21 @@ def test_callers_generators_are_left_alone_also_after_an_error() -> None:
         with pytest.raises(RuntimeError, match="inside"):
             fail_inside()
         assert draws() == expected
+
+
+def test_the_cheap_seeding_of_images_draws_what_the_full_one_does() -> None:
+    with preserved():
+        seed_all(4, 5)
+        expected = draws()
+        assert torch.initial_seed() == seed_cpu(4, 5)
+        assert draws() == expected
+
+
+def test_seeding_leaves_nothing_behind_for_devices_that_are_not_used() -> None:
+    if torch.cuda.is_initialized():
+        pytest.skip("CUDA is in use here, so nothing is queued for it")
+    with preserved():
+        before = len(torch.cuda._queued_calls)
+        for image in range(10):
+            seed_cpu(1, image)
+        assert len(torch.cuda._queued_calls) == before

@@ -16,7 +16,7 @@ from torchvision import transforms
 from vitscope.data import DataConfig
 from vitscope.errors import BadData, VitscopeError
 from vitscope.training.recipe import Recipe
-from vitscope.training.seeding import IMAGE, seed_all
+from vitscope.training.seeding import IMAGE, seed_cpu
 
 _SMALL = 32
 
@@ -64,7 +64,7 @@ class AugmentedData(Dataset[tuple[Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         image, label = self.data[index]
-        seed_all(IMAGE, self.seed, self.epoch, index)
+        seed_cpu(IMAGE, self.seed, self.epoch, index)
         return self.transform(image), int(label)
 
 

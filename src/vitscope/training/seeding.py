@@ -16,11 +16,23 @@ ORDER, IMAGE, STEP = 0, 1, 2
 
 
 def seed_all(*key: int) -> None:
-    """Seed the generators of Python, numpy and torch by a key of non-negative numbers."""
+    """Seed the generators of Python, numpy and torch, on every device, by a key of non-negative numbers."""
+    seed = seed_cpu(*key)
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+
+
+def seed_cpu(*key: int) -> int:
+    """Seed the generators that draw on the CPU, as `seed_all` does; returns torch's seed.
+
+    `torch.manual_seed` would also note the seed, with a whole traceback, for devices that are not in use yet: that
+    takes longer than augmenting a small image, and every call leaves one more note.
+    """
     first, second, third = np.random.SeedSequence(key).generate_state(3)
     random.seed(int(first))
     np.random.seed(int(second))
-    torch.manual_seed(int(third))
+    torch.default_generator.manual_seed(int(third))
+    return int(third)
 
 
 def order(n: int, seed: int, epoch: int) -> list[int]:
