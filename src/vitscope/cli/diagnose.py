@@ -21,7 +21,7 @@ class Options:
     split: str = "test"
     """Which part of the data."""
     exams: tuple[str, ...] = ()
-    """Which exams, for example: fourier variance; default: all."""
+    """Which exams, for example: fourier variance; default: those that share one pass; all: every one but the slow."""
     limit: int | None = None
     """Use this many images, the same share of every class; default: all."""
     batch_size: int = 128

@@ -72,8 +72,8 @@ class Options:
 def run(options: Options) -> None:
     """Train, then say what came out and what to do with it."""
     from vitscope import distributed
+    from vitscope.interrupt import Interruptible
     from vitscope.training import train
-    from vitscope.training.interrupt import Interruptible
     from vitscope.training.together import one_voice
 
     values: dict[str, Any] = dict(vars(options))

@@ -22,8 +22,9 @@ Data = ImageData | Dataset[Any] | DataLoader[Any] | tuple[Any, Any]
 class Batches:
     """Batches of (images float32 NCHW, labels int64, indices int64); iterate as often as you like.
 
-    `len()` is the number of batches and `n_images` the number of images that this process will see. Batch b
-    goes to process b mod world, so that batches do not depend on how many processes share the work.
+    `len()` is the number of batches and `n_images` the number of images that this process will see, without those
+    that are skipped. Batch b goes to process b mod world, so that batches do not depend on how many processes share
+    the work.
     """
 
     n_images: int
@@ -45,6 +46,7 @@ def batches(
     device: Device = None,
     rank: int = 0,
     world: int = 1,
+    skip: int = 0,
 ) -> Batches:
     """Batches of `data` as `model` wants them.
 
@@ -61,6 +63,7 @@ def batches(
         device: where the tensors go.
         rank: of this process.
         world: number of processes that share the data.
+        skip: batches that this process has seen before, from the first on.
     """
     if batch_size < 1:
         raise BadData(f"batch_size is {batch_size}; expected at least 1")
@@ -72,9 +75,9 @@ def batches(
         config = data_config(model)
     n_classes = None if model is None else class_count(model)
     if isinstance(data, DataLoader | IterableDataset):
-        return SequentialBatches(data, config, batch_size, limit, device, rank, world, n_classes)
+        return SequentialBatches(data, config, batch_size, limit, device, rank, world, n_classes, skip)
     fetcher = fetcher_for(data, config, device)
-    return IndexedBatches(fetcher, batch_size, limit, seed, rank, world, n_classes)
+    return IndexedBatches(fetcher, batch_size, limit, seed, rank, world, n_classes, skip)
 
 
 class IndexedBatches(Batches):
@@ -89,6 +92,7 @@ class IndexedBatches(Batches):
         rank: int,
         world: int,
         n_classes: int | None,
+        skip: int = 0,
     ) -> None:
         total = len(fetcher)
         if total == 0:
@@ -104,6 +108,7 @@ class IndexedBatches(Batches):
         self._fetcher = fetcher
         self._n_classes = n_classes
         self._pieces = [order[i : i + batch_size] for i in range(0, len(order), batch_size)][rank::world]
+        self._pieces = self._pieces[skip:]
         self.n_images = sum(map(len, self._pieces))
 
     def __len__(self) -> int:
@@ -131,11 +136,12 @@ class SequentialBatches(Batches):
         rank: int,
         world: int,
         n_classes: int | None,
+        skip: int = 0,
     ) -> None:
         self._data = data
         self._config = config
         self._device = device
-        self._rank, self._world = rank, world
+        self._rank, self._world, self._skip = rank, world, skip
         self._n_classes = n_classes
         self._batch_size = (data.batch_size or 1) if isinstance(data, DataLoader) else batch_size
         total = _stated_length(data)
@@ -149,7 +155,7 @@ class SequentialBatches(Batches):
         sizes = [self._batch_size] * (self._total // self._batch_size)
         if self._total % self._batch_size:
             sizes.append(self._total % self._batch_size)
-        self._sizes = sizes[rank::world]
+        self._sizes = sizes[rank::world][skip:]
         self.n_images = sum(self._sizes)
 
     def __len__(self) -> int:
@@ -159,7 +165,7 @@ class SequentialBatches(Batches):
         start = 0
         for number, (images, labels) in enumerate(self._read()):
             keep = min(len(labels), self._total - start)
-            if number % self._world == self._rank:
+            if number % self._world == self._rank and number // self._world >= self._skip:
                 images, labels = to_batch(images[:keep], labels[:keep], self._config, self._device)
                 if self._n_classes is not None:
                     check_labels(

@@ -1,6 +1,6 @@
 """Exams: one measurement of a model each."""
 
-from vitscope.exams.base import EXAMS, Accumulator, Batch, Subject, find_exams
+from vitscope.exams.base import EXAMS, Accumulator, Batch, Procedure, Subject, find_exams, procedure
 from vitscope.exams.diagnose import diagnose
 from vitscope.exams.one_pass import examine
 
@@ -15,11 +15,13 @@ __all__ = [
     "EXAMS",
     "Accumulator",
     "Batch",
+    "Procedure",
     "Subject",
     "diagnose",
     "examine",
     "find_exams",
     "fourier",
     "prediction",
+    "procedure",
     "variance",
 ]

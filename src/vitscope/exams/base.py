@@ -1,32 +1,37 @@
-"""What every exam's accumulator is: a torchmetrics metric that takes batches and gives a result.
+"""What an exam is: an accumulator that shares the one pass over the data, or a procedure with passes of its own.
 
 A new exam is one file with a function, an accumulator and a result, and one line in `exams/__init__.py` that
-imports it; defining the accumulator registers it under its result's exam name.
+imports it; defining the accumulator, or decorating the function with `@procedure`, registers it under its
+result's exam name.
 """
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
 from torchmetrics import Metric
 
 from vitscope import distributed
+from vitscope.anatomy import AttentionMap, Unit
 from vitscope.errors import VitscopeError
 from vitscope.results import Result, UnitRow
 
-EXAMS: dict[str, type["Accumulator"]] = {}
+EXAMS: dict[str, "type[Accumulator] | Procedure"] = {}
+ALL = "all"
+Function = TypeVar("Function", bound=Callable[..., Result])
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What is examined: the names that go into the result, and the units whose maps are measured."""
+    """What is examined: the names that go into the result, and the units that are measured."""
 
     model: str
     data: str
-    units: tuple[UnitRow, ...] = ()
+    units: tuple[UnitRow, ...] = ()  # whose maps are measured
     seed: int = 0
+    attending: tuple[Unit, ...] = ()  # whose attention is measured
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,9 @@ class Batch:
     labels: Tensor  # (N,)
     indices: Tensor  # (N,) place of each image in the data
     values: tuple[Tensor, ...] = ()  # what `measure` gave on each unit's map, each (N, ...)
+    # what `measure_attention` gave on each attending unit: one entry for every time it attends in a pass
+    attention: tuple[tuple[Tensor, ...], ...] = ()
+    images: Tensor | None = None  # (N, C, H, W) as the model was shown them
 
 
 class Accumulator(Metric):
@@ -46,14 +54,20 @@ class Accumulator(Metric):
         result: The type `finish` returns; its exam name is the accumulator's name.
         version: Raised when the definition changes, so that results of the old one are made again.
         needs_maps: Whether `measure` is to be called on every unit's map.
+        whole_maps: Whether `measure` wants the map of the whole batch at once, not piece by piece.
+        needs_attention: Whether `measure_attention` is to be called on every MSA.
         needs_labels: Whether labels have to fit the model's classes.
+        batch_matters: Whether the result depends on how images are put together to batches.
     """
 
     full_state_update = False
     result: ClassVar[type[Result]]
     version: ClassVar[int] = 1
     needs_maps: ClassVar[bool] = False
+    whole_maps: ClassVar[bool] = False
+    needs_attention: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = False
+    batch_matters: ClassVar[bool] = False
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(process_group=distributed.cpu_group())
@@ -67,6 +81,14 @@ class Accumulator(Metric):
     @staticmethod
     def measure(feature: Tensor) -> Tensor:
         """Reduce a map (N, C, H, W) to numbers per image (N, ...)."""
+        raise NotImplementedError
+
+    @staticmethod
+    def measure_attention(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
+        """Reduce what an MSA did to numbers per image (N, ...).
+
+        The first axis of `seen` runs over images, and inside an image over windows: `n_images` tells them apart.
+        """
         raise NotImplementedError
 
     def update(self, batch: Batch) -> None:
@@ -88,12 +110,58 @@ class Accumulator(Metric):
         """The fields that do not depend on the data."""
         return {"model": self.subject.model, "data": self.subject.data, "seed": self.subject.seed}
 
+    def partial_state(self) -> dict[str, Tensor]:
+        """What this process has collected so far, to go on from later."""
+        return {name: getattr(self, name).detach().clone() for name in self._defaults}
 
-def find_exams(names: Iterable[str] | None = None) -> list[type[Accumulator]]:
-    """The accumulators of these exams, in this order and once each; of all exams if no names are given."""
-    chosen: Sequence[str] = list(EXAMS) if names is None else list(dict.fromkeys(names))
+    def load_partial_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `partial_state` gave."""
+        for name in self._defaults:
+            setattr(self, name, state[name].to(getattr(self, name).device))
+        self._update_count = 1  # torchmetrics warns of results without any update
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """An exam that needs passes of its own, because it changes the model, the images, or their number.
+
+    Attributes:
+        result: The type that `run` returns.
+        run: Called with (model, data, limit=, batch_size=, seed=, device=, name=).
+        version: Raised when the definition changes, so that results of the old one are made again.
+        costly: Takes minutes: done only if named.
+    """
+
+    result: type[Result]
+    run: Callable[..., Result]
+    version: int = 1
+    costly: bool = False
+    batch_matters: bool = False
+
+
+def procedure(
+    result: type[Result], version: int = 1, costly: bool = False, batch_matters: bool = False
+) -> Callable[[Function], Function]:
+    """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`."""
+
+    def register(function: Function) -> Function:
+        EXAMS[result.exam] = Procedure(result, function, version, costly, batch_matters)
+        return function
+
+    return register
+
+
+def find_exams(names: Iterable[str] | None = None) -> list[type[Accumulator] | Procedure]:
+    """The exams of these names, in this order and once each.
+
+    Without names: those that share one pass. The name "all" stands for every exam that is not costly.
+    """
+    streaming = [name for name, exam in EXAMS.items() if isinstance(exam, type)]
+    cheap = [name for name, exam in EXAMS.items() if isinstance(exam, type) or not exam.costly]
+    chosen: Sequence[str] = streaming if names is None else list(names)
+    chosen = list(dict.fromkeys(found for name in chosen for found in (cheap if name == ALL else [name])))
     if unknown := [name for name in chosen if name not in EXAMS]:
-        raise VitscopeError(f"no exam '{unknown[0]}'; there are: {', '.join(EXAMS)}")
+        raise VitscopeError(f"no exam '{unknown[0]}'; there are: {', '.join(EXAMS)}, or {ALL}")
     if not chosen:
-        raise VitscopeError(f"no exam was named; there are: {', '.join(EXAMS)}")
+        raise VitscopeError(f"no exam was named; there are: {', '.join(EXAMS)}, or {ALL}")
     return [EXAMS[name] for name in chosen]

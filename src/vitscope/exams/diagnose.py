@@ -1,7 +1,10 @@
-"""Several exams of one model in one pass, kept in a run folder so that what is finished is not done twice."""
+"""Exams of one model, kept in a run folder so that what is finished is not done twice.
+
+All that can share one pass over the data do; those that cannot come after it, one by one.
+"""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,10 @@ from torch import nn
 
 from vitscope import distributed
 from vitscope.data import data_config, load_data
-from vitscope.exams.base import EXAMS, find_exams
+from vitscope.exams.base import EXAMS, Accumulator, Procedure, find_exams
 from vitscope.exams.identity import data_name, exam_keys, weights_hash
 from vitscope.exams.one_pass import examine
+from vitscope.exams.partial import Partial
 from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
@@ -35,13 +39,14 @@ def diagnose(
     Args:
         model: A model, or what `create_model` takes (with its pretrained weights).
         data: What `load_data` gives or takes, a Dataset, a DataLoader, or a pair of tensors (images, labels).
-        exams: Names of exams; default: all of them.
+        exams: Names of exams; default: all that share one pass. "all" stands for every exam that does not take
+            many times as long as that.
         limit: Use a seeded, class-stratified subset of this many images.
         batch_size: Images per forward pass.
         seed: Of the subset, the order and the bootstrap.
         device: Where to run; default: where the model is.
         out: A run folder to keep results and figures in; exams it holds already, made from the same weights,
-            images and options, are not done again.
+            images and options, are not done again, and a pass that was interrupted goes on where it stopped.
         name: What to call the model; default: the name it was created by.
 
     Returns:
@@ -55,22 +60,42 @@ def diagnose(
         data = load_data(data, split="test")
     name = name or name_of(model)
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
-    if out is None:
-        return examine(model, data, chosen, **request, name=name)
-
     names = [exam.result.exam for exam in chosen]
+    if out is None:
+        results = {result.exam: result for result in _examined(model, data, chosen, request, name)}
+        return {exam: results[exam] for exam in names}
+
     options = {"data": data_name(data), "exams": names, **request}
-    keys = exam_keys(model, data, chosen, limit, seed)
+    keys = exam_keys(model, data, chosen, limit, seed, batch_size)
     with _start(Path(out), model, name, options) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
         todo = [exam for exam in chosen if exam.result.exam not in results]
-        if todo:
-            for exam, result in examine(model, data, todo, **request, name=name).items():
-                results[exam] = result
-                if run is not None:
-                    _keep(run, result, keys[exam] or "")
+        own_keys = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
+        partial_pass = Partial(Path(out), own_keys, batch_size)
+        for result in _examined(model, data, todo, request, name, partial_pass):
+            results[result.exam] = result
+            if run is not None:
+                _keep(run, result, keys[result.exam] or "")
         distributed.barrier()
+        partial_pass.clear()
         return {exam: results[exam] for exam in names}
+
+
+def _examined(
+    model: nn.Module,
+    data: Any,
+    exams: Sequence[type[Accumulator] | Procedure],
+    request: dict[str, Any],
+    name: str,
+    partial_pass: Partial | None = None,
+) -> Iterator[Result]:
+    """Results as they come: first of the shared pass, then of the others."""
+    streaming = [exam for exam in exams if isinstance(exam, type)]
+    if streaming:
+        yield from examine(model, data, streaming, **request, name=name, partial_pass=partial_pass).values()
+    for exam in exams:
+        if isinstance(exam, Procedure):
+            yield exam.run(model, data, **request, name=name)
 
 
 def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.data import ImageData, data_config
-from vitscope.exams.base import Accumulator
+from vitscope.exams.base import Accumulator, Procedure
 
 
 def data_name(data: Any) -> str:
@@ -53,12 +53,17 @@ def data_fingerprint(data: Any) -> str | None:
 
 
 def exam_keys(
-    model: nn.Module, data: Any, exams: Iterable[type[Accumulator]], limit: int | None, seed: int
+    model: nn.Module,
+    data: Any,
+    exams: Iterable[type[Accumulator] | Procedure],
+    limit: int | None,
+    seed: int,
+    batch_size: int = 128,
 ) -> dict[str, str | None]:
     """Per exam, a key that is the same only if the exam would measure the same; None if that is unknown.
 
     It is made of the weights, the structure, how images are prepared, the images, the subset and the exam's
-    definition. Batch size and device are not part of it: they change digits only by rounding.
+    definition. Device and, for most exams, batch size are not part of it: they change digits only by rounding.
     """
     images = data_fingerprint(data)
     if images is None:
@@ -67,7 +72,8 @@ def exam_keys(
     common = [weights_hash(model), structure, data_config(model).to_dict(), images, limit, seed]
     keys: dict[str, str | None] = {}
     for exam in exams:
-        content = json.dumps([exam.result.exam, exam.version, *common]).encode()
+        size = [batch_size] if exam.batch_matters else []
+        content = json.dumps([exam.result.exam, exam.version, *common, *size]).encode()
         keys[exam.result.exam] = hashlib.sha256(content).hexdigest()
     return keys
 

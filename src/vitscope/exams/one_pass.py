@@ -1,4 +1,4 @@
-"""One pass over the data for any number of exams: the maps are tapped once and handed to all of them."""
+"""One pass over the data for any number of exams: maps and attention are tapped once and handed to all of them."""
 
 import sys
 import warnings
@@ -13,11 +13,13 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from vitscope import distributed
-from vitscope.anatomy import Anatomy, Tap, Unit, anatomy, preserved
+from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
 from vitscope.data import batches, class_count, data_config
 from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.identity import data_name
+from vitscope.exams.partial import Partial
+from vitscope.interrupt import Interruptible
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 
@@ -35,6 +37,7 @@ def examine(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
+    partial_pass: Partial | None = None,
 ) -> dict[str, Result]:
     """Run `exams` in one pass and return their results by exam name.
 
@@ -50,7 +53,9 @@ def examine(
         seed: Of the subset, the order and the bootstrap.
         device: Where to run; default: where the model is.
         name: What to call the model in the results.
+        partial_pass: Where to keep what an interrupted pass has collected, and to find it again.
     """
+    partial_pass = partial_pass or Partial(None, {}, batch_size)
     with preserved(model), _placed(model, device) as place:
         torch.manual_seed(seed)
         labelled = any(exam.needs_labels for exam in exams)
@@ -64,16 +69,18 @@ def examine(
             seed=seed,
             device=place,
         )
-        stream = share(rank=distributed.rank(), world=distributed.world_size())
         if labelled:
             _compare_classes(model, data)
+        done = partial_pass.batches_done()
+        stream = share(rank=distributed.rank(), world=distributed.world_size(), skip=done)
         first, rest = _first(stream if len(stream) else share(), keep=bool(len(stream)))
-        parts = _anatomy(model, first[0]) if any(exam.needs_maps for exam in exams) else None
-        units = tuple(UnitRow.of(unit) for unit in parts.mapped) if parts is not None else ()
-        subject = Subject(name or name_of(model), data_name(data), units, seed)
+        parts = _anatomy(model, exams, first[0])
+        subject = _subject(name or name_of(model), data_name(data), parts, seed)
         accumulators = [exam(subject) for exam in exams]
+        if done:
+            partial_pass.load(accumulators)
         with _progress(stream.n_images, accumulators) as advance:
-            _pass(model, parts, rest, accumulators, advance)
+            _pass(model, parts, rest, accumulators, advance, partial_pass, done)
         return {a.result.exam: a.finish() for a in accumulators}
 
 
@@ -84,14 +91,71 @@ def _first(stream: Iterable[Images], keep: bool) -> tuple[Images, Iterable[Image
     return first, chain([first], iterator) if keep else ()
 
 
-def _anatomy(model: nn.Module, images: Tensor) -> Anatomy:
+def _anatomy(model: nn.Module, exams: Sequence[type[Accumulator]], images: Tensor) -> Anatomy | None:
+    """The model's units on images of this size, if any exam looks inside."""
+    if not any(exam.needs_maps or exam.needs_attention for exam in exams):
+        return None
     parts = anatomy(model, tuple(images.shape[1:]))
-    if not parts.mapped:
-        kind = type(model).__name__
+    if any(exam.needs_maps for exam in exams) and not parts.mapped:
         raise UnsupportedModel(
-            f"{kind} has no unit with a feature map; try: --exams prediction, which needs none"
+            f"{type(model).__name__} has no unit with a feature map; try: --exams prediction, which needs none"
         )
     return parts
+
+
+def _subject(model: str, data: str, parts: Anatomy | None, seed: int) -> Subject:
+    if parts is None:
+        return Subject(model, data, seed=seed)
+    units = tuple(UnitRow.of(unit) for unit in parts.mapped)
+    return Subject(model, data, units, seed, tuple(unit for unit in parts if unit.attention is not None))
+
+
+class _Seen:
+    """What the taps of one batch gave to every exam."""
+
+    def __init__(self, parts: Anatomy, accumulators: Sequence[Accumulator]) -> None:
+        self.n_images = 0
+        self.values: dict[str, list[Tensor]] = {a.result.exam: [] for a in accumulators}
+        self._attending = [unit.name for unit in parts if unit.attention is not None]
+        self._attention: dict[str, dict[str, list[Tensor]]] = {
+            a.result.exam: {name: [] for name in self._attending} for a in accumulators
+        }
+        self._pieces = {a.result.exam: a.measure for a in accumulators if a.needs_maps and not a.whole_maps}
+        self._wholes = {a.result.exam: a.measure for a in accumulators if a.needs_maps and a.whole_maps}
+        self._attentive = {a.result.exam: a.measure_attention for a in accumulators if a.needs_attention}
+
+    def tap(self, model: nn.Module, parts: Anatomy) -> Tap:
+        """A tap that measures what the exams want."""
+        maps, attention = bool(self._pieces or self._wholes), bool(self._attentive)
+        return Tap(
+            model,
+            parts,
+            [*(parts.mapped if maps else ()), *(self._attending if attention else ())],
+            on_feature=self._on_feature if maps else None,
+            on_attention=self._on_attention if attention else None,
+        )
+
+    def clear(self) -> None:
+        for numbers in self.values.values():
+            numbers.clear()
+        for units in self._attention.values():
+            for found in units.values():
+                found.clear()
+
+    def attention(self, exam: str) -> tuple[tuple[Tensor, ...], ...]:
+        return tuple(tuple(found) for found in self._attention[exam].values())
+
+    def _on_feature(self, unit: Unit, feature: Tensor) -> None:
+        if unit.kind == "head":  # of its own kind of map, and not a feature
+            return
+        for exam, numbers in _measured(feature, self._pieces).items():
+            self.values[exam].append(numbers)
+        for exam, measure in self._wholes.items():
+            self.values[exam].append(measure(feature))
+
+    def _on_attention(self, unit: Unit, seen: AttentionMap) -> None:
+        for exam, measure in self._attentive.items():
+            self._attention[exam][unit.name].append(measure(unit, seen, self.n_images))
 
 
 def _pass(
@@ -100,27 +164,41 @@ def _pass(
     stream: Iterable[Images],
     accumulators: Sequence[Accumulator],
     advance: Callable[[int], Any],
+    partial_pass: Partial,
+    done: int,
 ) -> None:
     """Show the model every batch and let every accumulator take it in."""
-    seen: dict[str, list[Tensor]] = {a.result.exam: [] for a in accumulators}
-    measures = {a.result.exam: a.measure for a in accumulators if a.needs_maps}
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-
-    def measure(unit: Unit, feature: Tensor) -> None:
-        for exam, numbers in _measured(feature, measures).items():
-            seen[exam].append(numbers)
-
-    tap = nullcontext() if parts is None else Tap(model, parts, parts.mapped, on_feature=measure)
-    with tap:
+    seen = None if parts is None else _Seen(parts, accumulators)
+    tap = nullcontext() if seen is None or parts is None else seen.tap(model, parts)
+    with Interruptible(patient=distributed.is_active()) as interrupt, tap:
         for images, labels, indices in stream:
+            if seen is not None:
+                seen.clear()
+                seen.n_images = len(labels)
             with torch.inference_mode():
                 logits = _logits(model(images.to(dtype)))
             for accumulator in accumulators:
-                values = tuple(seen[accumulator.result.exam])
-                accumulator.update(Batch(logits, labels, indices, values))
-            for numbers in seen.values():
-                numbers.clear()
+                accumulator.update(_batch(accumulator, seen, logits, labels, indices, images))
+            done += 1
             advance(len(labels))
+            partial_pass.save(accumulators, done, force=interrupt.asked)
+            if interrupt.asked:
+                raise KeyboardInterrupt
+
+
+def _batch(
+    accumulator: Accumulator,
+    seen: _Seen | None,
+    logits: Tensor,
+    labels: Tensor,
+    indices: Tensor,
+    images: Tensor,
+) -> Batch:
+    if seen is None:
+        return Batch(logits, labels, indices, images=images)
+    exam = accumulator.result.exam
+    return Batch(logits, labels, indices, tuple(seen.values[exam]), seen.attention(exam), images)
 
 
 def _measured(feature: Tensor, measures: Mapping[str, Callable[[Tensor], Tensor]]) -> dict[str, Tensor]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from vitscope import distributed
 from vitscope.data import DataConfig
+from vitscope.interrupt import Interruptible
 from vitscope.models import save_model
 from vitscope.models.run_folder import WEIGHTS
 from vitscope.models.state import read_weights
@@ -23,7 +24,6 @@ from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
 from vitscope.training.disk import writing
 from vitscope.training.evaluate import evaluate
-from vitscope.training.interrupt import Interruptible
 from vitscope.training.kept import Kept
 from vitscope.training.log import Bar, Metrics
 from vitscope.training.parallel import share_buffers, whole

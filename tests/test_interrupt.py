@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from vitscope.training.interrupt import Interruptible
+from vitscope.interrupt import Interruptible
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
