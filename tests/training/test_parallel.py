@@ -80,7 +80,7 @@ with distributed.process_group(5):
     except VitscopeError as error:
         found["sync"] = str(error)
     net = vs.create_model("resnet_mini")
-    done = train(net, data, recipe, out / "cnn", epochs=1, held_out=held_out, progress=False)
+    done = train(net, data, recipe, out / "cnn", epochs=1, held_out=held_out, progress=False, monitor=["variance"])
     found["cnn"] = [done.nll, evaluate(net, held_out).nll, float(sum(b.double().sum() for b in net.buffers()))]
     (out / f"{distributed.rank()}.json").write_text(json.dumps(found))
 """
@@ -157,6 +157,14 @@ def test_running_statistics_are_shared_before_they_are_used(two: Job) -> None:
     assert first[0] == first[1]
 
 
+def test_monitors_see_the_same(one: Job, two: Job) -> None:
+    ours, theirs = (pd.read_csv(folder / "cnn" / "monitors.csv") for folder, *_ in (one, two))
+    assert list(theirs["epoch"].unique()) == [0, 1]
+    assert list(theirs["n"].unique()) == [256]
+    start = ours["epoch"] == 0  # afterwards batch normalisation has seen other batches
+    pd.testing.assert_frame_equal(theirs[start], ours[start], rtol=1e-6)
+
+
 def test_only_the_main_process_speaks(two: Job) -> None:
     shown = two[2]
     assert shown.count("recipe mini:") == 2  # a replicated and a sharded training
@@ -199,3 +207,12 @@ def test_whole_copies_are_contiguous_and_independent() -> None:
     tensor.zero_()
     assert copy.abs().max() > 0
     assert parallel.placed(copy, tensor) is copy
+
+
+def test_loaders_get_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = len(os.sched_getaffinity(0))
+    many = parallel.FEW_IMAGES
+    assert parallel.loader_processes(many - 1, portable=True) == 0
+    assert parallel.loader_processes(many, portable=True) == min(cores - 1, parallel.MOST_LOADERS)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(cores))
+    assert parallel.loader_processes(many, portable=True) == 0

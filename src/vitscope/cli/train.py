@@ -55,8 +55,8 @@ class Options:
     """Decides everything that is random."""
     device: str | None = None
     """cpu, cuda, cuda:1 ...; default: a GPU if there is one (under torchrun: one for each process)."""
-    workers: int = 0
-    """Processes that load and augment images."""
+    workers: int | None = None
+    """Processes that load and augment images; default: one for each core but one, none for a few images."""
     skip_broken: bool = False
     """Count and pass over images that cannot be read."""
     shard: bool = False
@@ -67,6 +67,10 @@ class Options:
     """How long the processes of torchrun wait for one that does not answer."""
     track: Literal["tensorboard", "wandb", "trackio"] | None = None
     """Also send the training curves to a tracker."""
+    monitor: tuple[str, ...] = ()
+    """Exams that share one pass, and hessian, to look at the model with while it trains; into monitors.csv."""
+    monitor_every: int | None = None
+    """Epochs between two looks; default: as often as 5 % of the time allow."""
 
 
 def run(options: Options) -> None:

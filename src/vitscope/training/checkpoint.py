@@ -39,6 +39,9 @@ class Progress:
         seconds: Time spent so far.
         spent: Part of it that those steps took.
         waited: Part of that in which they waited for images.
+        monitored: Part of `seconds` that monitors took.
+        look_seconds: How long they took the first time.
+        monitor_every: Epochs between two looks, once that is decided.
         rows: One row of `metrics.csv` per finished epoch.
     """
 
@@ -49,6 +52,9 @@ class Progress:
     seconds: float = 0.0
     spent: float = 0.0
     waited: float = 0.0
+    monitored: float = 0.0
+    look_seconds: float = 0.0
+    monitor_every: int | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     def begin_epoch_anew(self) -> None:

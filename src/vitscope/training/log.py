@@ -24,11 +24,13 @@ COLUMNS = (
     "high",
     "images_per_second",
     "waiting",
+    "monitoring",
     "seconds",
     "broken",
 )
-"""Of `metrics.csv`; `waiting` is the share of the training time that was spent waiting for images, `broken` the number
-of images that were found to be broken so far."""
+"""Of `metrics.csv`; `waiting` is the share of the training time that was spent waiting for images,
+`monitoring` the share of all time so far that monitors took, `broken` the number of images that were found to be broken
+so far."""
 
 
 class Metrics:
@@ -82,6 +84,8 @@ class Bar:
         text += (
             f"  {row['images_per_second']:.0f} images/s, {row['waiting']:.0%} of the time waiting for images"
         )
+        if row["monitoring"]:
+            text += f", {row['monitoring']:.1%} for monitors"
         self._bar.write(text, file=sys.stderr)
 
     def __enter__(self) -> Self:

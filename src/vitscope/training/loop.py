@@ -13,8 +13,8 @@ import dataclasses
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from vitscope.training.disk import bytes_needed, check_room, check_writable
 from vitscope.training.guard import describe_recipe
 from vitscope.training.kept import checkpoints_expected
 from vitscope.training.log import Bar
+from vitscope.training.monitors import Monitors
 from vitscope.training.named import get_recipe
 from vitscope.training.readable import Readable, without_broken
 from vitscope.training.recipe import Recipe
@@ -81,12 +82,14 @@ def train(
     checkpoint_every: int | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
-    workers: int = 0,
+    workers: int | None = None,
     skip_broken: bool = False,
     shard: bool = False,
     sync_bn: bool = False,
     timeout_minutes: float = 30.0,
     track: Tracker | None = None,
+    monitor: Sequence[str] = (),
+    monitor_every: int | None = None,
     progress: bool = True,
 ) -> Trained:
     """Train a model and leave it in a run folder, from which `create_model` makes it again.
@@ -114,12 +117,15 @@ def train(
         checkpoint_every: Epochs between two checkpoints to keep besides init, warmup, best and last.
         seed: Decides the weights at the start, the order of the images, every augmentation.
         device: Default: CUDA if there is any, else the CPU.
-        workers: Processes that load and augment images; the result does not depend on it.
+        workers: Processes that load and augment images; default: one for each core but one, none for a few
+            images. The result does not depend on it.
         skip_broken: Count and pass over images that cannot be read, instead of stopping.
         shard: Spread the model over the processes (FSDP) instead of giving each a copy (DDP).
         sync_bn: Batch statistics over all processes.
         timeout_minutes: How long to wait for a process that does not answer.
         track: Also send the rows of `metrics.csv` to a tracker.
+        monitor: Exams that share one pass, and "hessian", to look at the model with while it trains.
+        monitor_every: Epochs between two looks; default: as often as 5 % of the time allow.
         progress: Show the recipe and a bar on stderr.
 
     Raises:
@@ -165,7 +171,7 @@ def train(
                 choices,
                 seed,
                 where,
-                workers,
+                _workers(workers, images.train),
                 teacher=taught,
                 wrap=wrap,
             )
@@ -182,13 +188,19 @@ def train(
             )
             for difference in changed:
                 print(f"warning: going on although {difference}", file=sys.stderr)
+        with together():
+            probe = images.held_out if images.held_out is not None else images.train.data
+            epochs_in_all = math.ceil(choices.total_epochs)
+            monitors = Monitors(monitor, monitor_every, probe, stepper, folder, position, epochs_in_all)
         plan = Plan(folder, config, classes, setting, save_every, checkpoint_every)
         with (
             _recorded(folder, setting, seed, where, facts) as run,
             _tracked(track, plan, position) as tracking,
             _bar(stepper, position, progress) as bar,
+            ExitStack() as at_the_end,
         ):
-            Session(plan, stepper, images, position, bar, tracking).run()
+            at_the_end.callback(stepper.release)
+            Session(plan, stepper, images, position, bar, tracking, monitors).run()
             _report_broken(images.train, run)
     last = position.rows[-1]
     names = {field.name for field in dataclasses.fields(Trained)} - {"path", "epochs"}
@@ -203,6 +215,12 @@ def _readable(images: Images, skip_broken: bool) -> Images:
         if names and distributed.is_main():
             print(f"vitscope: {len(names)} held-out images are broken: {_few(names)}", file=sys.stderr)
     return dataclasses.replace(images, train=Readable(images.train, skip_broken), held_out=held_out)
+
+
+def _workers(asked: int | None, data: Readable) -> int:
+    if asked is not None:
+        return asked
+    return parallel.loader_processes(len(data), portable=isinstance(data.data, ImageData))
 
 
 def _find_teacher(teacher: str | os.PathLike[str] | nn.Module | None) -> nn.Module | None:

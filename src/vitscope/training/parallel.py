@@ -4,6 +4,7 @@ Replicated, every process holds the whole model and gradients are averaged. Shar
 of each parameter, of its gradient and of the optimiser's state, and blocks are put together while they run.
 """
 
+import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Mapping
 
@@ -21,6 +22,8 @@ from vitscope import distributed
 from vitscope.data import DataConfig
 from vitscope.errors import VitscopeError
 
+FEW_IMAGES = 2000  # starting processes for them in every epoch takes longer than augmenting them
+MOST_LOADERS = 8
 _BLOCK_SHARE = 0.01  # what holds less of the parameters is not worth a gathering of its own
 
 
@@ -61,6 +64,17 @@ def shard(model: nn.Module, device: torch.device) -> None:
     for block in _blocks(model):
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
+
+
+def loader_processes(n_images: int, portable: bool) -> int:
+    """How many processes should load images: this process's share of the cores without one, none for a few images.
+
+    Data that may not be `portable` is not sent to processes that would have to be given a copy of it.
+    """
+    if n_images < FEW_IMAGES or not (portable or multiprocessing.get_start_method() == "fork"):
+        return 0
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(max(cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")) - 1, 0), MOST_LOADERS)
 
 
 def is_sharded(model: nn.Module) -> bool:

@@ -26,6 +26,8 @@ from vitscope.training.disk import writing
 from vitscope.training.evaluate import evaluate
 from vitscope.training.kept import Kept
 from vitscope.training.log import Bar, Metrics
+from vitscope.training.memory import kept_memory
+from vitscope.training.monitors import Monitors
 from vitscope.training.parallel import share_buffers, whole
 from vitscope.training.setup import Images
 from vitscope.training.steps import Stepper, TrainingDiverged
@@ -58,7 +60,14 @@ class Session:
     """Trains from `position` to the end with `run`; `position.rows` then holds a row per epoch."""
 
     def __init__(
-        self, plan: Plan, stepper: Stepper, images: Images, position: Progress, bar: Bar, tracking: Tracking
+        self,
+        plan: Plan,
+        stepper: Stepper,
+        images: Images,
+        position: Progress,
+        bar: Bar,
+        tracking: Tracking,
+        monitors: Monitors,
     ) -> None:
         self.plan = plan
         self.stepper = stepper
@@ -66,6 +75,7 @@ class Session:
         self.position = position
         self.bar = bar
         self.tracking = tracking
+        self.monitors = monitors
         self.total = math.ceil(stepper.recipe.total_epochs)
         self._warmup_end = math.ceil(stepper.recipe.warmup_epochs * stepper.steps)
         self._kept = Kept(plan.folder, plan.checkpoint_every, self._epochs())
@@ -84,13 +94,17 @@ class Session:
             metrics = Metrics(self.plan.folder, self.position.rows) if distributed.is_main() else None
             if not self._global_step():
                 self._keep(["init"], self._weights())
-        with Interruptible(patient=distributed.is_active()) as interrupt:
+        if not self._global_step():
+            self._look(0)
+        with Interruptible(patient=distributed.is_active()) as interrupt, kept_memory(self.stepper.device):
             while self.position.epoch < self.total:
                 if self._train_epoch(interrupt):
                     row = self._measure()
+                    seen = self._look(self.position.epoch + 1)
+                    row |= {"seconds": self._seconds(), "monitoring": round(self.monitors.share, 4)}
                     self._finish_epoch(row, metrics)
                     self.bar.row(row)
-                    self.tracking.row(row)
+                    self.tracking.row({**row, **seen})
                 if any_of_us(interrupt.asked) and self.position.epoch < self.total:
                     self._stop()
 
@@ -125,7 +139,6 @@ class Session:
         if self.images.held_out is not None:
             score = evaluate(model, self.images.held_out, self.plan.config, device=self.stepper.device)
             measured = {name: getattr(score, name) for name in measured}
-        self._tick()
         return {
             "epoch": here.epoch + 1,
             "lr": self.stepper.learning_rate(),
@@ -133,9 +146,18 @@ class Session:
             **measured,
             "images_per_second": round(here.images / here.spent, 1),
             "waiting": round(here.waited / here.spent, 4),
-            "seconds": round(here.seconds, 2),
             "broken": len(self.images.train.broken_names()),
         }
+
+    def _look(self, epoch: int) -> dict[str, float]:
+        with self._writing():
+            seen = self.monitors.look(epoch)
+        return seen
+
+    def _seconds(self) -> float:
+        """Time spent so far."""
+        self._tick()
+        return round(self.position.seconds, 2)
 
     def _finish_epoch(self, row: dict[str, Any], metrics: Metrics | None) -> None:
         """Write the model, its checkpoints, the row, and last of all the state that counts the epoch as done."""

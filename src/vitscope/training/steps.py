@@ -25,6 +25,7 @@ from vitscope.training.augment import AugmentedData, Mix
 from vitscope.training.checkpoint import Progress
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher
 from vitscope.training.divergence import Patience, TrainingDiverged
+from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer, build_schedule
 from vitscope.training.precision import Precision
 from vitscope.training.recipe import Recipe
@@ -42,6 +43,7 @@ class Stepper:
         running: What forward and backward go through: `wrap(model)`, compiled if the recipe says so.
         measured: What to evaluate and keep: the average of the weights if the recipe keeps one, else `model`.
         optimizer: timm's, as the recipe names it.
+        release: To be called at the end: leaves nothing of this in the model.
         steps: Steps per epoch.
         patience: Counts the steps that were not taken because loss or gradient were not finite.
     """
@@ -76,8 +78,8 @@ class Stepper:
             raise VitscopeError(
                 "ema_decay keeps a whole copy of the model; leave it out, or do without --shard"
             )
-        self.layout = _layout(recipe, device, sharded)
-        self.model = model if sharded else model.to(memory_format=self.layout)
+        self.model = model
+        self.layout, self.release = lay_out(recipe.channels_last, model, config, device, sharded)
         self.ema = ModelEmaV3(model, recipe.ema_decay) if recipe.ema_decay is not None else None
         self.measured: nn.Module = self.ema.module if self.ema is not None else model
         self.running = wrap(model) if wrap is not None else model
@@ -220,7 +222,7 @@ class Stepper:
             return self.teacher(images)
 
     def _update(self, norm: Tensor, done: int) -> None:
-        if self.recipe.clip_norm is not None:
+        if self.recipe.clip_norm is not None and not float(norm) < self.recipe.clip_norm:
             nn.utils.clip_grads_with_norm_(self.model.parameters(), self.recipe.clip_norm, norm)
         if self.precision.scaler is not None:
             self.precision.scaler.step(self.optimizer)
@@ -233,9 +235,3 @@ class Stepper:
 def _unhalved(logits: Tensor) -> Tensor:
     """Logits in at least float32, as a softmax wants them."""
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-
-
-def _layout(recipe: Recipe, device: torch.device, sharded: bool) -> torch.memory_format:
-    may = not sharded and device.type != "mps"
-    last = recipe.channels_last == "always" or (recipe.channels_last == "auto" and may)
-    return torch.channels_last if last else torch.contiguous_format

@@ -1,0 +1,92 @@
+"""What is differentiated: the mean over a batch of the cross-entropy, with hard or soft targets.
+
+    NLL(w) = 1/N sum_n - sum_c t_nc log p_nc(w),        p = softmax of the model's class scores
+
+and beside it, in closed form, the penalty that weight decay stands for (`penalty`).
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from vitscope.anatomy.watch import main_output, tensors_in
+from vitscope.errors import BadData, VitscopeError
+
+_SAME = 1e-4  # kernels may round differently from call to call; a random draw changes much more
+
+
+class RandomModel(VitscopeError):
+    """The model answers differently when asked twice, so that it has no one Hessian."""
+
+
+def class_scores(model: nn.Module, images: Tensor) -> Tensor:
+    """(N, classes): what the model says of a batch."""
+    found = main_output(model(images))
+    if not found or found[0].ndim != 2 or len(found[0]) != len(images):
+        seen = tuple(found[0].shape) if found else "nothing"
+        raise VitscopeError(
+            f"{type(model).__name__} puts out {seen} for {len(images)} images; expected class scores (N, classes)"
+        )
+    return found[0]
+
+
+def cross_entropy(scores: Tensor, targets: Tensor, n_images: int | None = None) -> Tensor:
+    """The sum over these images divided by `n_images` (default: their number)."""
+    if targets.ndim == 1 and len(targets) == len(scores):
+        if not 0 <= int(targets.min()) <= int(targets.max()) < scores.shape[1]:
+            raise BadData(
+                f"labels reach from {int(targets.min())} to {int(targets.max())}, the model has {scores.shape[1]} "
+                f"classes; expected 0 to {scores.shape[1] - 1}"
+            )
+    elif targets.shape != scores.shape:
+        raise BadData(
+            f"targets are {tuple(targets.shape)} for class scores {tuple(scores.shape)}; expected labels "
+            f"({len(scores)},) or probabilities {tuple(scores.shape)}"
+        )
+    if targets.is_floating_point():
+        targets = targets.to(scores)
+    return F.cross_entropy(scores, targets, reduction="sum") / (n_images or len(scores))
+
+
+@torch.no_grad()
+def check_deterministic(model: nn.Module, images: Tensor) -> None:
+    """Refuse a model whose answer is drawn anew at every call (dropout that stays on, random depth).
+
+    Raises:
+        RandomModel: Two passes over the same images differ; the message names the first module that does.
+    """
+    first, second = class_scores(model, images), class_scores(model, images)
+    scale = float(first.abs().max())
+    difference = float((first - second).abs().max())
+    if difference <= _SAME * scale:
+        return
+    raise RandomModel(
+        f"two passes of {type(model).__name__} over the same images differ by {difference:.2g} (scores reach "
+        f"{scale:.2g}){_where(model, images)}; a Hessian needs a model without random draws in evaluation mode: "
+        "switch them off, or fix their seed inside the model"
+    )
+
+
+def _where(model: nn.Module, images: Tensor) -> str:
+    """Which innermost module is the first to differ, in words."""
+    traces: list[list[tuple[str, float]]] = [[], []]
+    names = {module: name for name, module in model.named_modules() if not list(module.children())}
+    for trace in traces:
+
+        def note(
+            module: nn.Module, _: object, output: object, trace: list[tuple[str, float]] = trace
+        ) -> None:
+            value = sum(float(t.double().abs().sum()) for t in tensors_in(output) if t.is_floating_point())
+            trace.append((names[module], value))
+
+        handles: list[RemovableHandle] = [module.register_forward_hook(note) for module in names]
+        try:
+            model(images)
+        finally:
+            for handle in handles:
+                handle.remove()
+    for (name, one), (_, other) in zip(*traces, strict=False):
+        if abs(one - other) > 1e-6 * abs(one):
+            return f", first after '{name}'"
+    return ""

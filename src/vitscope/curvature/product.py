@@ -1,0 +1,180 @@
+"""Hessian-vector products with the gradient's graph built once.
+
+    H v = d/dw (g(w) . v),        g = dNLL/dw
+
+One forward and one backward pass leave a graph of g; every product is one backward pass through it, about twice the
+cost of a forward and backward pass of the model. Rebuilding the graph for every product would cost half as much again.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from vitscope import distributed
+from vitscope.anatomy import Anatomy, preserved
+from vitscope.curvature.loss import check_deterministic, class_scores, cross_entropy
+from vitscope.curvature.penalty import Penalty
+from vitscope.curvature.select import select_parameters
+from vitscope.errors import VitscopeError
+
+_TYPES = (torch.float32, torch.float64)
+
+
+class HessianProduct:
+    """The Hessian of one batch, as something that multiplies flat vectors; made by `hessian_of`.
+
+    Attributes:
+        parameters: By name, in the order in which a vector holds them.
+        size: Length of a vector.
+        nll: The loss, without the penalty.
+        penalty: The l2 term's value.
+        gradient: Of the NLL, flat.
+        count: Products made so far.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        images: Tensor,
+        targets: Tensor,
+        parameters: Mapping[str, nn.Parameter],
+        penalty: Penalty,
+        split: bool,
+    ) -> None:
+        self.parameters = dict(parameters)
+        self.dtype, self.device = _common_type(self.parameters)
+        self._tensors = list(parameters.values())
+        self._lengths = [p.numel() for p in self._tensors]
+        self.size = sum(self._lengths)
+        self.count = 0
+        self._split = split and distributed.world_size() > 1
+        self._l2 = penalty
+        self._decayed = penalty.covered(model, parameters)
+        self.penalty = sum(penalty.value(self._tensors[i]) for i in self._decayed)
+
+        n_images = int(self._over_ranks(torch.tensor([len(images)])))
+        loss = cross_entropy(class_scores(model, images.to(self.dtype)), targets, n_images)
+        gradients = torch.autograd.grad(loss, self._tensors, create_graph=True, allow_unused=True)
+        # a gradient that is missing, or the same for all weights, has no second derivative
+        self._curved = [i for i, g in enumerate(gradients) if g is not None and g.requires_grad]
+        self._gradients = [gradients[i] for i in self._curved]
+        self.nll = float(self._over_ranks(loss.detach().reshape(1)))
+        self.gradient = self._over_ranks(self._flat([g if g is None else g.detach() for g in gradients]))
+        if not bool(torch.isfinite(self.gradient).all()):
+            raise VitscopeError(
+                f"the loss is {self.nll:g} and its gradient is not finite; check the weights and the images"
+            )
+
+    def __call__(self, vector: Tensor) -> Tensor:
+        """H v, as a new flat vector."""
+        self.count += 1
+        parts = vector.split(self._lengths)
+        found: Sequence[Tensor | None] = [None] * len(self._tensors)
+        if self._gradients:
+            found = torch.autograd.grad(
+                self._gradients,
+                self._tensors,
+                grad_outputs=[parts[i].view_as(self._tensors[i]) for i in self._curved],
+                retain_graph=True,
+                allow_unused=True,
+            )
+        product = self._over_ranks(self._flat(found))
+        pieces = product.split(self._lengths)
+        for i in self._decayed:
+            self._l2.add_product(self._tensors[i], parts[i], pieces[i])
+        return product
+
+    def named(self, vector: Tensor) -> dict[str, Tensor]:
+        """A flat vector cut into the parameters it is made of."""
+        parts = vector.split(self._lengths)
+        return {name: part.view_as(p) for (name, p), part in zip(self.parameters.items(), parts, strict=True)}
+
+    def _flat(self, parts: Sequence[Tensor | None]) -> Tensor:
+        zipped = zip(parts, self._tensors, strict=True)
+        return torch.cat([(torch.zeros_like(p) if part is None else part).reshape(-1) for part, p in zipped])
+
+    def _over_ranks(self, part: Tensor) -> Tensor:
+        """The sum over the processes that share the batch."""
+        if self._split:
+            dist.all_reduce(part)
+        return part
+
+
+@contextmanager
+def hessian_of(
+    model: nn.Module,
+    images: Tensor,
+    targets: Tensor,
+    *,
+    params: str | None = None,
+    penalty: Penalty | None = None,
+    parts: Anatomy | None = None,
+    split: bool = False,
+) -> Iterator[HessianProduct]:
+    """The Hessian of NLL + l2 on one batch, in evaluation mode; the model is left as it was found.
+
+    Fused attention has no second derivative, so attention runs in its plain form inside.
+
+    Args:
+        model: Any classifier.
+        images: (N, C, H, W), as the model takes them, on its device.
+        targets: (N,) labels or (N, classes) probabilities.
+        params: Which parameters; see `select_parameters`.
+        penalty: The l2 term; default: none.
+        parts: The model's anatomy, for `params="kind:..."`.
+        split: Whether every process holds a part of the batch; products are then summed over processes.
+
+    Raises:
+        RandomModel: The model draws random numbers in evaluation mode.
+    """
+    chosen = select_parameters(model, params, parts)
+    taken = {id(p) for p in chosen.values()}
+    with (
+        preserved(model),
+        sdpa_kernel(SDPBackend.MATH),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast(images.device.type, enabled=False),
+    ):
+        for parameter in model.parameters():
+            parameter.requires_grad_(id(parameter) in taken)
+        check_deterministic(model, images.to(next(iter(chosen.values())).dtype))
+        with _explained(model):
+            product = HessianProduct(model, images, targets, chosen, penalty or Penalty(), split)
+            yield product
+
+
+@contextmanager
+def _explained(model: nn.Module) -> Iterator[None]:
+    """Say in our words what torch says when memory or a second derivative is missing."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise VitscopeError(
+            "the gradient's graph does not fit into memory; use a smaller batch_size, or split_batch=True with torchrun"
+        ) from error
+    except RuntimeError as error:
+        if "derivative" not in str(error) and "not implemented" not in str(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise VitscopeError(
+            f"{type(model).__name__} cannot be differentiated twice ({reason}); replace that operation by a plain one"
+        ) from error
+
+
+def _common_type(parameters: Mapping[str, nn.Parameter]) -> tuple[torch.dtype, torch.device]:
+    first = next(iter(parameters.values()))
+    for name, parameter in parameters.items():
+        if parameter.dtype not in _TYPES or parameter.dtype != first.dtype:
+            raise VitscopeError(
+                f"parameter '{name}' is {parameter.dtype}; a Hessian needs float32 or float64 throughout: model.float()"
+            )
+        if parameter.device != first.device:
+            raise VitscopeError(
+                f"parameters are on {first.device} and {parameter.device}; put the model on one device: model.to(...)"
+            )
+    return first.dtype, first.device
