@@ -1,80 +1,149 @@
-"""What the feature exams cost on top of a plain forward pass, as a ratio of CPU time inside one process.
+"""What the streaming exams cost on top of a plain forward pass, as ratios of CPU time inside one process.
 
-    python benchmarks/one_pass.py [--rounds 3] [--images 32]
+    python benchmarks/one_pass.py [--rounds 3] [--batches 2] [--models resnet50@32 ...]
 
-Each model is run on the same images in three ways, in turn: alone; with `fourier` and `variance` in one pass;
-and with the obvious way to get the same numbers, a two-dimensional FFT and `torch.var` of every map. What
-happens once (finding the anatomy) is left out by taking the difference between a long and a short run. Goals:
-1.10 for a ViT, 1.30 for a ResNet-50.
+Each model is run on the same images in several ways, in turn: alone; with a growing set of exams in one pass; with
+the obvious way to get the numbers of the first two, an FFT and `torch.var` of every map; and with CKA only, by
+vitscope and, if it is installed, by torch-cka on the same number of layers. What happens once (finding the anatomy)
+is left out by taking the difference between a long and a short run. A ratio is the median over rounds.
 """
 
 import argparse
+import contextlib
+import io
 import statistics
 import time
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import timm
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from vitscope.anatomy import Tap, anatomy
-from vitscope.exams import EXAMS, examine
+from vitscope.exams import EXAMS, Accumulator, examine
 
-MODELS = {"vit_small_patch16_224": 1.10, "resnet50": 1.30}
-BATCH = 32
+try:
+    from torch_cka import CKA as TorchCKA
+except ImportError:
+    TorchCKA = None
+
+Way = Callable[[nn.Module, Tensor, int], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model at one input size, and what the exams may cost on it."""
+
+    create: Callable[[], nn.Module]
+    side: int
+    batch: int
+    goals: dict[str, float]
+
+
+CASES = {
+    "resnet50@32": Case(partial(timm.create_model, "resnet50"), 32, 128, {"fourier, variance": 1.30}),
+    "vit_tiny/4@32": Case(
+        partial(timm.create_model, "vit_tiny_patch16_224", img_size=32, patch_size=4),
+        32,
+        128,
+        {"fourier, variance": 1.10},
+    ),
+    "vit_tiny/16@224": Case(
+        partial(timm.create_model, "vit_tiny_patch16_224"), 224, 32, {"fourier, variance": 1.10}
+    ),
+}
+SETS = {"fourier, variance": ["fourier", "variance"], "+ cka": ["fourier", "variance", "cka"]}
+GOALS = {"+ cka": 1.5}  # for every model
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--images", type=int, default=32, help="images in the difference, a multiple of 32")
+    parser.add_argument("--batches", type=int, default=2, help="batches in the difference")
+    parser.add_argument("--models", nargs="+", default=list(CASES), choices=list(CASES))
     options = parser.parse_args()
-    torch.manual_seed(0)
     torch.set_num_threads(1)  # threads that wait for each other count as CPU time
-    print(f"{'model':<24}{'forward':>12}{'one pass':>10}{'goal':>7}{'fft2 + var':>12}")
-    for name, goal in MODELS.items():
-        model = timm.create_model(name).eval()
-        images = torch.randn(BATCH + options.images, 3, 224, 224)
-        ways: list[Callable[[nn.Module, Tensor], None]] = [forward, one_pass, obvious]
-        seconds = [[marginal(way, model, images) for way in ways] for _ in range(options.rounds)]
-        plain = statistics.median(row[0] for row in seconds)
-        ratios = [statistics.median(row[i] / row[0] for row in seconds) for i in (1, 2)]
-        per_image = f"{1000 * plain / options.images:.0f} ms/image"
-        print(f"{name:<24}{per_image:>12}{ratios[0]:>10.2f}{goal:>7.2f}{ratios[1]:>12.2f}")
+    warnings.filterwarnings("ignore")
+    print(f"{'model':<17}{'':<22}{'CPU time':>14}{'ratio':>8}{'goal':>8}")
+    for name in options.models:
+        report(name, CASES[name], options.rounds, options.batches)
 
 
-def marginal(way: Callable[[nn.Module, Tensor], None], model: nn.Module, images: Tensor) -> float:
+def report(name: str, case: Case, rounds: int, batches: int) -> None:
+    torch.manual_seed(0)
+    model = case.create().eval()
+    images = torch.randn((1 + batches) * case.batch, 3, case.side, case.side)
+    ways: dict[str, Way] = {"forward": forward}
+    ways |= {label: partial(one_pass, exams=exams) for label, exams in SETS.items()}
+    ways |= {"fft2, var by hooks": obvious, "cka alone": partial(one_pass, exams=["cka"])}
+    if TorchCKA is not None:
+        ways["torch_cka"] = torch_cka
+    seconds = [
+        {label: marginal(way, model, images, case.batch) for label, way in ways.items()}
+        for _ in range(rounds)
+    ]
+    plain = statistics.median(row["forward"] for row in seconds) / (len(images) - case.batch)
+    goals = {**GOALS, **case.goals}
+    for label in ways:
+        ratio = statistics.median(row[label] / row["forward"] for row in seconds)
+        cost = f"{1000 * plain:.2f} ms/image" if label == "forward" else ""
+        goal = f"{goals[label]:.2f}" if label in goals else ""
+        print(f"{name:<17}{label:<22}{cost:>14}{ratio:>8.2f}{goal:>8}", flush=True)
+        name = ""
+    if TorchCKA is not None:
+        faster = statistics.median(row["torch_cka"] / row["cka alone"] for row in seconds)
+        print(f"{'':<17}{'torch_cka / cka alone':<22}{'':>14}{faster:>8.1f}{'>= 12':>8}")
+
+
+def marginal(way: Way, model: nn.Module, images: Tensor, batch: int) -> float:
     """CPU seconds of all images minus those of the first batch."""
-    return cpu_seconds(way, model, images) - cpu_seconds(way, model, images[:BATCH])
+    return cpu_seconds(way, model, images, batch) - cpu_seconds(way, model, images[:batch], batch)
 
 
-def cpu_seconds(way: Callable[[nn.Module, Tensor], None], model: nn.Module, images: Tensor) -> float:
+def cpu_seconds(way: Way, model: nn.Module, images: Tensor, batch: int) -> float:
     start = time.process_time()
-    way(model, images)
+    way(model, images, batch)
     return time.process_time() - start
 
 
 @torch.inference_mode()
-def forward(model: nn.Module, images: Tensor) -> None:
-    for batch in images.split(BATCH):
-        model(batch)
+def forward(model: nn.Module, images: Tensor, batch: int) -> None:
+    for piece in images.split(batch):
+        model(piece)
 
 
-def one_pass(model: nn.Module, images: Tensor) -> None:
-    labels = torch.zeros(len(images), dtype=torch.long)
-    examine(model, (images, labels), [EXAMS["fourier"], EXAMS["variance"]], batch_size=BATCH)
+def one_pass(model: nn.Module, images: Tensor, batch: int, exams: list[str]) -> None:
+    chosen = [
+        exam for name in exams if isinstance(exam := EXAMS[name], type) and issubclass(exam, Accumulator)
+    ]
+    examine(model, (images, torch.zeros(len(images), dtype=torch.long)), chosen, batch_size=batch)
 
 
-def obvious(model: nn.Module, images: Tensor) -> None:
-    parts = anatomy(model, (3, 224, 224))
+def obvious(model: nn.Module, images: Tensor, batch: int) -> None:
+    parts = anatomy(model, tuple(images.shape[1:]))
 
     def measure(_: object, feature: Tensor) -> None:
         (torch.fft.fft2(feature).abs() + 1e-6).log().mean((0, 1))
         feature.var(dim=(2, 3)).mean()
 
     with torch.inference_mode(), Tap(model, parts, parts.mapped, on_feature=measure):
-        for batch in images.split(BATCH):
-            model(batch)
+        for piece in images.split(batch):
+            model(piece)
+
+
+@torch.inference_mode()
+def torch_cka(model: nn.Module, images: Tensor, batch: int) -> None:
+    """The outputs of the modules whose units CKA compares: as many layers, and of the same size."""
+    layers = [unit.module for unit in anatomy(model, tuple(images.shape[1:])).mapped]
+    with contextlib.redirect_stderr(io.StringIO()):
+        compare = TorchCKA(model, model, model1_layers=layers, model2_layers=layers, device="cpu")
+        compare.compare(DataLoader(TensorDataset(images), batch_size=batch))
+    for module in model.modules():
+        module._forward_hooks.clear()  # it never takes its hooks off
 
 
 if __name__ == "__main__":

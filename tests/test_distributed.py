@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from vitscope import distributed
@@ -98,3 +99,80 @@ def test_alone() -> None:
         assert distributed.broadcast(5) == 5
         assert distributed.cpu_group() is None
         distributed.barrier()
+
+
+EXAM_WORK = """
+import sys
+import torch, vitscope as vs
+from tests.exams.test_partial import model
+from vitscope import distributed
+from vitscope.exams import partial
+from vitscope.results.codec import encode
+
+torch.set_num_threads(1)
+partial.SECONDS = -1.0  # every batch is saved, so that both write into the run folder
+with distributed.process_group():
+    data = vs.load_data("fashion", split="test")
+    for limit in map(int, sys.argv[2].split(",")):
+        results = vs.diagnose(
+            model(), data, sys.argv[3].split(","), limit=limit, batch_size=8, out=f"{sys.argv[1]}/{limit}"
+        )
+        told = distributed.gather({exam: encode(result) for exam, result in results.items()})
+        assert all(other == told[0] for other in told), "processes disagree"
+"""
+LIMITS = (
+    41,
+    6,
+)  # six batches for two processes, the last of one image; one batch, so that one process has none
+
+
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run folders, by limit, of every exam that is not costly, made by two real processes."""
+    folder = tmp_path_factory.mktemp("exams")
+    (folder / "work.py").write_text(EXAM_WORK)
+    root = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command += [str(folder / "work.py"), str(folder), ",".join(map(str, LIMITS)), ",".join(exams())]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, cwd=root)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def exams() -> list[str]:
+    from vitscope.exams import find_exams
+
+    return [exam.result.exam for exam in find_exams(["all"])]
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_two_processes_find_what_one_does(two_processes: Path, limit: int) -> None:
+    import torch
+
+    import vitscope as vs
+    from tests.exams.test_partial import model
+    from vitscope.results import Run
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    alone = vs.diagnose(model(), vs.load_data("fashion", split="test"), exams(), limit=limit, batch_size=8)
+    torch.set_num_threads(threads)
+    run = Run.open(two_processes / str(limit))
+    together = run.results()
+    assert run.state == "done"
+    assert not (run.path / "partial").exists()
+    assert set(together) == set(alone)
+    for exam, result in alone.items():
+        assert together[exam].n == result.n, exam
+        for name, table in result.tables().items():
+            pd.testing.assert_frame_equal(
+                together[exam].tables()[name],
+                table,
+                check_exact=False,
+                rtol=1e-6,
+                atol=1e-9,
+                obj=f"{exam}: {name}",
+            )
+            for column in table.select_dtypes(include="integer"):
+                assert (together[exam].tables()[name][column] == table[column]).all(), (exam, column)

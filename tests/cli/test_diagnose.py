@@ -9,6 +9,7 @@ import pytest
 
 from vitscope.cli.app import main
 from vitscope.cli.diagnose import Options, _folders
+from vitscope.exams import find_exams
 from vitscope.results import Run
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +25,7 @@ def test_several_models_below_one_folder(tmp_path: Path, capsys: pytest.CaptureF
     for name in ("resnet_mini", "vit_mini"):
         run = Run.open(tmp_path / name)
         assert run.state == "done"
-        assert set(run.results()) == {"prediction", "fourier", "variance"}
+        assert set(run.results()) == {exam.result.exam for exam in find_exams()}
         assert run.model["name"] == name
 
 

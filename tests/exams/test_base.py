@@ -2,21 +2,29 @@ import pytest
 
 from vitscope.errors import VitscopeError
 from vitscope.exams import EXAMS, find_exams
-from vitscope.exams.base import Accumulator
+from vitscope.exams.base import Accumulator, Procedure
 
 
 def test_every_exam_is_there_under_its_name_in_order() -> None:
     assert list(EXAMS)[:3] == ["prediction", "fourier", "variance"]
-    for name, accumulator in EXAMS.items():
-        assert issubclass(accumulator, Accumulator)
-        assert accumulator.result.exam == name
-        about = accumulator.result.about
+    for name, exam in EXAMS.items():
+        assert isinstance(exam, Procedure) or issubclass(exam, Accumulator)
+        assert exam.result.exam == name
+        about = exam.result.about
         assert all([about.title, about.shows, about.papers, about.misleads])
 
 
 def test_names_are_found_once_each_in_the_order_given() -> None:
     assert find_exams(["variance", "fourier", "variance"]) == [EXAMS["variance"], EXAMS["fourier"]]
-    assert find_exams() == list(EXAMS.values())
+    assert find_exams() == [exam for exam in EXAMS.values() if isinstance(exam, type)]
+
+
+def test_all_are_those_that_do_not_take_long() -> None:
+    found = find_exams(["lesion", "all"])
+    assert found[0] is EXAMS["lesion"]
+    assert set(map(id, found)) == {
+        id(exam) for exam in EXAMS.values() if not (isinstance(exam, Procedure) and exam.costly)
+    }
 
 
 def test_unknown_name_lists_the_known_ones() -> None:

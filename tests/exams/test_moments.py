@@ -40,6 +40,14 @@ def test_a_small_spread_around_a_large_mean_survives() -> None:
     assert levels.high[0] - levels.low[0] == pytest.approx(expected, rel=1e-3)
 
 
+def test_the_change_of_a_kind_is_the_mean_over_its_units() -> None:
+    values = [torch.rand(9, 1, dtype=torch.float64) for _ in range(3)]
+    found = filled(values)
+    assert found.kinds == ("mlp",)
+    expected = (values[2] - values[0]).mean() / 2  # the two changes add up
+    np.testing.assert_allclose(found.changes_by_kind().value, [expected], rtol=1e-12)
+
+
 def test_images_are_counted_over_batches() -> None:
     moments = filled([torch.rand(4, 1)] * 3)
     moments.update(Batch(EMPTY, EMPTY, torch.arange(3), (torch.rand(3, 1),) * 3))

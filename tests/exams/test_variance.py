@@ -60,6 +60,7 @@ def test_a_single_point_has_no_variance() -> None:
     result = finish(subject((3, 2, 2), (3, 1, 1)), [torch.randn(4, 3, 2, 2), torch.randn(4, 3, 1, 1)])
     assert np.isfinite(result.value[0])
     assert np.isnan(result.value[1])
+    assert result.kinds == ()
 
 
 def test_accumulates_mean_change_and_intervals_over_images() -> None:
@@ -76,6 +77,20 @@ def test_accumulates_mean_change_and_intervals_over_images() -> None:
     paired, level = result.change_high[1] - result.change_low[1], result.high[0] - result.low[0]
     assert paired < level
     assert result.n == 30
+
+
+def test_the_change_of_a_kind_is_paired_by_image() -> None:
+    generator = torch.Generator().manual_seed(2)
+    maps = [torch.randn(25, 3, 4, 4, generator=generator) * (1 + i) for i in range(5)]
+    kinds = ("stem", "msa", "mlp", "msa", "mlp")
+    rows = tuple(UnitRow(f"u{i}", kind, 0, i / 5, (3, 4, 4)) for i, kind in enumerate(kinds))
+    result = finish(Subject("m", "d", rows), [m[:10] for m in maps], [m[10:] for m in maps])
+    v = np.stack([reference(m) for m in maps])
+    msa = ((v[1] - v[0]) + (v[3] - v[2])) / 2
+    assert result.kinds == ("msa", "mlp")
+    assert result.kind_change[0] == pytest.approx(msa.mean(), rel=1e-5)
+    half = 2.0638986 * msa.std(ddof=1) / np.sqrt(25)  # t quantile with 24 degrees of freedom
+    assert result.kind_change_high[0] - result.kind_change[0] == pytest.approx(half, rel=1e-3)
 
 
 def test_merged_accumulators_are_one() -> None:
@@ -111,7 +126,10 @@ def test_features_that_are_not_finite_are_named() -> None:
 def test_table_and_disk(tmp_path: Path) -> None:
     result = finish(subject((3, 2, 2), (3, 2, 2)), [torch.randn(4, 3, 2, 2), torch.randn(4, 3, 2, 2)])
     table = result.table()
-    assert table["quantity"].tolist() == ["variance", "variance", "change", "change"]
+    assert table["quantity"].tolist() == ["variance", "variance", "change", "change", "change"]
+    of_kind = table.iloc[-1]
+    assert (of_kind["unit"], of_kind["kind"]) == (None, "msa")
+    assert of_kind["value"] == result.change[1]
     assert (table["low"][:2] < table["value"][:2]).all()
     result.save(tmp_path)
     back = Result.load(tmp_path)

@@ -1,7 +1,10 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
-from vitscope.exams.fourier import FourierResult, frequencies
+from vitscope.exams.dft import half_diagonal
+from vitscope.exams.fourier import FourierResult, rings
 from vitscope.exams.prediction import PredictionResult
 from vitscope.exams.variance import VarianceResult
 from vitscope.results import UnitRow
@@ -14,6 +17,14 @@ UNITS = (
     UnitRow("b.attn", "msa", 1, 0.8, (16, 4, 4)),
     UnitRow("b.conv", "conv", 2, 0.9, (32, 2, 2), downsamples=True),
 )
+
+
+KINDS: dict[str, Any] = {
+    "kinds": ("msa", "mlp"),
+    "kind_change": np.array([-0.2, 0.4]),
+    "kind_change_low": np.array([-0.25, 0.35]),
+    "kind_change_high": np.array([-0.15, 0.45]),
+}
 
 
 @pytest.fixture
@@ -32,12 +43,16 @@ def variance_result() -> VarianceResult:
         change=change,
         change_low=change - 0.05,
         change_high=change + 0.05,
+        **KINDS,
     )
 
 
 @pytest.fixture
 def fourier_result() -> FourierResult:
-    grids = [frequencies(*u.map_shape[1:]) for u in UNITS if u.map_shape is not None]
+    shapes = [u.map_shape[1:] for u in UNITS if u.map_shape is not None]
+    grids = [half_diagonal(*shape) for shape in shapes]
+    radii = [np.append(0.0, rings(*shape)[0]) for shape in shapes]
+    ring_frequency = np.concatenate(radii)
     rows = np.repeat(np.arange(6), [len(g) for g in grids])
     frequency = np.concatenate(grids)
     value = -frequency * (1 + rows)
@@ -53,9 +68,15 @@ def fourier_result() -> FourierResult:
         value=value,
         low=value - 0.1,
         high=value + 0.1,
+        ring_unit=np.repeat(np.arange(6), [len(r) for r in radii]),
+        ring_frequency=ring_frequency,
+        ring_value=-ring_frequency,
+        ring_low=-ring_frequency - 0.1,
+        ring_high=-ring_frequency + 0.1,
         change=none,
         change_low=none.copy(),
         change_high=none.copy(),
+        **KINDS,
     )
 
 

@@ -28,6 +28,8 @@ def test_saves_png_and_svg(fourier_result: FourierResult, tmp_path: Path) -> Non
         "fourier.svg",
         "fourier_change.png",
         "fourier_change.svg",
+        "fourier_radial.png",
+        "fourier_radial.svg",
         "fourier_spectrum.png",
         "fourier_spectrum.svg",
     }

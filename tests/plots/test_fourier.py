@@ -24,3 +24,12 @@ def test_spectrum_has_a_line_per_unit_at_true_frequencies(fourier_result: Fourie
     np.testing.assert_allclose(ax.lines[0].get_xdata(), [0, 0.25, 0.5, 0.75])
     np.testing.assert_allclose(ax.lines[3].get_xdata(), [0, 0.5])
     assert len({line.get_color() for line in ax.lines}) == 6  # by depth
+
+
+def test_radial_spectrum_reaches_beyond_pi(fourier_result: FourierResult) -> None:
+    ax = plots.plot_fourier_radial(fourier_result, new_panel())
+    assert len(ax.lines) == 6
+    x = np.asarray(ax.lines[0].get_xdata(), dtype=float)
+    np.testing.assert_allclose(x * math.pi, fourier_result.ring_frequency[fourier_result.ring_unit == 0])
+    assert 1.0 < x.max() < ax.get_xlim()[1] == math.sqrt(2)
+    np.testing.assert_allclose(np.asarray(ax.lines[0].get_ydata(), dtype=float), -x * math.pi)

@@ -38,6 +38,16 @@ def test_arrows_follow_the_intervals(runs: Path) -> None:
             assert ("↑" in line) == (row["low"] > 0)
 
 
+def test_a_narrow_console_gets_more_tables_not_broken_cells(runs: Path) -> None:
+    console = Console(file=io.StringIO(), width=60)
+    print_results({"resnet": Run.open(runs / "resnet").results()}, console)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    first = [line for line in lines if line.startswith("layer1.0")]
+    assert len(first) == 2
+    assert all(line.count("[") == 1 and line.count("]") == 1 for line in first)
+
+
 def test_warnings_become_notes(capsys: pytest.CaptureFixture[str]) -> None:
     before = warnings.showwarning
     with notes_on_stderr():

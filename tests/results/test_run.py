@@ -32,6 +32,10 @@ def example() -> VarianceResult:
         change=none,
         change_low=none,
         change_high=none,
+        kinds=("msa",),
+        kind_change=one,
+        kind_change_low=one,
+        kind_change_high=one,
     )
 
 

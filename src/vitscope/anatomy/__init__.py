@@ -7,6 +7,7 @@ from torch import nn
 from vitscope._callable import make_callable
 from vitscope.anatomy.dissect import Dissection, dissect
 from vitscope.anatomy.example import own_input_size
+from vitscope.anatomy.lesions import Lesions
 from vitscope.anatomy.preserve import preserved
 from vitscope.anatomy.rules import Branch, add_rule, extra_rule
 from vitscope.anatomy.taps import AttentionMap, Tap
@@ -20,6 +21,7 @@ __all__ = [
     "AttentionMap",
     "Branch",
     "Dissection",
+    "Lesions",
     "Tap",
     "Unit",
     "UnsupportedModel",

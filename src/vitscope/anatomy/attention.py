@@ -12,6 +12,7 @@ import torch
 from vitscope.anatomy.graph import Graph, Node, Ref
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.locality import local_kernel
+from vitscope.anatomy.places import find_places
 from vitscope.anatomy.positions import Layout, constant_along
 from vitscope.anatomy.residual import MATRIX_PRODUCTS, mixes_positions
 from vitscope.anatomy.unit import Attention, AttentionSite
@@ -29,6 +30,7 @@ class AttentionProduct:
     weights: int | None  # the factor that is the weights; None where fused
     softmax: int | None
     query: int | None  # node of the queries, where one can tell
+    key: int | None = None
 
 
 def find_products(graph: Graph) -> list[AttentionProduct]:
@@ -38,7 +40,7 @@ def find_products(graph: Graph) -> list[AttentionProduct]:
         if not node.dynamic or not graph.useful >> node.index & 1:
             continue
         if node.name == FUSED:
-            products[node.index] = AttentionProduct(node.index, None, None, node.inputs[0])
+            products[node.index] = AttentionProduct(node.index, None, None, *node.inputs[:2])
         elif node.name in SOFTMAX:
             found = _by_hand(graph, node)
             if found is not None:
@@ -52,7 +54,7 @@ def _by_hand(graph: Graph, softmax: Node) -> AttentionProduct | None:
         return None
     scores = _previous_product(graph, softmax)
     if scores is not None:
-        return AttentionProduct(product.index, weights, softmax.index, _factors(product_node=scores)[0])
+        return AttentionProduct(product.index, weights, softmax.index, *_factors(product_node=scores))
     again, _ = _next_product(graph, product.index)
     if again is not None or _queries(graph, product, weights) > 1:
         return AttentionProduct(product.index, weights, softmax.index, None)
@@ -120,7 +122,7 @@ def describe(graph: Graph, layouts: Layouts, products: list[AttentionProduct]) -
     first one's description."""
     main = max(products, key=lambda p: _score_count(graph, p))
     heads, _ = _heads(graph, layouts, main)
-    sites = tuple(_site(graph, p, *_heads(graph, layouts, p)) for p in products)
+    sites = tuple(_site(graph, layouts, p) for p in products)
     queries, keys = _size(graph, main)
     query = layouts[main.query] if main.query is not None else None
     pattern, window, shift, windows = _pattern(query, queries, keys, graph.batch)
@@ -151,13 +153,18 @@ def _transposed(graph: Graph, product: AttentionProduct) -> bool:
     return _factors(node).index(product.weights) == 1
 
 
-def _site(graph: Graph, product: AttentionProduct, heads: int, head_axis: int | None) -> AttentionSite:
+def _site(graph: Graph, layouts: Layouts, product: AttentionProduct) -> AttentionSite:
     node = graph[product.node]
+    heads, head_axis = _heads(graph, layouts, product)
+    query, key = (layouts[i] if i is not None else None for i in (product.query, product.key))
+    folded = heads if head_axis is None else 1
+    places = find_places(query, key, *_size(graph, product), folded, graph.batch)
     if product.weights is None:
-        return AttentionSite(node.site, True, head_axis=head_axis, heads=heads)
+        return AttentionSite(node.site, True, head_axis=head_axis, heads=heads, places=places)
     softmax = graph[product.softmax].site if product.softmax is not None else None
     operand = _tensor_arguments(node).index(product.weights)
-    return AttentionSite(node.site, False, operand, _transposed(graph, product), softmax, head_axis, heads)
+    transposed = _transposed(graph, product)
+    return AttentionSite(node.site, False, operand, transposed, softmax, head_axis, heads, places)
 
 
 def _tensor_arguments(node: Node) -> list[int]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from vitscope.anatomy.places import Places
 from vitscope.anatomy.tapwatch import Call, TapWatch
 from vitscope.anatomy.unit import Anatomy, AttentionSite, Unit
 from vitscope.anatomy.watch import scaled_dot_product_probabilities, tensors_in
@@ -36,6 +37,7 @@ class AttentionMap:
     )
     values: Tensor  # (N, heads, keys, channels)
     output: Tensor  # (N, heads, queries, channels): weights x values, before the module's own projection
+    places: Places | None = None  # where the queries and keys lie on the map, where anatomy can tell
 
 
 @dataclass(frozen=True)
@@ -166,20 +168,20 @@ class Tap:
             else:
                 weights, values = _factors(site, call.operands)
                 probabilities = softmax.pop() if softmax and softmax[0].shape == weights.shape else weights
-            result = weights @ values if self._explicit or site.fused else None
+            result = weights @ values if self._explicit else None
             if result is not None and site.weights_transposed:
                 result = result.transpose(-2, -1)
             own = result if self._explicit and result is not None else call.run()
             output = own.transpose(-2, -1) if site.weights_transposed else own
-            self._deliver_attention(
-                unit, [_by_head(t, site) for t in (weights, probabilities, values, output)]
+            weights, probabilities, values, output = (
+                _by_head(t, site) for t in (weights, probabilities, values, output)
             )
+            self._deliver_attention(unit, AttentionMap(weights, probabilities, values, output, site.places))
             return own
 
         self._watch.expect(site.product, unit, handle)
 
-    def _deliver_attention(self, unit: Unit, tensors: list[Tensor]) -> None:
-        found = AttentionMap(*tensors)
+    def _deliver_attention(self, unit: Unit, found: AttentionMap) -> None:
         if self._on_attention is not None:
             self._on_attention(unit, found)
         if self._keep_attention:
@@ -191,9 +193,8 @@ def _find(parts: Anatomy, unit: str | Unit) -> Unit:
 
 
 def _removable(unit: Unit) -> Unit:
-    if not unit.removable:
-        why = "its shortcut does work of its own" if unit.residual else "everything passes through it"
-        raise VitscopeError(f"unit '{unit.name}' ({unit.kind}) cannot be removed: {why}")
+    if unit.obstacle is not None:
+        raise VitscopeError(f"unit '{unit.name}' ({unit.kind}) cannot be removed: {unit.obstacle}")
     return unit
 
 

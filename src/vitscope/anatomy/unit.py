@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, overload
 
 from vitscope.anatomy.mapview import MapView
+from vitscope.anatomy.places import Places
 from vitscope.anatomy.watch import Site
 from vitscope.errors import VitscopeError
 
@@ -41,6 +42,7 @@ class AttentionSite:
         None  # axis of the weights that runs over heads; None: heads share an axis with the images
     )
     heads: int = 1
+    places: Places | None = None  # where its queries and keys lie on the map, where one can tell
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,13 @@ class Unit:
     called: str = field(
         default="", repr=False, compare=False
     )  # a module that is called in the branch, to tell it from another one
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why the stream cannot go on without this unit; None where it can."""
+        if self.removable:
+            return None
+        return "its shortcut does work of its own" if self.residual else "everything passes through it"
 
     def describe(self) -> dict[str, Any]:
         """Plain values for tables and JSON."""

@@ -1,8 +1,9 @@
-"""Claims about features and predictions that the streaming exams can decide: D1, D3 and F1.
+"""Claims about features and predictions that exams of one model can decide: D1, D3, D5 and F1.
 
 D1: MSAs lower the high frequencies of feature maps (the first ones excepted), convolutions and MLPs raise them.
 D3: MSAs lower the variance of feature maps over space, convolutions and MLPs raise it; in a CNN it peaks at the
-ends of stages. F1: strong augmentation makes predictions under-confident.
+ends of stages. D5: at the beginning of a stage it hurts most to lose an MLP, at its end an MSA; a convolution hurts
+more at the beginning than at the end. F1: strong augmentation makes predictions under-confident.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ def feature_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdict]
             verdicts += _changes(model, results[exam].summary(), claim, what)
     if "variance" in results:
         verdicts += _peaks(model, results["variance"].summary())
+    if "lesion" in results:
+        verdicts += _lesions(model, results["lesion"].table())
     if "prediction" in results:
         verdicts += _confidence(model, results["prediction"].summary())
     return verdicts
@@ -71,6 +74,27 @@ def _peaks(model: str, table: pd.DataFrame) -> list[Verdict]:
             f"in {peaks} of {len(stages)} stages",
             judge_signs(len(stages) - peaks, peaks, len(stages), "rises"),
         )
+    ]
+
+
+def _lesions(model: str, table: pd.DataFrame) -> list[Verdict]:
+    """By the differences between groups of units, image by image, that the lesion exam gives."""
+    statements = {
+        "drop mlp first minus msa first": "at the beginning of a stage an MLP hurts more than an MSA",
+        "drop msa last minus mlp last": "at the end of a stage an MSA hurts more than an MLP",
+        "drop conv first minus conv last": "Convs hurt more at the beginning of a stage than at its end",
+    }
+    rows = table[table["quantity"].isin(statements)].set_index("quantity")
+    found = rows[["value", "low", "high"]].to_dict("index")
+    return [
+        Verdict(
+            "D5",
+            statements[str(quantity)],
+            model,
+            f"the drop differs by {row['value']:+.1%} [{row['low']:+.1%}, {row['high']:+.1%}]",
+            judge_signs(int(row["high"] < 0), int(row["low"] > 0), 1, "rises"),
+        )
+        for quantity, row in found.items()
     ]
 
 

@@ -30,7 +30,7 @@ def run(options: Options) -> None:
     """Load both models, run every exam, print what was found beside what the papers expect, write the page."""
     from rich.console import Console
 
-    from vitscope.claims import feature_verdicts
+    from vitscope.claims import attention_verdicts, feature_verdicts
     from vitscope.data import load_data
     from vitscope.exams import diagnose
     from vitscope.models import create_model
@@ -51,7 +51,7 @@ def run(options: Options) -> None:
             results[name] = diagnose(
                 model, data, limit=options.limit, seed=options.seed, out=folder, name=name
             )
-            verdicts += feature_verdicts(name, results[name])
+            verdicts += feature_verdicts(name, results[name]) + attention_verdicts(name, results[name])
             folders.append(folder)
     console.print()
     print_results(results, console)

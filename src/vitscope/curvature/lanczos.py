@@ -79,6 +79,18 @@ def lanczos(
         return search.result(vectors)
 
 
+def krylov_matrix(product: Operator, start: Tensor, steps: int, on_step: OnStep | None = None) -> np.ndarray:
+    """(m, m): H in the orthonormal basis that `steps` products make of `start`, its first vector; m <= steps."""
+    steps = min(steps, len(start))
+    with Basis(steps + 1, start) as basis:
+        search = _Search(product, basis, steps, 1, 0.0)
+        for _ in range(steps):
+            search.step()
+            if on_step is not None:
+                on_step(search.products)
+        return search.matrix()
+
+
 class _Search:
     """The state of one search: the basis, H in it, and how far the wanted pairs have come."""
 
@@ -173,6 +185,10 @@ class _Search:
         T[:keep, keep] = T[keep, :keep] = coupling
         self._filled = keep
         self._island, self._closed = 0, 0
+
+    def matrix(self) -> np.ndarray:
+        """T."""
+        return self._projected[: self._filled, : self._filled].copy()
 
     def result(self, vectors: bool) -> Eigenvalues:
         """The wanted pairs, with the error of the whole procedure measured by one more product."""

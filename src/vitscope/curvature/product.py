@@ -19,9 +19,11 @@ from vitscope.anatomy import Anatomy, preserved
 from vitscope.curvature.loss import check_deterministic, class_scores, cross_entropy
 from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.select import select_parameters
+from vitscope.curvature.twice import TwiceDifferentiable
 from vitscope.errors import VitscopeError
 
 _TYPES = (torch.float32, torch.float64)
+_DEAD_ENDS = ("torch::autograd::Error", "torch::autograd::NotImplemented")
 
 
 class HessianProduct:
@@ -57,11 +59,13 @@ class HessianProduct:
         self.penalty = sum(penalty.value(self._tensors[i]) for i in self._decayed)
 
         n_images = int(self._over_ranks(torch.tensor([len(images)])))
-        loss = cross_entropy(class_scores(model, images.to(self.dtype)), targets, n_images)
-        gradients = torch.autograd.grad(loss, self._tensors, create_graph=True, allow_unused=True)
+        with TwiceDifferentiable():
+            scores = class_scores(model, images.to(self.dtype))
+        loss = cross_entropy(scores, targets, n_images)
+        gradients = _gradients(loss, self._tensors)
         # a gradient that is missing, or the same for all weights, has no second derivative
         self._curved = [i for i, g in enumerate(gradients) if g is not None and g.requires_grad]
-        self._gradients = [gradients[i] for i in self._curved]
+        self._gradients = [g for g in gradients if g is not None and g.requires_grad]
         self.nll = float(self._over_ranks(loss.detach().reshape(1)))
         self.gradient = self._over_ranks(self._flat([g if g is None else g.detach() for g in gradients]))
         if not bool(torch.isfinite(self.gradient).all()):
@@ -102,6 +106,27 @@ class HessianProduct:
         if self._split:
             dist.all_reduce(part)
         return part
+
+
+def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | None]:
+    """The gradient, with the graph that it can be differentiated by.
+
+    An operation that has no second derivative is an end of that graph. torch leaves out what leads to no parameter, so
+    it would not complain, and products would lack a part.
+    """
+    if not loss.requires_grad:
+        return [None] * len(parameters)
+    found = torch.autograd.grad(loss, parameters, create_graph=True, allow_unused=True)
+    nodes = [g.grad_fn for g in found if g is not None and g.grad_fn is not None]
+    seen = set(nodes)
+    while nodes:
+        node = nodes.pop()
+        if node.name() in _DEAD_ENDS:
+            raise RuntimeError(f"an operation has no second derivative: {node.name()}")
+        following = {after for after, _ in node.next_functions if after is not None} - seen
+        seen |= following
+        nodes += following
+    return found
 
 
 @contextmanager

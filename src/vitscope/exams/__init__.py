@@ -9,6 +9,18 @@ from vitscope.exams.one_pass import examine
 from vitscope.exams.prediction import prediction
 from vitscope.exams.fourier import fourier
 from vitscope.exams.variance import variance
+from vitscope.exams.cka import cka
+from vitscope.exams.attention import attention
+from vitscope.exams.softmax_gradient import softmax_gradient
+from vitscope.exams.low_pass import low_pass
+from vitscope.exams.maps import maps
+from vitscope.exams.cb_scale import cb_scale
+from vitscope.exams.lesion import lesion
+from vitscope.exams.uncertainty import uncertainty
+from vitscope.exams.covariance import covariance
+from vitscope.exams.hessian import hessian
+from vitscope.exams.hessian_density import hessian_density
+from vitscope.exams.hessian_series import hessian_training, log_log_slope
 # isort: on
 
 __all__ = [
@@ -17,11 +29,24 @@ __all__ = [
     "Batch",
     "Procedure",
     "Subject",
+    "attention",
+    "cb_scale",
+    "cka",
+    "covariance",
     "diagnose",
     "examine",
     "find_exams",
     "fourier",
+    "hessian",
+    "hessian_density",
+    "hessian_training",
+    "lesion",
+    "log_log_slope",
+    "low_pass",
+    "maps",
     "prediction",
     "procedure",
+    "softmax_gradient",
+    "uncertainty",
     "variance",
 ]

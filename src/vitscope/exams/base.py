@@ -58,6 +58,7 @@ class Accumulator(Metric):
         needs_attention: Whether `measure_attention` is to be called on every MSA.
         needs_labels: Whether labels have to fit the model's classes.
         batch_matters: Whether the result depends on how images are put together to batches.
+        least_images: How many images a batch needs at least to be of use.
     """
 
     full_state_update = False
@@ -68,6 +69,7 @@ class Accumulator(Metric):
     needs_attention: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = False
     batch_matters: ClassVar[bool] = False
+    least_images: ClassVar[int] = 1
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(process_group=distributed.cpu_group())
@@ -77,6 +79,15 @@ class Accumulator(Metric):
         super().__init_subclass__(**kwargs)
         if "result" in cls.__dict__:
             EXAMS[cls.result.exam] = cls
+
+    @classmethod
+    def check_batch_size(cls, batch_size: int) -> None:
+        """Refuse batches that are too small for this exam before the pass begins."""
+        if batch_size < cls.least_images:
+            raise VitscopeError(
+                f"batch_size is {batch_size}, '{cls.result.exam}' needs at least {cls.least_images} images in a batch; "
+                f"use --batch-size {cls.least_images} or more, or leave it out of the exams"
+            )
 
     @staticmethod
     def measure(feature: Tensor) -> Tensor:

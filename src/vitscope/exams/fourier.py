@@ -1,17 +1,17 @@
 """Fourier amplitude of feature maps: does a unit pass high frequencies on or smooth them away?
 
-For the map x of image i after a unit, the amplitude of channel c on the diagonal of the frequency plane is
+For the map x of image i after a unit, with the amplitude A_ic(f) of channel c at frequency f (see `dft.py`),
 
-    A_ic(f) = | sum_yx x_c(y, x) exp(-j f (y + x)) |,    f_k = pi k / (h / 2),  h = min(H, W)
-    d_i(f)  = mean_c log(A_ic(f) + 1e-6) - mean_c log(A_ic(0) + 1e-6)
+    d_i(f)    = mean_c log A_ic(f) - mean_c log A_ic(0),    log A short for 1/2 log(A^2 + 1e-12)
+    diagonal: d_i at fy = fx = f,    f = 2 pi k / h,  h = min(H, W)
+    radial:   mean of d_i over a ring of frequencies with about the same |f| = sqrt(fy^2 + fx^2)
 
-The value of a unit is the mean of d_i(f) over images (a mean of logs, not a log of means), its interval is
-over images. k runs over the whole half diagonal, from 0 to the last frequency below pi: pi (1 - 2/h) for
-even h, pi (1 - 1/h) for odd h. pi itself, which only even maps have, is left out as in the paper: its
-coefficient is real, not complex, which alone lowers the mean log amplitude of noise by 0.35. On a square map
-these are the diagonal entries of the two-dimensional FFT; on other maps the same sum is taken at the
-frequencies of the shorter side, so that both directions have the same frequency. Attention lowers the high
-frequencies, convolutions and MLPs raise them.
+The value of a unit is the mean over images (a mean of logs, not a log of means), its interval is over images. The
+diagonal runs from 0 to the last frequency below pi: pi (1 - 2/h) for even h, pi (1 - 1/h) for odd h; its last
+value is the one that the change across a unit is about. On a square map it is part of the FFT; on other maps the
+same sum is taken at the frequencies of the shorter side, so that both directions have the same frequency. Ring r
+holds what is nearest to |f| = 2 pi r / h, and is labelled with the mean |f| of what it holds; rings reach into the
+corners, beyond pi. Attention lowers the high frequencies, convolutions and MLPs raise them.
 """
 
 import math
@@ -25,45 +25,49 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.exams.base import Subject
-from vitscope.exams.moments import FeatureMoments
+from vitscope.exams.dft import half_diagonal, half_plane, log_amplitudes, on_diagonal
+from vitscope.exams.moments import FeatureMoments, kind_changes
 from vitscope.exams.one_pass import examine
-from vitscope.exams.points import centred_points
 from vitscope.results import About, Result, UnitRow, tidy
 
-FLOOR = 1e-6  # added to the amplitude, so that dead channels have a logarithm
+
+@lru_cache(maxsize=64)
+def rings(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rings of a map's half plane: their frequencies |f| (R,), and which share of each (F, R) a frequency is."""
+    radius = np.linalg.norm(half_plane(height, width), axis=1)
+    nearest = np.maximum(np.rint(radius * min(height, width) / (2 * math.pi)), 1)
+    member = (nearest[:, None] == np.unique(nearest)).astype(np.float64)
+    share = member / member.sum(0, keepdims=True)
+    return radius @ share, share
 
 
-def frequencies(height: int, width: int) -> np.ndarray:
-    """The frequencies of a map's half diagonal in radians per point, from 0 to the last one below pi."""
-    side = min(height, width)
-    return 2 * math.pi * np.arange((side + 1) // 2) / side
+def spectrum(feature: Tensor) -> Tensor:
+    """(N, 1 + R + K): per image of a map (N, C, H, W), log amplitudes relative to frequency 0.
 
-
-def half_diagonal(feature: Tensor) -> Tensor:
-    """(N, frequencies): per image of a map (N, C, H, W), the log amplitude relative to frequency 0."""
+    First frequency 0 and the rings, then the half diagonal, which begins at frequency 0, too.
+    """
     height, width = feature.shape[2:]
-    waves = _waves(height, width, feature.device)
-    # The mean has no part in f > 0; without it rounding does not drown small amplitudes.
-    centred, mean, channels_last = centred_points(feature)
-    axis, channels = (1, 2) if channels_last else (2, 1)
-    cosine, sine = (waves.T @ centred if channels_last else centred @ waves).chunk(2, dim=axis)
-    amplitude = torch.cat([mean.abs() * (height * width), torch.hypot(cosine, sine)], axis)
-    log = amplitude.add_(FLOOR).log_().mean(channels)
-    return log - log[:, :1]
+    zero, plane, diagonal = log_amplitudes(feature)
+    columns = (plane - zero) @ _columns(height, width, feature.device)
+    return columns if diagonal is None else torch.cat([columns, diagonal - zero], 1)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 @torch.inference_mode(False)
-def _waves(height: int, width: int, device: torch.device) -> Tensor:
-    """(H W, 2 K): the transform at the frequencies above 0 as one real matrix: cosines, then sines."""
-    diagonal = np.add.outer(np.arange(height), np.arange(width)).reshape(-1, 1)
-    angle = diagonal * frequencies(height, width)[1:]
-    return torch.from_numpy(np.hstack([np.cos(angle), np.sin(angle)])).float().to(device)
+def _columns(height: int, width: int, device: torch.device) -> Tensor:
+    """What to multiply the half plane with: frequency 0, rings, 0 and, where it is part of it, the diagonal."""
+    share = rings(height, width)[1]
+    nothing = np.zeros((len(share), 1))
+    diagonal = np.eye(len(share))[:, on_diagonal(height)] if height == width else nothing[:, :0]
+    return torch.from_numpy(np.hstack([nothing, share, nothing, diagonal])).float().to(device)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FourierResult(Result, exam="fourier"):
-    """Log amplitude relative to frequency 0, a row per unit and frequency; `change` has one per unit."""
+    """Log amplitude relative to frequency 0: along the diagonal, a row per unit and frequency; over rings, likewise.
+
+    `change` has one number per unit.
+    """
 
     about = About(
         title="Fourier analysis",
@@ -78,67 +82,107 @@ class FourierResult(Result, exam="fourier"):
     )
 
     units: tuple[UnitRow, ...]
-    row_unit: np.ndarray  # index of the unit of each row
-    frequency: np.ndarray  # radians per point
+    row_unit: np.ndarray  # index of the unit of each row of the diagonal
+    frequency: np.ndarray  # f = fy = fx, radians per point
     value: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    change: np.ndarray  # at the highest frequency, across the unit; NaN where the grid changes
+    ring_unit: np.ndarray  # index of the unit of each ring
+    ring_frequency: np.ndarray  # |f|, radians per point
+    ring_value: np.ndarray
+    ring_low: np.ndarray
+    ring_high: np.ndarray
+    change: np.ndarray  # at the end of the diagonal, across the unit; NaN where the grid changes
     change_low: np.ndarray
     change_high: np.ndarray
+    kinds: tuple[str, ...]
+    kind_change: np.ndarray  # mean over the units of each kind
+    kind_change_low: np.ndarray
+    kind_change_high: np.ndarray
 
     @property
     def highest(self) -> np.ndarray:
-        """Row of each unit's highest frequency."""
+        """Row of each unit's highest frequency on the diagonal."""
         return np.flatnonzero(np.diff(self.row_unit, append=len(self.units)))
 
     def table(self) -> pd.DataFrame:
-        """Quantities `delta_log_amplitude` (per frequency) and `change` (at the highest, paired by image)."""
-        units = [self.units[i] for i in self.row_unit]
-        level = tidy(
-            "delta_log_amplitude", self.value, self.low, self.high, self.n, units, frequency=self.frequency
-        )
+        """Quantities `delta_log_amplitude` (diagonal), `radial_log_amplitude`, and `change`.
+
+        The change is at the highest frequency of the diagonal, paired by image: across each unit, and the mean
+        over each kind.
+        """
+        n, units = self.n, self.units
+        rows, of_rings = ([units[i] for i in owner] for owner in (self.row_unit, self.ring_unit))
         end = self.frequency[self.highest]
-        change = tidy(
-            "change", self.change, self.change_low, self.change_high, self.n, self.units, frequency=end
-        )
-        return pd.concat([level, change], ignore_index=True)
+        parts = [
+            tidy("delta_log_amplitude", self.value, self.low, self.high, n, rows, frequency=self.frequency),
+            tidy("change", self.change, self.change_low, self.change_high, n, units, frequency=end),
+            kind_changes(self.kinds, self.kind_change, self.kind_change_low, self.kind_change_high, n),
+            tidy(
+                "radial_log_amplitude",
+                self.ring_value,
+                self.ring_low,
+                self.ring_high,
+                n,
+                of_rings,
+                frequency=self.ring_frequency,
+            ),
+        ]
+        return pd.concat(parts, ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
-        """Each unit at its highest frequency; units whose map has no frequency but 0 are left out."""
+        """Each unit at the end of its diagonal, and each kind; units with no frequency but 0 are left out."""
         table = self.table()
+        table = table[table["quantity"] != "radial_log_amplitude"]
         top = table.groupby("unit")["frequency"].transform("max")
-        return table[(table["frequency"] == top) & (top > 0)].reset_index(drop=True)
+        chosen = ((table["frequency"] == top) & (top > 0)) | table["unit"].isna()
+        return table[chosen].reset_index(drop=True)
 
 
 class FourierAccumulator(FeatureMoments):
-    """Collects `half_diagonal` of every unit over images."""
+    """Collects `spectrum` of every unit over images."""
 
     result = FourierResult
-    measure = staticmethod(half_diagonal)
+    version = 2
+    measure = staticmethod(spectrum)
 
     def __init__(self, subject: Subject) -> None:
-        grids = [(u.map_shape or (0, 1, 1))[1:] for u in subject.units]
-        super().__init__(subject, tuple(len(frequencies(*grid)) for grid in grids))
-        self.grids = grids
-        self.frequencies = [frequencies(*grid) for grid in grids]
+        grids = [_grid(unit) for unit in subject.units]
+        # The frequencies of each unit's columns: rings, then the diagonal, whose end comes last.
+        columns = [(np.append(0.0, rings(*grid)[0]), half_diagonal(*grid)) for grid in grids]
+        super().__init__(subject, tuple(len(radial) + len(diagonal) for radial, diagonal in columns))
+        self.columns = columns
+
+    def comparable(self) -> np.ndarray:
+        """Only on the same grid are there the same frequencies; one of them has to be above 0."""
+        grids = [_grid(unit) for unit in self.subject.units]
+        pairs = zip([(0, 0), *grids], grids, strict=False)
+        return np.array([before == grid and min(grid) > 2 for before, grid in pairs], dtype=bool)
 
     def compute(self) -> dict[str, Any]:
-        """Mean over images, and the change across each unit that keeps the grid."""
-        level, change = self.levels(), self.changes()
-        same = [i > 0 and self.grids[i] == self.grids[i - 1] for i in range(len(self.grids))]
-        kept = np.array(same) & np.array([len(f) > 1 for f in self.frequencies])
+        """Mean spectra over images, and the change across each unit that keeps the grid."""
+        level = self.levels()
+        on_diagonal = np.concatenate([[False] * len(a) + [True] * len(b) for a, b in self.columns])
+        rings_of = ~on_diagonal
         return {
             "n": int(self.n),
-            "row_unit": self.owner.astype(np.int64),
-            "frequency": np.concatenate(self.frequencies),
-            "value": level.value,
-            "low": level.low,
-            "high": level.high,
-            "change": np.where(kept, change.value, np.nan),
-            "change_low": np.where(kept, change.low, np.nan),
-            "change_high": np.where(kept, change.high, np.nan),
+            "row_unit": self.owner[on_diagonal].astype(np.int64),
+            "frequency": np.concatenate([diagonal for _, diagonal in self.columns]),
+            "value": level.value[on_diagonal],
+            "low": level.low[on_diagonal],
+            "high": level.high[on_diagonal],
+            "ring_unit": self.owner[rings_of].astype(np.int64),
+            "ring_frequency": np.concatenate([radial for radial, _ in self.columns]),
+            "ring_value": level.value[rings_of],
+            "ring_low": level.low[rings_of],
+            "ring_high": level.high[rings_of],
+            **self.change_fields(),
         }
+
+
+def _grid(unit: UnitRow) -> tuple[int, int]:
+    _, height, width = unit.map_shape or (0, 1, 1)
+    return height, width
 
 
 def fourier(

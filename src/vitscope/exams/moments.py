@@ -4,12 +4,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.interval import mean_interval
+from vitscope.results import tidy
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,18 @@ class Estimate:
     high: np.ndarray
 
 
+def kind_changes(
+    kinds: tuple[str, ...], value: np.ndarray, low: np.ndarray, high: np.ndarray, n: int
+) -> pd.DataFrame:
+    """Rows of quantity `change` that belong to a kind of unit, not to one unit."""
+    return tidy("change", value, low, high, n).assign(kind=list(kinds))
+
+
 class FeatureMoments(Accumulator):
     """Sums over images of what `measure` gives per unit, and of the change of its last number across a unit.
 
-    The change is taken image by image, so its interval is much narrower than that of either level.
+    The change is taken image by image, so its interval is much narrower than that of either level. That of a kind
+    is the mean over its units, image by image.
     """
 
     needs_maps = True
@@ -34,6 +44,8 @@ class FeatureMoments(Accumulator):
     squares: Tensor
     change_total: Tensor
     change_squares: Tensor
+    kind_total: Tensor
+    kind_squares: Tensor
 
     def __init__(self, subject: Subject, widths: tuple[int, ...]) -> None:
         super().__init__(subject)
@@ -41,6 +53,12 @@ class FeatureMoments(Accumulator):
         self.owner = np.repeat(np.arange(len(widths)), widths)  # unit of each column
         sizes = {"total": sum(widths), "squares": sum(widths)}
         sizes |= {"change_total": len(widths), "change_squares": len(widths)}
+        changing = [
+            unit.kind if known else None for unit, known in zip(subject.units, self.comparable(), strict=True)
+        ]
+        self.kinds = tuple(dict.fromkeys(kind for kind in changing if kind is not None))
+        self.members = [np.flatnonzero([kind == k for k in changing]) for kind in self.kinds]
+        sizes |= {"kind_total": len(self.kinds), "kind_squares": len(self.kinds)}
         for name, size in sizes.items():
             self.add_state(name, torch.zeros(size, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("n", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
@@ -56,6 +74,10 @@ class FeatureMoments(Accumulator):
         self.squares += values.square().sum(0)
         self.change_total += change.sum(0)
         self.change_squares += change.square().sum(0)
+        for i, members in enumerate(self.members):
+            of_kind = change[:, members].mean(1)
+            self.kind_total[i] += of_kind.sum()
+            self.kind_squares[i] += of_kind.square().sum()
 
     def levels(self) -> Estimate:
         """Every number, in the order of the columns."""
@@ -63,10 +85,33 @@ class FeatureMoments(Accumulator):
         return Estimate(*mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), n))
 
     def changes(self) -> Estimate:
-        """Per unit, the last number minus that of the unit before; NaN for the first unit."""
+        """Per unit, the last number minus that of the unit before; NaN where the two cannot be compared."""
         total, squares = self.change_total.numpy().copy(), self.change_squares.numpy().copy()
-        total[:1] = np.nan
+        total[~self.comparable()] = np.nan
         return Estimate(*mean_interval(total, squares, int(self.n)))
+
+    def changes_by_kind(self) -> Estimate:
+        """Per kind in `kinds`, the mean change across its units that can be compared with the unit before."""
+        total, squares = self.kind_total.numpy().copy(), self.kind_squares.numpy().copy()
+        return Estimate(*mean_interval(total, squares, int(self.n)))
+
+    def change_fields(self) -> dict[str, Any]:
+        """The changes under the names they have in a result."""
+        unit, kind = self.changes(), self.changes_by_kind()
+        return {
+            "change": unit.value,
+            "change_low": unit.low,
+            "change_high": unit.high,
+            "kinds": self.kinds,
+            "kind_change": kind.value,
+            "kind_change_low": kind.low,
+            "kind_change_high": kind.high,
+        }
+
+    def comparable(self) -> np.ndarray:
+        """Per unit, whether its last number can be compared with that of the unit before."""
+        defined = self.defined()
+        return defined & np.append(False, defined[:-1])[: len(defined)]
 
     def common(self) -> dict[str, Any]:
         """The units are part of every feature exam's result."""

@@ -19,11 +19,12 @@ from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.identity import data_name
 from vitscope.exams.partial import Partial
+from vitscope.exams.points import centred_once
 from vitscope.interrupt import Interruptible
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 
-CHUNK = 1 << 21  # numbers of a map measured at once on a CPU: few enough to stay in its cache
+CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to stay in its cache
 
 Images = tuple[Tensor, Tensor, Tensor]  # images, labels, indices
 
@@ -55,8 +56,10 @@ def examine(
         name: What to call the model in the results.
         partial_pass: Where to keep what an interrupted pass has collected, and to find it again.
     """
+    for exam in exams:
+        exam.check_batch_size(batch_size)
     partial_pass = partial_pass or Partial(None, {}, batch_size)
-    with preserved(model), _placed(model, device) as place:
+    with preserved(model), placed(model, device) as place:
         torch.manual_seed(seed)
         labelled = any(exam.needs_labels for exam in exams)
         share = partial(
@@ -69,22 +72,22 @@ def examine(
             seed=seed,
             device=place,
         )
-        if labelled:
-            _compare_classes(model, data)
         done = partial_pass.batches_done()
         stream = share(rank=distributed.rank(), world=distributed.world_size(), skip=done)
-        first, rest = _first(stream if len(stream) else share(), keep=bool(len(stream)))
+        if labelled:
+            compare_classes(model, data)
+        first, rest = first_batch(stream if len(stream) else share(), keep=bool(len(stream)))
         parts = _anatomy(model, exams, first[0])
         subject = _subject(name or name_of(model), data_name(data), parts, seed)
         accumulators = [exam(subject) for exam in exams]
         if done:
             partial_pass.load(accumulators)
-        with _progress(stream.n_images, accumulators) as advance:
+        with progress(stream.n_images, _heading(accumulators)) as advance:
             _pass(model, parts, rest, accumulators, advance, partial_pass, done)
         return {a.result.exam: a.finish() for a in accumulators}
 
 
-def _first(stream: Iterable[Images], keep: bool) -> tuple[Images, Iterable[Images]]:
+def first_batch(stream: Iterable[Images], keep: bool) -> tuple[Images, Iterable[Images]]:
     """The first batch, and all that are to be examined; data that can be read only once is read only once."""
     iterator = iter(stream)
     first = next(iterator)
@@ -96,11 +99,17 @@ def _anatomy(model: nn.Module, exams: Sequence[type[Accumulator]], images: Tenso
     if not any(exam.needs_maps or exam.needs_attention for exam in exams):
         return None
     parts = anatomy(model, tuple(images.shape[1:]))
-    if any(exam.needs_maps for exam in exams) and not parts.mapped:
-        raise UnsupportedModel(
-            f"{type(model).__name__} has no unit with a feature map; try: --exams prediction, which needs none"
-        )
+    if any(exam.needs_maps for exam in exams):
+        require_maps(parts)
     return parts
+
+
+def require_maps(parts: Anatomy) -> None:
+    """Refuse a model in which there is nothing to measure."""
+    if not parts.mapped:
+        raise UnsupportedModel(
+            f"{parts.model_name} has no unit with a feature map; try: --exams prediction, which needs none"
+        )
 
 
 def _subject(model: str, data: str, parts: Anatomy | None, seed: int) -> Subject:
@@ -133,6 +142,7 @@ class _Seen:
             [*(parts.mapped if maps else ()), *(self._attending if attention else ())],
             on_feature=self._on_feature if maps else None,
             on_attention=self._on_attention if attention else None,
+            explicit_attention=attention,  # the weights are there already: a fused kernel would make them again
         )
 
     def clear(self) -> None:
@@ -206,8 +216,9 @@ def _measured(feature: Tensor, measures: Mapping[str, Callable[[Tensor], Tensor]
     size = max(1, CHUNK // feature[0].numel()) if feature.device.type == "cpu" else len(feature)
     found: dict[str, list[Tensor]] = {exam: [] for exam in measures}
     for piece in feature.split(size):
-        for exam, measure in measures.items():
-            found[exam].append(measure(piece))
+        with centred_once():
+            for exam, measure in measures.items():
+                found[exam].append(measure(piece))
     return {exam: torch.cat(numbers) for exam, numbers in found.items()}
 
 
@@ -227,7 +238,8 @@ def _logits(output: Any) -> Tensor:
     return found
 
 
-def _compare_classes(model: nn.Module, data: Any) -> None:
+def compare_classes(model: nn.Module, data: Any) -> None:
+    """Say so if labels and outputs cannot stand for the same things."""
     outputs, classes = class_count(model), getattr(data, "classes", None)
     if outputs is not None and classes is not None and outputs != len(classes):
         warnings.warn(
@@ -238,7 +250,7 @@ def _compare_classes(model: nn.Module, data: Any) -> None:
 
 
 @contextmanager
-def _placed(model: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
+def placed(model: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
     """The model on `device`, and back where it was afterwards."""
     home = next((p.device for p in model.parameters()), torch.device("cpu"))
     try:
@@ -253,12 +265,11 @@ def _placed(model: nn.Module, device: str | torch.device | None) -> Iterator[tor
 
 
 @contextmanager
-def _progress(n_images: int, accumulators: Sequence[Accumulator]) -> Iterator[Callable[[int], Any]]:
+def progress(n_images: int, heading: str) -> Iterator[Callable[[int], Any]]:
     """A bar with an estimate, once there is something to wait for; in a log file a line now and then."""
-    what = ", ".join(a.result.exam for a in accumulators)
     with tqdm(
         total=n_images,
-        desc=f"{accumulators[0].subject.model}: {what}",
+        desc=heading,
         unit="image",
         delay=1.0,
         mininterval=0.2 if sys.stderr.isatty() else 30.0,
@@ -266,3 +277,7 @@ def _progress(n_images: int, accumulators: Sequence[Accumulator]) -> Iterator[Ca
         disable=not distributed.is_main(),
     ) as bar:
         yield bar.update
+
+
+def _heading(accumulators: Sequence[Accumulator]) -> str:
+    return f"{accumulators[0].subject.model}: {', '.join(a.result.exam for a in accumulators)}"

@@ -4,11 +4,14 @@ Every process writes its own share. A state is used only by a pass of the same e
 same weights, images, options, batch size and number of processes. All others start from the beginning.
 """
 
+import hashlib
 import json
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -27,8 +30,9 @@ class Partial:
     def __init__(self, folder: Path | None, keys: Mapping[str, str | None], batch_size: int) -> None:
         world = distributed.world_size()
         known = all(key is not None for key in keys.values())
-        self._path = folder / FOLDER / f"{distributed.rank()}-of-{world}.safetensors" if folder else None
-        self._path = self._path if known else None
+        self._folder = folder / FOLDER if folder is not None else None
+        own = f"{distributed.rank()}-of-{world}.safetensors"
+        self._path = self._folder / own if self._folder is not None and known else None
         self._identity = json.dumps([sorted(keys.items()), batch_size, world])
         self._saved = time.monotonic()
 
@@ -56,21 +60,32 @@ class Partial:
             for name, tensor in accumulator.partial_state().items()
         }
         metadata = {"identity": self._identity, "batches": str(batches)}
+        metadata["sha256"] = _checksum(tensors, metadata)
         atomic_write(self._path, save(tensors, metadata))
         self._saved = time.monotonic()
 
     def clear(self) -> None:
-        """Forget the pass: it is complete, and its results are kept."""
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-            if self._path.parent.exists() and not any(self._path.parent.iterdir()):
-                self._path.parent.rmdir()
+        """Forget the pass, and others that were given up: it is complete, and its results are kept."""
+        if self._folder is not None and distributed.is_main():
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _read(self) -> tuple[dict[str, Tensor], dict[str, str]]:
         if self._path is None or not self._path.exists():
             return {}, {}
         try:
             with safe_open(self._path, framework="pt") as file:
-                return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
-        except (SafetensorError, OSError):  # damaged: as if there were none
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                metadata = file.metadata() or {}
+        except (SafetensorError, OSError):
             return {}, {}
+        whole = metadata.get("sha256") == _checksum(tensors, metadata)
+        return (tensors, metadata) if whole else ({}, {})  # damaged: as if there were none
+
+
+def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    content = {name: text for name, text in metadata.items() if name != "sha256"}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

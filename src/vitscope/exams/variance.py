@@ -4,8 +4,9 @@ For the map x of image i after a unit, with C channels and P = H W points,
 
     v_i = 1/C sum_c 1/(P - 1) sum_p (x_cp - mean_p x_cp)^2
 
-The value of a unit is the mean of v_i over images, its interval is over images. Attention averages points, so
-it lowers the variance; convolutions and MLPs raise it.
+The value of a unit is the mean of v_i over images, its interval is over images. The change across a unit is after
+minus before, image by image; that of a kind of unit is the mean over its units. Attention averages points, so it
+lowers the variance; convolutions and MLPs raise it.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.exams.base import Subject
-from vitscope.exams.moments import FeatureMoments
+from vitscope.exams.moments import FeatureMoments, kind_changes
 from vitscope.exams.one_pass import examine
 from vitscope.exams.points import centred_points
 from vitscope.results import About, Result, UnitRow, tidy
@@ -33,7 +34,7 @@ def spatial_variance(feature: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class VarianceResult(Result, exam="variance"):
-    """Variance of the map after each unit, and its change across the unit; arrays are (units,)."""
+    """Variance of the map after each unit, and its change across the unit; arrays are (units,) or (kinds,)."""
 
     about = About(
         title="Feature-map variance",
@@ -54,18 +55,26 @@ class VarianceResult(Result, exam="variance"):
     change: np.ndarray
     change_low: np.ndarray
     change_high: np.ndarray
+    kinds: tuple[str, ...]
+    kind_change: np.ndarray  # mean over the units of each kind
+    kind_change_low: np.ndarray
+    kind_change_high: np.ndarray
 
     def table(self) -> pd.DataFrame:
-        """Quantities `variance` and `change` (after minus before the unit, paired by image)."""
+        """Quantities `variance` and `change` (paired by image): across each unit, and the mean of each kind."""
         level = tidy("variance", self.value, self.low, self.high, self.n, self.units)
         change = tidy("change", self.change, self.change_low, self.change_high, self.n, self.units)
-        return pd.concat([level, change], ignore_index=True)
+        kinds = kind_changes(
+            self.kinds, self.kind_change, self.kind_change_low, self.kind_change_high, self.n
+        )
+        return pd.concat([level, change, kinds], ignore_index=True)
 
 
 class VarianceAccumulator(FeatureMoments):
     """Collects `spatial_variance` of every unit over images."""
 
     result = VarianceResult
+    version = 2
     measure = staticmethod(spatial_variance)
 
     def __init__(self, subject: Subject) -> None:
@@ -79,16 +88,9 @@ class VarianceAccumulator(FeatureMoments):
 
     def compute(self) -> dict[str, Any]:
         """Mean over images, and the change across each unit."""
-        level, change = self.levels(), self.changes()
-        return {
-            "n": int(self.n),
-            "value": level.value,
-            "low": level.low,
-            "high": level.high,
-            "change": change.value,
-            "change_low": change.low,
-            "change_high": change.high,
-        }
+        level = self.levels()
+        numbers = {"value": level.value, "low": level.low, "high": level.high}
+        return {"n": int(self.n), **numbers, **self.change_fields()}
 
 
 def variance(

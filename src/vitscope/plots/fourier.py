@@ -1,6 +1,7 @@
 """Figures of the Fourier exam."""
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -12,6 +13,9 @@ from vitscope.exams.fourier import FourierResult
 from vitscope.plots.depth import plot_change, plot_depth
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import DEPTH, MODELS, grid
+from vitscope.results import UnitRow
+
+CORNER = math.sqrt(2.0)  # of the frequency plane, in units of pi
 
 
 @figure("fourier", "At the highest frequency of each map. Dotted where the map size changes.")
@@ -43,15 +47,34 @@ def plot_fourier_change(result: FourierResult, ax: Axes | None = None, colour: s
 
 @figure("fourier", "Along the half diagonal, one line per unit, coloured by depth.", "fourier_spectrum")
 def plot_fourier_spectrum(result: FourierResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
-    """Log amplitude against frequency, one line per unit, coloured by depth."""
+    """Log amplitude against frequency on the diagonal, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
-    for i, unit in enumerate(result.units):
-        rows = result.row_unit == i
-        x, y = result.frequency[rows] / math.pi, result.value[rows]
-        ax.plot(x, y, color=DEPTH(unit.depth), linewidth=1.3, alpha=0.9)
+    _draw_spectra(ax, result.units, result.row_unit, result.frequency, result.value)
     ax.set_xlim(0.0, 1.0)
-    ax.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25π", "0.5π", "0.75π", "π"])
     ax.set_xlabel("Frequency")
+    return ax
+
+
+@figure(
+    "fourier", "Over all directions: mean over rings of the frequency plane, by radius.", "fourier_radial"
+)
+def plot_fourier_radial(result: FourierResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+    """Log amplitude against the radius in the frequency plane, one line per unit, coloured by depth."""
+    ax = axes_or_new(ax)
+    _draw_spectra(ax, result.units, result.ring_unit, result.ring_frequency, result.ring_value)
+    ax.set_xlim(0.0, CORNER)
+    ax.set_xlabel("Frequency |f|")
+    return ax
+
+
+def _draw_spectra(
+    ax: Axes, units: Sequence[UnitRow], owner: np.ndarray, frequency: np.ndarray, value: np.ndarray
+) -> None:
+    """A line for each unit: the rows whose `owner` it is."""
+    for i, unit in enumerate(units):
+        x, y = frequency[owner == i] / math.pi, value[owner == i]
+        ax.plot(x, y, color=DEPTH(unit.depth), linewidth=1.3, alpha=0.9)
+    ax.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25π", "0.5π", "0.75π", "π"])
     ax.set_ylabel("Δ log amplitude")
     grid(ax)
     drawing = ax.get_figure()
@@ -59,4 +82,3 @@ def plot_fourier_spectrum(result: FourierResult, ax: Axes | None = None, colour:
         bar = drawing.colorbar(ScalarMappable(Normalize(0, 1), DEPTH), ax=ax, pad=0.02, aspect=30)
         bar.set_label("Normalised depth")
         bar.outline.set_visible(False)
-    return ax

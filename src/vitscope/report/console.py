@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from vitscope.report.numbers import with_interval
+from vitscope.report.numbers import label, with_interval
 from vitscope.results import Result
 
 
@@ -22,13 +22,14 @@ def print_results(results: Mapping[str, Mapping[str, Result]], console: Console 
     by_unit: dict[str, dict[str, pd.DataFrame]] = {}
     for model, found in results.items():
         tables = {exam: result.summary() for exam, result in found.items()}
-        whole[model] = pd.concat([t[t["unit"].isna()] for t in tables.values()], ignore_index=True)
+        rows = [t[t["unit"].isna()].assign(exam=exam) for exam, t in tables.items()]
+        whole[model] = pd.concat(rows, ignore_index=True)
         by_unit[model] = {exam: t[t["unit"].notna()] for exam, t in tables.items() if t["unit"].notna().any()}
     if any(len(table) for table in whole.values()):
         console.print(_models(whole))
     for model, exams in by_unit.items():
-        if exams:
-            console.print(_units(model, exams))
+        for table in _units(model, exams, console.width) if exams else ():
+            console.print(table)
     if any(by_unit.values()):
         console.print(
             "[dim]value \\[95 % interval over images]; ↓ ↑ the change across the unit leaves out 0[/dim]"
@@ -37,29 +38,69 @@ def print_results(results: Mapping[str, Mapping[str, Result]], console: Console 
 
 def _models(whole: Mapping[str, pd.DataFrame]) -> Table:
     table = Table("", *whole, box=None, pad_edge=False)
-    found = {model: {row.quantity: _cell(row) for row in rows.itertuples()} for model, rows in whole.items()}
-    for quantity in dict.fromkeys(q for rows in whole.values() for q in rows["quantity"]):
-        table.add_row(quantity, *(found[model].get(quantity, "") for model in whole))
+    found = {
+        model: {label(str(row.exam), row): _cell(row) for row in rows.itertuples()}
+        for model, rows in whole.items()
+    }
+    for name in dict.fromkeys(name for cells in found.values() for name in cells):
+        table.add_row(name, *(found[model].get(name, "") for model in whole))
     table.add_row("images", *(str(rows["n"].max()) if len(rows) else "" for rows in whole.values()))
     return table
 
 
-def _units(model: str, exams: Mapping[str, pd.DataFrame]) -> Table:
-    levels = {exam: rows[rows["quantity"] != "change"]["quantity"].iloc[0] for exam, rows in exams.items()}
-    table = Table("unit", "kind", *(q.replace("_", " ") for q in levels.values()), box=None, pad_edge=False)
-    table.title, table.title_justify = model, "left"
+def _units(model: str, exams: Mapping[str, pd.DataFrame], width: int) -> Iterator[Table]:
+    """The units of a model, a column per exam; as many tables as it takes to fit them into the width."""
     units = dict.fromkeys(
         pair for rows in exams.values() for pair in zip(rows["unit"], rows["kind"], strict=True)
     )
-    for unit, kind in units:
-        cells = []
-        for exam, rows in exams.items():
-            own = rows[rows["unit"] == unit]
-            level = [_cell(r) for r in own[own["quantity"] == levels[exam]].itertuples()]
-            change = [_arrow(r) for r in own[own["quantity"] == "change"].itertuples()]
-            cells.append(" ".join([*level[:1], *change[:1]]))
-        table.add_row(unit, kind, *cells)
-    return table
+    columns = {
+        _heading(exam, rows): _column(rows, [unit for unit, _ in units]) for exam, rows in exams.items()
+    }
+    taken = max(len(unit) for unit, _ in units) + max(len(kind) for _, kind in units) + 4
+    for number, group in enumerate(_groups(columns, width - taken)):
+        table = Table("unit", "kind", *group, box=None, pad_edge=False)
+        if number == 0:
+            table.title, table.title_justify = model, "left"
+        for row, (unit, kind) in enumerate(units):
+            cells = [columns[heading][row] for heading in group]
+            if any(cells):
+                table.add_row(unit, kind, *cells)
+        yield table
+
+
+def _groups(columns: Mapping[str, list[str]], width: int) -> Iterator[list[str]]:
+    """The headings, cut into pieces that fit into the width."""
+    group: list[str] = []
+    used = 0
+    for heading, cells in columns.items():
+        own = max(len(text) for text in (heading, *cells)) + 2
+        if group and used + own > width:
+            yield group
+            group, used = [], 0
+        group.append(heading)
+        used += own
+    yield group
+
+
+def _heading(exam: str, rows: pd.DataFrame) -> str:
+    quantity = str(_level(rows))
+    return quantity.replace("_", " ") if quantity == exam else f"{exam}: {quantity}".replace("_", " ")
+
+
+def _level(rows: pd.DataFrame) -> Any:
+    """The quantity that a column shows: the first that is no change."""
+    return rows[rows["quantity"] != "change"]["quantity"].iloc[0]
+
+
+def _column(rows: pd.DataFrame, units: Sequence[str]) -> list[str]:
+    """Value, interval and the direction of the change, per unit; empty where there is none."""
+    shown, cells = _level(rows), []
+    for unit in units:
+        own = rows[rows["unit"] == unit]
+        level = [_cell(r) for r in own[own["quantity"] == shown].itertuples()]
+        change = [_arrow(r) for r in own[own["quantity"] == "change"].itertuples()]
+        cells.append(" ".join([*level[:1], *change[:1]]).rstrip())
+    return cells
 
 
 def _cell(row: Any) -> str:

@@ -8,6 +8,14 @@ import pandas as pd
 SHARES = ("accuracy", "top5", "ece", "confidence")
 
 
+def label(exam: str, row: Any) -> str:
+    """What a number that belongs to no single unit is called; the changes of a kind need more than their name."""
+    if row.quantity != "change" or pd.isna(row.kind):
+        return str(row.quantity)
+    kind = f"{row.kind.upper()}s" if row.kind in ("msa", "mlp") else f"{row.kind} units"
+    return f"{exam}: mean change across {kind}"
+
+
 def with_interval(row: Any) -> str:
     """`value [low, high]` of a row of a result's table."""
     scale, digits, unit = (100.0, ".1f", " %") if row.quantity in SHARES else (1.0, ".3g", "")

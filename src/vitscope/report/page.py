@@ -13,7 +13,7 @@ from vitscope.plots import PLOTS, Plot
 from vitscope.plots.figures import new_panel
 from vitscope.plots.style import shared_limits, styled
 from vitscope.report.inline import inline_svg
-from vitscope.report.numbers import plain, with_interval
+from vitscope.report.numbers import label, plain, with_interval
 from vitscope.report.subject import RunSubject
 from vitscope.results import About, Result, directions
 from vitscope.results.provenance import now
@@ -115,7 +115,7 @@ def _whole(results: list[tuple[str, Result]]) -> Grid | None:
     for name, result in results:
         rows = result.table()
         for row in rows[rows["unit"].isna()].itertuples():
-            found.setdefault(str(row.quantity), {})[name] = with_interval(row)
+            found.setdefault(label(result.exam, row), {})[name] = with_interval(row)
     names = [name for name, _ in results]
     cells = [[quantity, *(by_model.get(name, "–") for name in names)] for quantity, by_model in found.items()]
     return Grid(["quantity", *names], cells, words=1) if cells else None

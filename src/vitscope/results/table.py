@@ -61,12 +61,12 @@ def tidy(
 
 
 def directions(table: pd.DataFrame) -> pd.DataFrame:
-    """Per kind of unit, across how many units a quantity falls or rises (rows of `table` called `change`).
+    """Per kind of unit, across how many units a quantity falls or rises (their rows called `change`).
 
     A unit counts only if the interval of its change leaves out 0; the others are unclear. Columns: kind,
     units, falls, rises, unclear.
     """
-    change = table[(table["quantity"] == "change") & table["value"].notna()]
+    change = table[(table["quantity"] == "change") & table["value"].notna() & table["unit"].notna()]
     falls, rises = change["high"] < 0, change["low"] > 0
     counted = pd.DataFrame({"kind": change["kind"], "units": 1, "falls": falls, "rises": rises})
     counted["unclear"] = ~(falls | rises)

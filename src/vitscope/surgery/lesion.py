@@ -74,10 +74,9 @@ def lesion(model: nn.Module, unit: str | Unit, part: Part | None = None, *, exam
 
 
 def _remove_branch(model: nn.Module, body: Dissection, unit: Unit) -> str:
-    if not unit.removable:
-        why = "its shortcut does work of its own" if unit.residual else "everything passes through it"
+    if unit.obstacle is not None:
         raise CannotOperate(
-            f"unit '{unit.name}' ({unit.kind}) cannot be left out: {why}; choose another unit"
+            f"unit '{unit.name}' ({unit.kind}) cannot be left out: {unit.obstacle}; choose another unit"
         )
     return graft_at(model, silencing_port(body, unit), Silence(), "lesion")
 

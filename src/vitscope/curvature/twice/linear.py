@@ -1,0 +1,60 @@
+"""A linear map y = x Wᵀ + c.
+
+gx = gy W,   gW = gyᵀ x,   gc = Σ gy;      along (a, b, c):   d gy = a Wᵀ + x bᵀ + c,   d x = gy b,   d W = gyᵀ a
+"""
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`torch.nn.functional.linear`."""
+    if weight.ndim != 2 or input.ndim < 2:
+        return F.linear(input, weight, bias)
+    return _Linear.apply(input, weight, bias)
+
+
+class _Linear(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor, c: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, w)
+        return F.linear(x, w, c)
+
+    @staticmethod
+    def backward(ctx: Any, gy: Tensor) -> Any:
+        x, w = ctx.saved_tensors
+        return _LinearBackward.apply(gy, x, w, tuple(ctx.needs_input_grad))
+
+
+class _LinearBackward(Function):
+    @staticmethod
+    def forward(ctx: Any, gy: Tensor, x: Tensor, w: Tensor, wanted: tuple[bool, bool, bool]) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(gy, x, w)
+        rows = gy.reshape(-1, gy.shape[-1])
+        gx = (rows @ w).view_as(x) if wanted[0] else None
+        gw = rows.T @ x.reshape(-1, x.shape[-1]) if wanted[1] else None
+        return gx, gw, rows.sum(0) if wanted[2] else None
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, a: Tensor | None, b: Tensor | None, c: Tensor | None) -> Any:
+        gy, x, w = ctx.saved_tensors
+        rows, inputs = gy.reshape(-1, gy.shape[-1]), x.reshape(-1, x.shape[-1])
+        along = None if a is None else a.reshape(inputs.shape)
+        new_gy = new_x = new_w = None
+        if ctx.needs_input_grad[0]:
+            new_gy = None if c is None else c.repeat(len(rows), 1)
+            for factor, other in ((along, w), (inputs, b)):
+                if factor is not None and other is not None:
+                    new_gy = factor @ other.T if new_gy is None else new_gy.addmm_(factor, other.T)
+            new_gy = None if new_gy is None else new_gy.view_as(gy)
+        if ctx.needs_input_grad[1] and b is not None:
+            new_x = (rows @ b).view_as(x)
+        if ctx.needs_input_grad[2] and along is not None:
+            new_w = rows.T @ along
+        return new_gy, new_x, new_w, None

@@ -1,0 +1,151 @@
+"""Spectral density and trace of the Hessian: where all of its eigenvalues lie, not only the largest.
+
+    density(t) = 1/P sum_i δ(t - λ_i),         trace = sum_i λ_i
+
+Both are estimated from products with random vectors (`curvature.density`): every batch gets a vector of its own, so
+that the interval over batches holds the spread of the batches and the error of the estimate together. The density is
+drawn with each point widened to a normal distribution of standard deviation `width`.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.curvature import Penalty, Quadrature, quadrature, random_signs
+from vitscope.curvature.penalty import Convention
+from vitscope.errors import VitscopeError
+from vitscope.exams.curvature_passes import CurvatureSetup, curvature_passes
+from vitscope.exams.interval import mean_interval
+from vitscope.exams.own_passes import OwnNumbers
+from vitscope.exams.product_bar import ProductBar
+from vitscope.results import About, Result, tidy
+from vitscope.training.named import get_recipe
+from vitscope.training.recipe import Recipe
+
+POINTS = 401
+WIDTH = 0.01  # of the range of eigenvalues
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HessianDensityResult(Result, exam="hessian_density"):
+    """The density of a model's Hessian; n is the number of images."""
+
+    about = About(
+        title="Hessian spectral density",
+        shows="How the eigenvalues of the Hessian of the training loss are distributed: a bulk around 0 and a few "
+        "outliers, on a logarithmic axis.",
+        papers="The paper draws the largest eigenvalues only (exam `hessian`); here they stand beside all others.",
+        misleads="It is smoothed, and one eigenvalue among millions is a peak as low as one in their number: the "
+        "outliers that matter most are hardly visible. Their places come from `hessian`.",
+    )
+
+    grid: np.ndarray  # (points,)
+    value: np.ndarray  # density
+    low: np.ndarray
+    high: np.ndarray
+    nodes: np.ndarray  # (batches, steps)
+    weights: np.ndarray  # (batches, steps)
+    width: float
+    trace: float
+    trace_low: float
+    trace_high: float
+    negative: float  # share of the eigenvalues below -width, which smoothing cannot have put there
+    negative_low: float
+    negative_high: float
+    batch_size: int
+    weight_decay: float
+    convention: str
+    decay_all: bool
+    params: str
+    parameters: int
+    augmentation: str
+
+    def table(self) -> pd.DataFrame:
+        """`trace`, `negative` (share of the eigenvalues), and `density` by `eigenvalue`."""
+        n = len(self.nodes)
+        trace = tidy("trace", [self.trace], [self.trace_low], [self.trace_high], n, eigenvalue=[np.nan])
+        negative = tidy(
+            "negative", [self.negative], [self.negative_low], [self.negative_high], n, eigenvalue=[np.nan]
+        )
+        density = tidy("density", self.value, self.low, self.high, n, eigenvalue=self.grid)
+        return pd.concat([trace, negative, density], ignore_index=True)
+
+    def summary(self) -> pd.DataFrame:
+        """Trace and share of negative eigenvalues."""
+        return self.table().head(2)
+
+
+class BatchDensities(OwnNumbers):
+    """Nodes and weights of every batch, of which each process fills in its own."""
+
+    nodes: Tensor
+    weights: Tensor
+
+    def __init__(self, batches: int, steps: int) -> None:
+        super().__init__()
+        self.add_sum("nodes", (batches, steps))
+        self.add_sum("weights", (batches, steps))
+
+    def update(self, batch: int, found: Quadrature) -> None:
+        """Take in one batch; what it has fewer than the others weighs nothing."""
+        self.nodes[batch, : len(found.nodes)] = torch.from_numpy(found.nodes)
+        self.weights[batch, : len(found.nodes)] = torch.from_numpy(found.weights)
+
+    def compute(self) -> dict[str, Any]:
+        """Those of all processes."""
+        return {"nodes": self.nodes.numpy().copy(), "weights": self.weights.numpy().copy()}
+
+
+def hessian_density(
+    model: nn.Module,
+    data: Any,
+    steps: int = 40,
+    batch_size: int = 16,
+    batches: int = 8,
+    weight_decay: float = 5e-2,
+    l2: Convention = "half_square",
+    params: str | None = None,
+    recipe: str | Recipe | None = "hdv",
+    split_batch: bool = False,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+) -> HessianDensityResult:
+    """The density of eigenvalues and the trace, from `steps` products per batch; `hessian` documents the others."""
+    if steps < 2:
+        raise VitscopeError(f"steps is {steps}; expected at least 2")
+    penalty = Penalty(weight_decay, l2, recipe is None or get_recipe(recipe).decay_all)
+    setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
+    with curvature_passes(model, data, setup, device, name) as passes:
+        densities = BatchDensities(batches, steps)
+        with ProductBar(f"{passes.about['model']}: hessian density", len(passes.share), guess=steps) as bar:
+            for number, product in passes:
+                probe = random_signs(product.size, product.gradient, seed * 1_000_003 + number)
+                found = quadrature(product, probe, steps, bar.step)
+                bar.finish_batch(product.count)
+                if passes.counts:
+                    densities.update(number, found)
+        return _result(densities.finish(), passes.about)
+
+
+def _result(found: dict[str, np.ndarray], about: dict[str, Any]) -> HessianDensityResult:
+    nodes, weights = found["nodes"], found["weights"]
+    present = nodes[weights > 0]
+    span = max(float(present.max() - present.min()), 1e-12)
+    width = WIDTH * span
+    grid = np.linspace(present.min() - 0.05 * span, present.max() + 0.05 * span, POINTS)
+    smooth = np.stack([Quadrature(n, w).smoothed(grid, width) for n, w in zip(nodes, weights, strict=True)])
+    traces = about["parameters"] * (nodes * weights).sum(1)
+    below = np.where(nodes < -width, weights, 0.0).sum(1)
+    fields: dict[str, Any] = {**about, **found, "grid": grid, "width": width}
+    for name, numbers in (("", smooth), ("trace", traces), ("negative", below)):
+        value, low, high = mean_interval(numbers.sum(0), (numbers**2).sum(0), len(nodes))
+        if name:
+            fields |= {name: float(value), f"{name}_low": float(low), f"{name}_high": float(high)}
+        else:  # neither a density nor its interval reaches below 0
+            fields |= {"value": value, "low": np.maximum(low, 0.0), "high": high}
+    return HessianDensityResult(**fields)

@@ -1,0 +1,214 @@
+"""Lesion: how much accuracy does a model lose without one of its units?
+
+For image i let r_i = 1 if the whole model is right about it, and r_ik = 1 if it is right without unit k, whose
+branch is left out so that the stream passes by. The drop of unit k is
+
+    d_k = 1/n sum_i (r_i - r_ik) = (lost_k - gained_k) / n
+
+over the same images, so its interval comes from the pairs (r_i, r_ik): only images that are lost or gained count. It is
+that of Agresti and Min (2005), which adds half an image to each of the four cases. A group's drop is the mean over its
+units, image by image.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.exams.base import procedure
+from vitscope.exams.interval import NORMAL, mean_interval
+from vitscope.exams.lesion_groups import Contrast, Group, contrasts, group_weights, positions
+from vitscope.exams.lesion_passes import LesionPasses
+from vitscope.exams.own_passes import OwnNumbers, own_passes
+from vitscope.results import About, Result, UnitRow, tidy
+
+
+def paired_interval(total: Any, squares: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """95 % interval of a mean of differences in [-1, 1], from their sum and sum of squares over `n` images."""
+    mean = np.asarray(total) / (n + 2)
+    variance = (np.asarray(squares) + 1) / (n + 2) - mean**2
+    half = NORMAL * np.sqrt(variance / (n + 2))
+    return np.clip(mean - half, -1.0, 1.0), np.clip(mean + half, -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class KeptUnit:
+    """A unit that cannot be removed, and why."""
+
+    unit: UnitRow
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LesionResult(Result, exam="lesion"):
+    """Accuracy lost without each unit; arrays are (units,)."""
+
+    about = About(
+        title="Lesion study",
+        shows="Accuracy that the trained model loses when one unit's branch is left out at test time, on the same "
+        "images. A high bar is a unit that the rest cannot do without.",
+        papers="In the papers the drop repeats with every stage: convolutions hurt most at the beginning of a stage; "
+        "in Swin, MLPs at the beginning and MSAs at the end.",
+        misleads="Units that cannot be removed, such as those that change the size of the map, have no bar: see the "
+        "list below the table. What follows a removed unit was trained with it, so the drop also shows how far the "
+        "stream is moved, not only what the unit knows.",
+    )
+
+    units: tuple[UnitRow, ...]
+    position: tuple[str, ...]  # first, middle, last or only one of its kind in its stage
+    accuracy: float  # of the whole model
+    accuracy_low: float
+    accuracy_high: float
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    lost: np.ndarray  # images that only the whole model gets right
+    gained: np.ndarray  # images that only the model without the unit gets right
+    groups: tuple[Group, ...]
+    contrasts: tuple[Contrast, ...]
+    kept: tuple[KeptUnit, ...]
+
+    def table(self) -> pd.DataFrame:
+        """Quantity `drop` per unit; `drop <kind> <position>` per group and `... minus ...` for whole models."""
+        counts = {"lost": pd.array(self.lost, "Int64"), "gained": pd.array(self.gained, "Int64")}
+        own: dict[str, Any] = {"position": self.position, **counts}
+        units = tidy("drop", self.value, self.low, self.high, self.n, self.units, **own)
+        return pd.concat([units, self._whole()], ignore_index=True) if self.units else units
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The units that cannot be removed have a table of their own."""
+        return {**super().tables(), "lesion_kept": self.kept_table()}
+
+    def kept_table(self) -> pd.DataFrame:
+        """Unit, kind, stage, depth and the reason why it cannot be removed."""
+        rows = [(k.unit.name, k.unit.kind, k.unit.stage, k.unit.depth, k.reason) for k in self.kept]
+        return pd.DataFrame(rows, columns=["unit", "kind", "stage", "depth", "reason"])
+
+    def _whole(self) -> pd.DataFrame:
+        accuracy = ("intact accuracy", None, None, self.accuracy, self.accuracy_low, self.accuracy_high)
+        groups = [(f"drop {g.name}", g.kind, g.position or None, g.value, g.low, g.high) for g in self.groups]
+        pairs = [
+            (f"drop {c.more} minus {c.less}", None, None, c.value, c.low, c.high) for c in self.contrasts
+        ]
+        names, kinds, places, value, low, high = zip(accuracy, *groups, *pairs, strict=True)
+        table = tidy(names, value, low, high, self.n, position=places)
+        table["kind"] = kinds
+        return table
+
+
+class LesionOutcomes(OwnNumbers):
+    """Counts, for every pair of units, the images on which both removals changed the outcome."""
+
+    n: Tensor
+    right: Tensor
+    changed: Tensor
+    products: Tensor
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        for name, shape in {"n": (), "right": (), "changed": (units,), "products": (units, units)}.items():
+            self.add_sum(name, shape, torch.int64)
+
+    def update(self, right: Tensor) -> None:
+        """Take in which images are classified rightly: (1 + units, N), the whole model first."""
+        right = right.cpu().double()  # exact, and unlike integers has a fast matrix product
+        difference = right[:1] - right[1:]
+        self.n += right.shape[1]
+        self.right += right[0].sum().long()
+        self.changed += difference.sum(1).long()
+        self.products += (difference @ difference.T).long()
+
+    def compute(self) -> dict[str, Any]:
+        """The counts of all processes."""
+        return {
+            "n": int(self.n),
+            "right": int(self.right),
+            "changed": self.changed.numpy().copy(),
+            "products": self.products.numpy().copy(),
+        }
+
+
+def _summary(
+    units: tuple[UnitRow, ...],
+    position: tuple[str, ...],
+    n: int,
+    right: int,
+    changed: np.ndarray,
+    products: np.ndarray,
+) -> dict[str, Any]:
+    """The result's own fields from the counts."""
+    squares = np.diagonal(products)
+    low, high = paired_interval(changed, squares, n)
+    accuracy = mean_interval(np.array(float(right)), np.array(float(right)), n)
+    weights = group_weights(units, position)
+
+    def mean_drop(weight: np.ndarray) -> tuple[float, float, float]:
+        total, square = float(weight @ changed), float(weight @ products @ weight)
+        ends = paired_interval(total, square, n)
+        return total / n, float(ends[0]), float(ends[1])
+
+    return {
+        "n": n,
+        "accuracy": float(accuracy[0]),
+        "accuracy_low": float(accuracy[1]),
+        "accuracy_high": float(accuracy[2]),
+        "value": changed / n,
+        "low": low,
+        "high": high,
+        "lost": (squares + changed) // 2,
+        "gained": (squares - changed) // 2,
+        "groups": tuple(Group(*key, int((w > 0).sum()), *mean_drop(w)) for key, w in weights.items()),
+        "contrasts": tuple(
+            Contrast(" ".join(more), " ".join(less), *mean_drop(weights[more] - weights[less]))
+            for more, less in contrasts(weights)
+        ),
+    }
+
+
+@procedure(LesionResult)
+def lesion(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+) -> LesionResult:
+    """Remove every unit that can be removed, one at a time, and count what `model` gets wrong without it.
+
+    `examine` documents the arguments. What comes before a unit is not computed again to remove it.
+    """
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own:
+        removed = [unit for unit in own.parts if unit.removable]
+        rows = tuple(UnitRow.of(unit) for unit in removed)
+        place = positions(own.parts)
+        position = tuple(place[unit.name] for unit in removed)
+        kept = tuple(KeptUnit(UnitRow.of(u), u.obstacle) for u in own.parts if u.obstacle is not None)
+        if not removed:
+            return LesionResult(**own.common, units=(), position=(), kept=kept, **_nothing())
+        outcomes = LesionOutcomes(len(removed))
+        with own.progress("lesion") as advance:
+            passes = LesionPasses(model, own.parts, removed)
+            for images, labels, _ in own.stream:
+                for some, truth in passes.pieces(images.to(own.dtype), labels):
+                    outcomes.update(passes.logits(some).argmax(2) == truth)
+                    advance(len(truth))
+        return LesionResult(
+            **own.common,
+            units=rows,
+            position=position,
+            kept=kept,
+            **_summary(rows, position, **outcomes.finish()),
+        )
+
+
+def _nothing() -> dict[str, Any]:
+    """The fields of a model in which nothing can be removed; nothing is computed."""
+    numbers = {field: np.zeros(0) for field in ("value", "low", "high")}
+    counts = {field: np.zeros(0, dtype=np.int64) for field in ("lost", "gained")}
+    accuracy = {field: float("nan") for field in ("accuracy", "accuracy_low", "accuracy_high")}
+    return {"n": 0, **numbers, **counts, **accuracy, "groups": (), "contrasts": ()}

@@ -1,0 +1,105 @@
+"""What exams with passes of their own share: the model in its place, its anatomy, and this process's images."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchmetrics import Metric
+
+from vitscope import distributed
+from vitscope.anatomy import Anatomy, anatomy, preserved
+from vitscope.data import batches, data_config
+from vitscope.exams.identity import data_name
+from vitscope.exams.one_pass import Images, compare_classes, first_batch, placed, progress
+from vitscope.models import name_of
+
+
+class OwnNumbers(Metric):
+    """Base of what such an exam collects: states that merge over processes by sums."""
+
+    full_state_update = False
+
+    def __init__(self) -> None:
+        super().__init__(process_group=distributed.cpu_group())
+
+    def add_sum(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> None:
+        """A state that starts at zero."""
+        self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+
+    def finish(self) -> dict[str, Any]:
+        """What `compute` gives over all images of all processes."""
+        with warnings.catch_warnings():  # a process without a share of the images is not a mistake
+            warnings.filterwarnings("ignore", message="The ``compute`` method of metric")
+            found: dict[str, Any] = self.compute()
+        return found
+
+
+@dataclass(frozen=True)
+class OwnPasses:
+    """A model that is about to be shown images, in evaluation mode."""
+
+    parts: Anatomy
+    stream: Iterable[Images]  # this process's share; to be read once
+    n_images: int  # in it
+    device: torch.device
+    dtype: torch.dtype
+    common: dict[str, Any]  # the fields that every result has, but for n
+
+    def noise(self, images: int, seed: int = 0) -> Tensor:
+        """Gaussian noise in the place of prepared images, the same in every process."""
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(images, *self.parts.input_shape, generator=generator).to(self.device, self.dtype)
+
+    @contextmanager
+    def progress(self, exam: str, n_images: int | None = None) -> Iterator[Callable[[int], Any]]:
+        """A bar; call what it gives with the number of images that are done."""
+        total = self.n_images if n_images is None else n_images
+        with progress(total, f"{self.common['model']}: {exam}") as advance:
+            yield advance
+
+
+@contextmanager
+def own_passes(
+    model: nn.Module,
+    data: Any,
+    limit: int | None,
+    batch_size: int,
+    seed: int,
+    device: str | torch.device | None,
+    name: str | None,
+    labelled: bool = False,
+) -> Iterator[OwnPasses]:
+    """Put the model in its place and open the data; `examine` documents the arguments.
+
+    Args:
+        labelled: Labels have to fit the model's classes.
+    """
+    with preserved(model), placed(model, device) as place:
+        torch.manual_seed(seed)
+        share = partial(
+            batches,
+            data,
+            model=model if labelled else None,
+            config=data_config(model),
+            batch_size=batch_size,
+            limit=limit,
+            seed=seed,
+            device=place,
+        )
+        if labelled:
+            compare_classes(model, data)
+        stream = share(rank=distributed.rank(), world=distributed.world_size())
+        first, mine = first_batch(stream if len(stream) else share(), keep=bool(len(stream)))
+        yield OwnPasses(
+            parts=anatomy(model, tuple(first[0].shape[1:])),
+            stream=mine,
+            n_images=stream.n_images,
+            device=place,
+            dtype=next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32),
+            common={"model": name or name_of(model), "data": data_name(data), "seed": seed},
+        )

@@ -1,0 +1,72 @@
+"""A network that is another one in every pass: a model's own dropout, or MC dropout put into a copy of it."""
+
+import warnings
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.errors import VitscopeError
+from vitscope.surgery import mc_dropout
+from vitscope.surgery.mc_dropout import draw_number, dropouts, sampling
+from vitscope.surgery.predictions import logits_of
+from vitscope.surgery.record import NoEffectWarning
+
+TRIES = 8  # passes in which a model's own dropout must show
+TELLING = 1e-3  # of the largest logit: more than rounding ever does
+
+
+@dataclass(frozen=True)
+class RandomNetwork:
+    """A model whose passes differ inside `passes`, and agree outside."""
+
+    model: nn.Module
+    source: str  # what makes it random
+    own: bool  # it is the model's own dropout, which draws for every image anew
+
+    def passes(self, seed: int, first_image: int) -> AbstractContextManager[None]:
+        """Inside it pass k is the k-th network of this seed.
+
+        MC dropout gives all images the same networks. A model's own dropout draws a mask for every image of a batch; so
+        that two batches get different ones, whoever computes them, it is seeded by their first image.
+        """
+        return sampling(
+            self.model, draw_number(seed, first_image) if self.own else seed, own_dropout=self.own
+        )
+
+
+def random_network(model: nn.Module, images: Tensor, p: float, seed: int) -> RandomNetwork | None:
+    """What is random in the model already, else MC dropout with probability `p` in a copy; None where it has no place.
+
+    Args:
+        model: In evaluation mode.
+        images: A few, to see whether its passes differ.
+        p: Of the dropout that is put in.
+        seed: Of those passes.
+    """
+    if dropouts(model):
+        return RandomNetwork(model, "the model's MC dropout", own=False)
+    own = RandomNetwork(model, "the model's own dropout", own=True)
+    if _passes_differ(own, images, seed):
+        return own
+    copy = deepcopy(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoEffectWarning)  # said below in the words of this exam
+        mc_dropout(copy, p=p, example=tuple(images.shape[1:]))
+    if not dropouts(copy):
+        warnings.warn("no branch of the model can take dropout: no spread over passes", stacklevel=3)
+        return None
+    return RandomNetwork(copy, f"MC dropout, p = {p:g}", own=False)
+
+
+@torch.inference_mode()
+def _passes_differ(network: RandomNetwork, images: Tensor, seed: int) -> bool:
+    plain = logits_of(network.model(images))
+    try:
+        with network.passes(seed, 0):
+            others = torch.stack([logits_of(network.model(images)) for _ in range(TRIES)])
+    except VitscopeError:  # nothing in it could be random
+        return False
+    return bool((others - plain).abs().max() > TELLING * plain.abs().max())

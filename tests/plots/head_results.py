@@ -1,0 +1,63 @@
+"""Results of the attention exams with known numbers."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from vitscope.exams.attention import QUANTITIES, AttentionResult
+from vitscope.exams.heads import HeadRows
+from vitscope.exams.low_pass import QUANTITIES as LOW_PASS
+from vitscope.exams.low_pass import LowPassResult
+from vitscope.exams.softmax_gradient import SoftmaxGradientResult
+from vitscope.results import UnitRow
+
+UNITS = (UnitRow("a.attn", "msa", 0, 0.25), UnitRow("b.attn", "msa", 0, 0.75))
+HEADS = np.array([-1, 0, 1, -1, 0, 1])
+
+
+def rows(columns: int) -> dict[str, Any]:
+    value = 0.9 - np.arange(6 * columns).reshape(6, columns) / (10 * columns)
+    return {
+        "model": "m",
+        "data": "d",
+        "n": 10,
+        "seed": 0,
+        "units": UNITS,
+        "skipped": (),
+        "row_unit": np.array([0, 0, 0, 1, 1, 1]),
+        "head": HEADS.copy(),
+        "value": value,
+        "low": value - 0.05,
+        "high": value + 0.05,
+    }
+
+
+def attention_result() -> AttentionResult:
+    percentile = np.linspace(0.2, 0.4, 6)
+    return AttentionResult(
+        **rows(len(QUANTITIES)),
+        percentile=percentile,
+        percentile_low=percentile - 0.02,
+        percentile_high=percentile + 0.02,
+        bound=np.array([2.0, 3.0]),
+    )
+
+
+def gradient_result() -> SoftmaxGradientResult:
+    return SoftmaxGradientResult(**rows(2))
+
+
+def low_pass_result() -> LowPassResult:
+    return LowPassResult(**rows(len(LOW_PASS)))
+
+
+def emptied(result: Any) -> Any:
+    """The result of a model without attention."""
+    assert isinstance(result, HeadRows)
+    none = {
+        f.name: getattr(result, f.name)[:0]
+        for f in fields(result)
+        if isinstance(getattr(result, f.name), np.ndarray)
+    }
+    return replace(result, units=(), **none)

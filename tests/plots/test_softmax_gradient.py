@@ -1,0 +1,16 @@
+import numpy as np
+
+from tests.plots.head_results import emptied, gradient_result
+from vitscope import plots
+from vitscope.plots.figures import new_panel
+
+
+def test_share_of_the_maximum() -> None:
+    result = gradient_result()
+    ax = plots.plot_softmax_gradient(result, new_panel())
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), result.of("share")[0][result.layers])
+    assert ax.get_ylim() == (0.0, 1.05)
+
+
+def test_a_model_without_attention_says_so() -> None:
+    assert plots.plot_softmax_gradient(emptied(gradient_result()), new_panel()).texts
