@@ -2,15 +2,13 @@
 
     python benchmarks/one_pass.py [--rounds 3] [--batches 2] [--models resnet50@32 ...]
 
-Each model is run on the same images in several ways, in turn: alone; with a growing set of exams in one pass; with
-the obvious way to get the numbers of the first two, an FFT and `torch.var` of every map; and with CKA only, by
-vitscope and, if it is installed, by torch-cka on the same number of layers. What happens once (finding the anatomy)
-is left out by taking the difference between a long and a short run. A ratio is the median over rounds.
+Each model is run on the same images in several ways, in turn: alone; with a growing set of exams in one pass; and
+with the obvious way to get the numbers of the first two, an FFT and `torch.var` of every map. What happens once
+(finding the anatomy) is left out by taking the difference between a long and a short run. A ratio is the median
+over rounds.
 """
 
 import argparse
-import contextlib
-import io
 import statistics
 import time
 import warnings
@@ -21,15 +19,9 @@ from functools import partial
 import timm
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
 
 from vitscope.anatomy import Tap, anatomy
 from vitscope.exams import EXAMS, Accumulator, examine
-
-try:
-    from torch_cka import CKA as TorchCKA
-except ImportError:
-    TorchCKA = None
 
 Way = Callable[[nn.Module, Tensor, int], None]
 
@@ -56,8 +48,12 @@ CASES = {
         partial(timm.create_model, "vit_tiny_patch16_224"), 224, 32, {"fourier, variance": 1.10}
     ),
 }
-SETS = {"fourier, variance": ["fourier", "variance"], "+ cka": ["fourier", "variance", "cka"]}
-GOALS = {"+ cka": 1.5}  # for every model
+SETS = {
+    "fourier, variance": ["fourier", "variance"],
+    "+ cka": ["fourier", "variance", "cka"],
+    "+ attention": ["fourier", "variance", "cka", "attention"],
+}
+GOALS = {"+ cka": 1.5, "+ attention": 1.8}  # for every model
 
 
 def main() -> None:
@@ -80,8 +76,6 @@ def report(name: str, case: Case, rounds: int, batches: int) -> None:
     ways: dict[str, Way] = {"forward": forward}
     ways |= {label: partial(one_pass, exams=exams) for label, exams in SETS.items()}
     ways |= {"fft2, var by hooks": obvious, "cka alone": partial(one_pass, exams=["cka"])}
-    if TorchCKA is not None:
-        ways["torch_cka"] = torch_cka
     seconds = [
         {label: marginal(way, model, images, case.batch) for label, way in ways.items()}
         for _ in range(rounds)
@@ -94,9 +88,6 @@ def report(name: str, case: Case, rounds: int, batches: int) -> None:
         goal = f"{goals[label]:.2f}" if label in goals else ""
         print(f"{name:<17}{label:<22}{cost:>14}{ratio:>8.2f}{goal:>8}", flush=True)
         name = ""
-    if TorchCKA is not None:
-        faster = statistics.median(row["torch_cka"] / row["cka alone"] for row in seconds)
-        print(f"{'':<17}{'torch_cka / cka alone':<22}{'':>14}{faster:>8.1f}{'>= 12':>8}")
 
 
 def marginal(way: Way, model: nn.Module, images: Tensor, batch: int) -> float:
@@ -133,17 +124,6 @@ def obvious(model: nn.Module, images: Tensor, batch: int) -> None:
     with torch.inference_mode(), Tap(model, parts, parts.mapped, on_feature=measure):
         for piece in images.split(batch):
             model(piece)
-
-
-@torch.inference_mode()
-def torch_cka(model: nn.Module, images: Tensor, batch: int) -> None:
-    """The outputs of the modules whose units CKA compares: as many layers, and of the same size."""
-    layers = [unit.module for unit in anatomy(model, tuple(images.shape[1:])).mapped]
-    with contextlib.redirect_stderr(io.StringIO()):
-        compare = TorchCKA(model, model, model1_layers=layers, model2_layers=layers, device="cpu")
-        compare.compare(DataLoader(TensorDataset(images), batch_size=batch))
-    for module in model.modules():
-        module._forward_hooks.clear()  # it never takes its hooks off
 
 
 if __name__ == "__main__":

@@ -35,11 +35,11 @@ from timm.optim import create_optimizer_v2
 from torch import Tensor, nn
 
 from vitscope.data import data_config, load_data
+from vitscope.memory import kept_memory
 from vitscope.models import create_model
 from vitscope.training import get_recipe, train
 from vitscope.training.checkpoint import Progress
 from vitscope.training.layout import lay_out
-from vitscope.training.memory import kept_memory
 from vitscope.training.optimizer import build_optimizer
 from vitscope.training.steps import Stepper
 

@@ -48,6 +48,15 @@ def test_a_narrow_console_gets_more_tables_not_broken_cells(runs: Path) -> None:
     assert all(line.count("[") == 1 and line.count("]") == 1 for line in first)
 
 
+def test_the_change_of_a_kind_has_a_line(runs: Path) -> None:
+    found = Run.open(runs / "vit").results()["fourier"]
+    value = found.table().query("kind == 'msa' and unit.isna()")["value"].item()
+    (line,) = [
+        x for x in printed(runs, "vit").splitlines() if x.startswith("fourier: mean change across MSAs")
+    ]
+    assert f"{value:.3g} [" in line
+
+
 def test_warnings_become_notes(capsys: pytest.CaptureFixture[str]) -> None:
     before = warnings.showwarning
     with notes_on_stderr():

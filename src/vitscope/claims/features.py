@@ -12,9 +12,11 @@ from typing import Literal
 import pandas as pd
 
 from vitscope.claims.verdict import Verdict, judge_signs
+from vitscope.exams.cka import CkaResult
 from vitscope.results import Result, directions
 
 _MEASURED = {"fourier": ("D1", "high frequencies"), "variance": ("D3", "spatial variance")}
+BLOCK = 0.05  # a difference in CKA that is taken for a block structure
 _PLURAL = {"msa": "MSAs", "mlp": "MLPs", "conv": "Convs"}
 _EXPECTED: dict[str, Literal["falls", "rises"]] = {"msa": "falls", "mlp": "rises", "conv": "rises"}
 
@@ -29,6 +31,8 @@ def feature_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdict]
         verdicts += _peaks(model, results["variance"].summary())
     if "lesion" in results:
         verdicts += _lesions(model, results["lesion"].table())
+    if "cka" in results:
+        verdicts += _blocks(model, results["cka"])
     if "prediction" in results:
         verdicts += _confidence(model, results["prediction"].summary())
     return verdicts
@@ -42,13 +46,14 @@ def _changes(model: str, table: pd.DataFrame, claim: str, what: str) -> list[Ver
         if kind not in counts:
             continue
         found = counts[kind]
-        mean = changes[changes["kind"] == kind]["value"].mean()
+        mean = changes[changes["unit"].isna() & (changes["kind"] == kind)].iloc[0]
         verdicts.append(
             Verdict(
                 claim,
                 f"{_PLURAL[kind]} {'lower' if expected == 'falls' else 'raise'} {what}",
                 model,
-                f"{found[expected]} of {found['units']} do; mean change {mean:+.3g}",
+                f"{found[expected]} of {found['units']} do; mean change {mean['value']:+.3g} "
+                f"[{mean['low']:+.3g}, {mean['high']:+.3g}]",
                 judge_signs(found["falls"], found["rises"], found["units"], expected),
             )
         )
@@ -96,6 +101,21 @@ def _lesions(model: str, table: pd.DataFrame) -> list[Verdict]:
         )
         for quantity, row in found.items()
     ]
+
+
+def _blocks(model: str, result: Result) -> list[Verdict]:
+    """Are units of one stage more alike than others at the same distance? In a plain ViT, of one quarter."""
+    assert isinstance(result, CkaResult)
+    rows = result.summary().set_index("quantity")[["value", "low", "high"]].to_dict("index")
+    score = rows.get("block_contrast")
+    if score is None:
+        return []
+    several = result.stages > 1
+    clear, absent = score["low"] > BLOCK, score["high"] < BLOCK
+    statement = "stages are blocks of similar units" if several else "no blocks of similar units"
+    found = f"block contrast {score['value']:+.3f} [{score['low']:+.3f}, {score['high']:+.3f}]"
+    judgement = judge_signs(int(absent), int(clear), 1, "rises" if several else "falls")
+    return [Verdict("D4", statement, model, found, judgement)]
 
 
 def _confidence(model: str, table: pd.DataFrame) -> list[Verdict]:

@@ -17,6 +17,7 @@ from torch import Tensor
 from vitscope import distributed
 from vitscope.data import DataConfig
 from vitscope.interrupt import Interruptible
+from vitscope.memory import kept_memory
 from vitscope.models import save_model
 from vitscope.models.run_folder import WEIGHTS
 from vitscope.models.state import read_weights
@@ -26,7 +27,6 @@ from vitscope.training.disk import writing
 from vitscope.training.evaluate import evaluate
 from vitscope.training.kept import Kept
 from vitscope.training.log import Bar, Metrics
-from vitscope.training.memory import kept_memory
 from vitscope.training.monitors import Monitors
 from vitscope.training.parallel import share_buffers, whole
 from vitscope.training.setup import Images
