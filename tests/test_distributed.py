@@ -104,31 +104,37 @@ def test_alone() -> None:
 EXAM_WORK = """
 import sys
 import torch, vitscope as vs
-from tests.exams.test_partial import model
+from tests.exams.factories import small_transformer
 from vitscope import distributed
 from vitscope.exams import partial
 from vitscope.results.codec import encode
 
 torch.set_num_threads(1)
-partial.SECONDS = -1.0  # every batch is saved, so that both write into the run folder
+partial.SECONDS = -1.0  # both processes write into the run folder after every batch
+folder, limits, exams = sys.argv[1], [int(n) for n in sys.argv[2].split(",")], sys.argv[3].split(",")
+subject = small_transformer()
+shown = []
+subject.register_forward_hook(lambda *_: shown.append(1))
 with distributed.process_group():
     data = vs.load_data("fashion", split="test")
-    for limit in map(int, sys.argv[2].split(",")):
-        results = vs.diagnose(
-            model(), data, sys.argv[3].split(","), limit=limit, batch_size=8, out=f"{sys.argv[1]}/{limit}"
-        )
+    for limit in limits:
+        results = vs.diagnose(subject, data, exams, limit=limit, batch_size=8)
         told = distributed.gather({exam: encode(result) for exam, result in results.items()})
         assert all(other == told[0] for other in told), "processes disagree"
+        for exam, result in results.items() if distributed.is_main() else ():
+            result.save(f"{folder}/{limit}/{exam}")
+    for _ in range(2):
+        shown.clear()
+        vs.diagnose(subject, data, ["prediction"], limit=limits[0], batch_size=8, out=f"{folder}/run")
+    assert not shown, "what is done was done again"
 """
-LIMITS = (
-    41,
-    6,
-)  # six batches for two processes, the last of one image; one batch, so that one process has none
+# Six batches for two processes, the last of them of one image; and one batch, so that one process has none.
+LIMITS = (41, 6)
 
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run folders, by limit, of every exam that is not costly, made by two real processes."""
+    """Results, by limit, of every exam that is not costly, and a run folder, made by two real processes."""
     folder = tmp_path_factory.mktemp("exams")
     (folder / "work.py").write_text(EXAM_WORK)
     root = Path(__file__).parents[1]
@@ -151,18 +157,16 @@ def test_two_processes_find_what_one_does(two_processes: Path, limit: int) -> No
     import torch
 
     import vitscope as vs
-    from tests.exams.test_partial import model
-    from vitscope.results import Run
+    from tests.exams.factories import small_transformer
+    from vitscope.results import Result
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    alone = vs.diagnose(model(), vs.load_data("fashion", split="test"), exams(), limit=limit, batch_size=8)
+    alone = vs.diagnose(
+        small_transformer(), vs.load_data("fashion", split="test"), exams(), limit=limit, batch_size=8
+    )
     torch.set_num_threads(threads)
-    run = Run.open(two_processes / str(limit))
-    together = run.results()
-    assert run.state == "done"
-    assert not (run.path / "partial").exists()
-    assert set(together) == set(alone)
+    together = {exam: Result.load(two_processes / str(limit) / exam) for exam in alone}
     for exam, result in alone.items():
         assert together[exam].n == result.n, exam
         for name, table in result.tables().items():
@@ -176,3 +180,12 @@ def test_two_processes_find_what_one_does(two_processes: Path, limit: int) -> No
             )
             for column in table.select_dtypes(include="integer"):
                 assert (together[exam].tables()[name][column] == table[column]).all(), (exam, column)
+
+
+def test_two_processes_keep_one_run(two_processes: Path) -> None:
+    from vitscope.results import Run
+
+    run = Run.open(two_processes / "run")
+    assert run.state == "done"
+    assert run.results()["prediction"].n == LIMITS[0]
+    assert not (run.path / "partial").exists()

@@ -1,10 +1,13 @@
 """Verdicts on models built so that the answer is known."""
 
+import numpy as np
 import torch
 from torch import nn
 
 import vitscope as vs
 from vitscope.claims import feature_verdicts
+from vitscope.exams.lesion import LesionResult, summarise
+from vitscope.results import UnitRow
 
 
 class Known(nn.Module):
@@ -88,3 +91,31 @@ def test_every_verdict_carries_its_evidence():
     found = feature_verdicts("known", vs.diagnose(Known(0.5), data))
     assert {v.claim for v in found} >= {"D1", "D3", "F1"}
     assert all(any(c.isdigit() for c in v.found) for v in found)
+
+
+def lesion_verdicts(position: str, lost: int, gained: int = 0) -> dict[str, str]:
+    """Of a CNN of two stages in which only the units at one place matter."""
+    units = tuple(
+        UnitRow(name, "conv", stage, 0.0) for name, stage in (("a", 0), ("b", 0), ("c", 1), ("d", 1))
+    )
+    places = ("first", "last", "first", "last")
+    changed = np.array([lost - gained if place == position else 0 for place in places])
+    products = np.diag([lost + gained if place == position else 0 for place in places])
+    result = LesionResult(
+        model="m",
+        data="d",
+        seed=0,
+        units=units,
+        position=places,
+        kept=(),
+        **summarise(units, places, n=200, right=150, changed=changed, products=products),
+    )
+    return {v.statement: v.judgement for v in feature_verdicts("m", {"lesion": result}) if v.claim == "D5"}
+
+
+def test_lesions_at_the_beginning_and_at_the_end_of_a_stage():
+    (statement,) = lesion_verdicts("first", 60)
+    assert statement == "Convs hurt more at the beginning of a stage than at its end"
+    assert lesion_verdicts("first", 60) == {statement: "holds"}
+    assert lesion_verdicts("last", 60) == {statement: "does not hold"}
+    assert lesion_verdicts("first", 5, 4) == {statement: "inconclusive"}

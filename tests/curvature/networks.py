@@ -1,6 +1,7 @@
 """Networks of a few hundred parameters, and their whole Hessian by the obvious way."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import torch
@@ -53,17 +54,14 @@ def dense_hessian(
     images: Tensor,
     targets: Tensor,
     parameters: dict[str, nn.Parameter] | None = None,
-    penalty: Callable[[], Tensor] | None = None,
     step: float = 1e-5,
 ) -> np.ndarray:
-    """Central differences of the gradient in float64, one parameter entry after the other."""
+    """Of the NLL: central differences of the gradient in float64, one parameter entry after the other."""
     chosen = list((parameters or dict(model.named_parameters())).values())
     targets = targets if targets.ndim == 2 else F.one_hot(targets, CLASSES).double()
 
     def gradient() -> Tensor:
         loss = -(targets * model(images).log_softmax(1)).sum(1).mean()
-        if penalty is not None:
-            loss = loss + penalty()
         found = torch.autograd.grad(loss, chosen, allow_unused=True)
         return torch.cat(
             [
@@ -84,6 +82,13 @@ def dense_hessian(
             flat[i] = value
     dense = torch.stack(rows).numpy()
     return (dense + dense.T) / 2
+
+
+@cache
+def known_hessian(make: Callable[[], nn.Module], hard: bool = False) -> np.ndarray:
+    """The dense Hessian of a network here on `batch()`, over all parameters, with hard or soft targets."""
+    images, targets = batch()
+    return dense_hessian(make(), images, targets.argmax(1) if hard else targets)
 
 
 def largest(dense: np.ndarray, k: int) -> np.ndarray:

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.curvature.networks import batch, conv_net, dense_hessian, small_vit
+from tests.curvature.networks import batch, conv_net, known_hessian, small_vit
 from vitscope.curvature import Penalty, hessian_of
 from vitscope.errors import VitscopeError
 
@@ -11,7 +11,7 @@ from vitscope.errors import VitscopeError
 @pytest.mark.parametrize("make", [conv_net, small_vit])
 def test_products_gradient_and_losses(make) -> None:
     model, (images, targets) = make(), batch()
-    dense = dense_hessian(model, images, targets)
+    dense = known_hessian(make)
     with hessian_of(model, images, targets, penalty=Penalty(0.2, decay_all=True)) as product:
         assert product.size == len(dense) == sum(p.numel() for p in model.parameters())
         vector = torch.randn(product.size, dtype=torch.float64)

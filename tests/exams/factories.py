@@ -1,8 +1,9 @@
-"""Models that tests name as package.module:factory."""
+"""Models that tests name as package.module:factory, or make in processes of their own."""
 
 from typing import Any
 
 import timm
+import torch
 from torch import nn
 
 
@@ -15,5 +16,14 @@ def tiny(pretrained: bool = False, **arguments: Any) -> nn.Module:
         layers=(1, 1, 1, 1),
         stem_width=8,
         **{"num_classes": 10, **arguments},
+    )
+    return model
+
+
+def small_transformer() -> nn.Module:
+    """A vision transformer of one block for 32-pixel images, always the same."""
+    torch.manual_seed(0)
+    model: nn.Module = timm.create_model(
+        "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=1, num_heads=2, num_classes=10
     )
     return model

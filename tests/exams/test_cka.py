@@ -1,3 +1,7 @@
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from vitscope.anatomy import Tap, anatomy
 from vitscope.data import ImageData, batches
-from vitscope.errors import BadData, VitscopeError
+from vitscope.errors import VitscopeError
 from vitscope.exams import cka, diagnose
 from vitscope.exams.base import Batch, Subject
 from vitscope.exams.cka import CkaAccumulator, CkaResult
@@ -44,9 +48,7 @@ def random_batches(count: int, units: int, images: int = 8) -> list[list[torch.T
     found = []
     for _ in range(count):
         common = torch.randn(images, 2, 3, 3, generator=generator)
-        found.append(
-            [common + i * torch.randn(images, 2, 3, 3, generator=generator) for i in range(units)]
-        )
+        found.append([common + i * torch.randn(images, 2, 3, 3, generator=generator) for i in range(units)])
     return found
 
 
@@ -198,9 +200,35 @@ def test_two_models(small_vit: nn.Module, fashion: ImageData) -> None:
     np.testing.assert_allclose(itself.low, alone.low, atol=1e-6)
 
 
-def test_two_models_that_want_different_images(small_vit: nn.Module, fashion: ImageData) -> None:
-    other = create_model("resnet_mini", img_size=64)
-    assert cka(small_vit, fashion, limit=8, other=other).n == 8
-    images, labels = torch.randn(8, 3, 32, 32), torch.zeros(8, dtype=torch.long)
-    with pytest.raises(BadData, match=r"different ways.*load_data"):
-        cka(small_vit, DataLoader(TensorDataset(images, labels), batch_size=8), other=other)
+SHARED = """
+import json, sys
+import torch
+from vitscope import distributed
+from vitscope.exams import cka
+from vitscope.models import create_model
+
+torch.manual_seed(0)
+model, other = create_model("vit_mini"), create_model("resnet_mini")
+data = (torch.randn(83, 3, 32, 32), torch.zeros(83, dtype=torch.long))
+with distributed.process_group():
+    results = [cka(model, data, batch_size=16), cka(model, data, batch_size=16, other=other)]
+    found = [[r.n, r.batches, r.left_out, r.value.tolist(), r.low.tolist(), r.score.tolist()] for r in results]
+    json.dump(found, open(f"{sys.argv[1]}/{distributed.rank()}.json", "w"))
+"""
+
+
+def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+    (tmp_path / "work.py").write_text(SHARED)
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    found = []
+    for name, launcher in (("one", []), ("two", torchrun)):
+        (tmp_path / name).mkdir()
+        command = [sys.executable, *launcher, str(tmp_path / "work.py"), str(tmp_path / name)]
+        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300)
+        found.append([json.loads(path.read_text()) for path in sorted((tmp_path / name).glob("*.json"))])
+    (one,), (first, second) = found
+    assert json.dumps(first) == json.dumps(second)
+    for alone, shared in zip(one, first, strict=True):
+        assert alone[:3] == shared[:3] == [80, 5, 3]
+        for a, b in zip(alone[3:], shared[3:], strict=True):
+            np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-9)

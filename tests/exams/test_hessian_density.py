@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.curvature.networks import batch, dense_hessian, small_vit
+from tests.curvature.networks import batch, known_hessian, small_vit
 from vitscope.errors import VitscopeError
 from vitscope.exams.hessian_density import HessianDensityResult, hessian_density
 from vitscope.results import Result
@@ -22,8 +22,7 @@ def found() -> HessianDensityResult:
 
 @pytest.fixture(scope="module")
 def eigenvalues() -> np.ndarray:
-    images, targets = batch(6)
-    return np.linalg.eigvalsh(dense_hessian(small_vit(), images, targets.argmax(1))) + 0.1
+    return np.linalg.eigvalsh(known_hessian(small_vit, hard=True)) + 0.1
 
 
 def test_trace(found: HessianDensityResult, eigenvalues: np.ndarray) -> None:

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from vitscope.exams import hsic
-from vitscope.exams.hsic import gram, hsic_of_pairs, u_centred
+from vitscope.exams.hsic import gram, hsic_of_pairs
 
 
 def by_definition(first: np.ndarray, second: np.ndarray) -> float:
@@ -43,10 +43,13 @@ def test_gram_of_tokens_behind_a_class_token() -> None:
     torch.testing.assert_close(gram(feature), gram(feature.contiguous()))
 
 
-def test_u_centred_rows_sum_to_zero() -> None:
-    centred = u_centred(gram(maps(7, 4, 2, 2)))
-    np.testing.assert_allclose(centred.sum(0), 0.0, atol=1e-10)
-    assert (centred.diagonal() == 0).all()
+def test_a_shift_changes_nothing() -> None:
+    """Neither one of the features, nor one of the Gram matrix by a number for each row and column."""
+    feature, shift = maps(7, 4, 2, 2), torch.randn(1, 4, 2, 2)
+    torch.testing.assert_close(gram(feature + shift), gram(feature), atol=1e-4, rtol=1e-4)
+    grams, border = gram(feature)[None].double(), torch.randn(7, dtype=torch.float64)
+    moved = grams + border[:, None] + border
+    torch.testing.assert_close(hsic_of_pairs(moved), hsic_of_pairs(grams))
 
 
 @pytest.mark.parametrize("n", [4, 5, 32])

@@ -12,9 +12,7 @@ import vitscope as vs
 from vitscope.data import ImageData, batches
 from vitscope.exams import lesion
 from vitscope.exams.lesion import LesionOutcomes, LesionResult, paired_interval
-from vitscope.exams.lesion_groups import group_weights, positions
-from vitscope.exams.lesion_passes import LesionPasses
-from vitscope.results import Result, UnitRow
+from vitscope.results import Result
 
 
 def by_surgery(model: nn.Module, unit: str, images: Tensor) -> Tensor:
@@ -91,22 +89,6 @@ def test_interval_covers_the_truth_nineteen_times_out_of_twenty() -> None:
     assert 0.94 < np.mean((low <= 0.04) & (high >= 0.04)) < 0.97
 
 
-def test_places_are_thirds_of_a_stage_by_kind(small_vit: nn.Module) -> None:
-    place = positions(vs.anatomy(small_vit))
-    assert place == {
-        "blocks.0.attn": "first",
-        "blocks.0.mlp": "first",
-        "blocks.1.attn": "last",
-        "blocks.1.mlp": "last",
-    }
-    six = positions(vs.anatomy(vs.create_model("vit_mini")))
-    assert [six[f"blocks.{i}.mlp"] for i in range(6)] == ["first"] * 2 + ["middle"] * 2 + ["last"] * 2
-    rows = [UnitRow("a", "conv", 0, 0.0), UnitRow("b", "conv", 0, 0.5), UnitRow("c", "mlp", 0, 1.0)]
-    weights = group_weights(rows, ("first", "last", "only"))
-    assert set(weights) == {("conv", ""), ("conv", "first"), ("conv", "last"), ("mlp", ""), ("mlp", "only")}
-    np.testing.assert_array_equal(weights["conv", ""], [0.5, 0.5, 0.0])
-
-
 def test_groups_and_differences_in_the_table(fashion: ImageData) -> None:
     table = lesion(vs.create_model("vit_mini", pretrained=True), fashion, limit=60).table()
     units = table[table["unit"].notna()]
@@ -118,56 +100,6 @@ def test_groups_and_differences_in_the_table(fashion: ImageData) -> None:
     assert whole.loc["drop mlp first minus msa first", "value"] == pytest.approx(difference)
     assert (whole["low"] <= whole["value"]).all()
     assert (whole["high"] >= whole["value"]).all()
-
-
-def test_one_image_at_a_time_changes_nothing(
-    small_vit: nn.Module, fashion: ImageData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = lesion(small_vit, fashion, limit=20)
-    monkeypatch.setattr("vitscope.exams.lesion_passes.KEEP", 1)
-    pieces = lesion(small_vit, fashion, limit=20)
-    np.testing.assert_array_equal(whole.lost, pieces.lost)
-    np.testing.assert_array_equal(whole.gained, pieces.gained)
-
-
-class WritesBack(nn.Module):
-    """Changes in place, after its units, what it computed before them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Conv2d(3, 6, 3, padding=1)
-        self.first, self.second = (nn.Conv2d(6, 6, 3, padding=1) for _ in range(2))
-        self.head = nn.Linear(6, 10)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.stem(x)
-        memory = torch.tanh(x)
-        x = x + self.first(x)
-        x = x + self.second(x)
-        memory.mul_(3.0)
-        return self.head((x * memory).mean((2, 3)))
-
-
-def test_a_model_that_writes_into_the_past_is_run_in_whole_passes(fashion: ImageData) -> None:
-    torch.manual_seed(0)
-    model = WritesBack().eval()
-    images = torch.randn(6, 3, 32, 32)
-    parts = vs.anatomy(model, (3, 32, 32))
-    units = [unit for unit in parts if unit.removable]
-    passes = LesionPasses(model, parts, units)
-    ((some, _),) = list(passes.pieces(images, torch.zeros(6)))
-    found = passes.logits(some)
-    assert not passes.cheap
-    for unit, logits in zip(units, found[1:], strict=True):
-        with vs.Tap(model, parts, [], remove=[unit]), torch.no_grad():
-            torch.testing.assert_close(logits, model(images))
-
-
-def test_an_ordinary_model_is_run_the_cheap_way(small_vit: nn.Module) -> None:
-    parts = vs.anatomy(small_vit.eval())
-    passes = LesionPasses(small_vit, parts, [unit for unit in parts if unit.removable])
-    list(passes.pieces(torch.randn(4, 3, 32, 32), torch.zeros(4)))
-    assert passes.cheap
 
 
 def test_a_model_without_a_unit_to_remove(fashion: ImageData, tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 import random
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -261,3 +264,11 @@ def test_seed_decides_the_subset(small_vit: nn.Module, fashion: ImageData) -> No
 
 def test_exams_can_be_named() -> None:
     assert [e.result.exam for e in find_exams(["fourier"])] == ["fourier"]
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_images() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "memory.py"
+    output = subprocess.run([sys.executable, script], check=True, capture_output=True, text=True).stdout
+    few, many = (float(line.split()[1]) for line in output.splitlines()[1:3])
+    assert many <= 1.05 * few

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 import vitscope as vs
+from tests.exams.factories import small_transformer
 from vitscope.data import ImageData
 from vitscope.exams import Subject, find_exams
 from vitscope.exams.base import Batch
@@ -30,10 +31,11 @@ ONE = ["prediction"]
 SLOW = """
 import sys, time, torch, vitscope as vs
 from vitscope.exams import partial
-from tests.exams.test_partial import LIMIT, SIZE, model
+from tests.exams.factories import small_transformer
+from tests.exams.test_partial import LIMIT, SIZE
 torch.set_num_threads(1)
 partial.SECONDS = float(sys.argv[2])
-subject, data = model(), vs.load_data("fashion", split="test")
+subject, data = small_transformer(), vs.load_data("fashion", split="test")
 batches = 0
 def wait(_, arguments, __):
     global batches
@@ -44,16 +46,6 @@ def wait(_, arguments, __):
 subject.register_forward_hook(wait)
 vs.diagnose(subject, data, sys.argv[3:], limit=LIMIT, batch_size=SIZE, out=sys.argv[1])
 """
-
-
-def model() -> nn.Module:
-    torch.manual_seed(0)
-    import timm
-
-    small: nn.Module = timm.create_model(
-        "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=1, num_heads=2, num_classes=10
-    )
-    return small
 
 
 def passes(subject: nn.Module) -> list[int]:
@@ -81,7 +73,7 @@ def one_thread() -> Iterator[None]:
 def uninterrupted(*exams: str) -> dict[str, pd.DataFrame]:
     """The tables of one whole pass for these exams: others in the same pass can change how attention rounds."""
     data = vs.load_data("fashion", split="test")
-    results = vs.diagnose(model(), data, list(exams), limit=LIMIT, batch_size=SIZE)
+    results = vs.diagnose(small_transformer(), data, list(exams), limit=LIMIT, batch_size=SIZE)
     return {exam: result.table() for exam, result in results.items()}
 
 
@@ -113,7 +105,7 @@ def finish(
     folder: Path, exams: list[str] = ONE, batch_size: int = SIZE, seed: int = 0, scale: float = 1.0
 ) -> tuple[dict[str, Result], list[int]]:
     """The results, and the sizes of the batches that the model was shown for them."""
-    subject = model()
+    subject = small_transformer()
     with torch.no_grad():
         next(subject.parameters()).mul_(scale)
     seen = passes(subject)
@@ -145,7 +137,7 @@ class Stop(Exception):
 def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, fashion: ImageData) -> Path:
     """A pass that ended by an error in its fifth batch, having saved after every one."""
     monkeypatch.setattr("vitscope.exams.partial.SECONDS", -1.0)
-    subject = model()
+    subject = small_transformer()
     seen = passes(subject)
 
     def stop(*_: object) -> None:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from vitscope.exams.points import centred_points
+from vitscope.exams.points import centred_once, centred_points
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "tokens", "odd", "one channel"])
@@ -34,3 +34,14 @@ def test_the_map_itself_is_left_alone() -> None:
     before = feature.clone()
     centred_points(feature)
     assert torch.equal(feature, before)
+
+
+def test_a_map_is_centred_once_inside_the_block_only() -> None:
+    feature = torch.randn(2, 3, 4, 4)
+    with centred_once():
+        first, again = centred_points(feature)[0], centred_points(feature)[0]
+        assert first is again
+        assert centred_points(feature + 1)[0] is not first
+    with centred_once():
+        assert centred_points(feature)[0] is not first
+    assert centred_points(feature)[0] is not centred_points(feature)[0]

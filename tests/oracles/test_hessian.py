@@ -10,25 +10,27 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.curvature.networks import batch, conv_net, small_vit
-from vitscope.curvature import hessian_of, power, top_eigenvalues, trace_estimates
+from vitscope.curvature import hessian_of, power, select_parameters, top_eigenvalues, trace_estimates
+
+# Without the weights of layer norms: curvlinops takes their second derivative in forward mode, where torch 2.15 has it
+# wrong (finite differences agree with us; see tests/curvature/test_product.py).
+WITHOUT_NORMS = "patch_embed, *_token, *_embed, blocks.*.attn, blocks.*.mlp, head"
 
 
-@pytest.mark.parametrize("make", [conv_net, small_vit])
-def test_products_and_eigenvalues_of_curvlinops(make) -> None:
+@pytest.mark.parametrize(("make", "params"), [(conv_net, None), (small_vit, WITHOUT_NORMS)])
+def test_products_and_eigenvalues_of_curvlinops(make, params: str | None) -> None:
     curvlinops = pytest.importorskip("curvlinops")
     eigsh = pytest.importorskip("scipy.sparse.linalg").eigsh
     model, (images, targets) = make(), batch()
     labels = targets.argmax(1)
-    parameters = list(model.parameters())
+    chosen = list(select_parameters(model, params).values())
     with sdpa_kernel(SDPBackend.MATH):
-        theirs = curvlinops.HessianLinearOperator(
-            model, nn.CrossEntropyLoss(), parameters, [(images, labels)]
-        )
-        vector = torch.randn(sum(p.numel() for p in parameters), dtype=torch.float64)
-        with hessian_of(model, images, labels) as product:
+        theirs = curvlinops.HessianLinearOperator(model, nn.CrossEntropyLoss(), chosen, [(images, labels)])
+        vector = torch.randn(sum(p.numel() for p in chosen), dtype=torch.float64)
+        with hessian_of(model, images, labels, params=params) as product:
             torch.testing.assert_close(product(vector), theirs @ vector, rtol=1e-8, atol=1e-10)
         expected = eigsh(theirs.to_scipy(), k=5, which="LM", return_eigenvectors=False)
-    found = top_eigenvalues(model, images, labels, k=5, tol=1e-8)
+    found = top_eigenvalues(model, images, labels, k=5, tol=1e-8, params=params)
     np.testing.assert_allclose(np.sort(found.values), np.sort(expected), rtol=1e-6)
 
 

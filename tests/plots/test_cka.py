@@ -43,7 +43,9 @@ def test_cells_are_the_similarities_on_a_fixed_scale() -> None:
 
 def test_lines_stand_between_stages() -> None:
     ax = plots.plot_cka(result(), new_panel())
-    vertical = {float(np.asarray(line.get_xdata())[0]) for line in ax.lines if len(set(line.get_xdata())) == 1}
+    vertical = {
+        float(np.asarray(line.get_xdata())[0]) for line in ax.lines if len(set(line.get_xdata())) == 1
+    }
     assert vertical == {0.4, 0.8}
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.report.numbers import plain, with_interval
+from vitscope.report.numbers import label, plain, with_interval
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,16 @@ def test_with_interval(quantity: str, numbers: tuple[float, float, float], text:
 )
 def test_plain(value: object, text: str) -> None:
     assert plain(value) == text
+
+
+@pytest.mark.parametrize(
+    ("quantity", "kind", "text"),
+    [
+        ("accuracy", None, "accuracy"),
+        ("change", "msa", "fourier: mean change across MSAs"),
+        ("change", "conv", "fourier: mean change across conv units"),
+        ("drop msa last", "msa", "drop msa last"),
+    ],
+)
+def test_label(quantity: str, kind: str | None, text: str) -> None:
+    assert label("fourier", SimpleNamespace(quantity=quantity, kind=kind)) == text

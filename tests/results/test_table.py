@@ -38,3 +38,9 @@ def test_directions_count_only_what_is_clear() -> None:
 
 def test_directions_of_a_result_without_changes_are_empty() -> None:
     assert directions(tidy("accuracy", [0.9], [0.8], [1.0], 10)).empty
+
+
+def test_directions_do_not_count_the_mean_of_a_kind() -> None:
+    unit = tidy("change", [-1.0], [-2.0], [-0.5], 9, UNITS[1:2])
+    kind = tidy("change", [-1.0], [-2.0], [-0.5], 9).assign(kind="msa")
+    assert directions(pd.concat([unit, kind]))["units"].tolist() == [1]

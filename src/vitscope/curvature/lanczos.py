@@ -24,6 +24,7 @@ from vitscope.errors import VitscopeError
 Operator = Callable[[Tensor], Tensor]
 OnStep = Callable[[int], None]
 MAX_PRODUCTS = 300
+BASIS_BYTES = 4 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +64,13 @@ def lanczos(
         k: How many.
         tol: Wanted residual ||H v - λ v|| / |λ| of each. Eigenvalues closer together than that may be found as one.
         max_products: Stop after so many even if not converged.
-        basis_size: Vectors kept at once; default: 4 k + 20.
+        basis_size: Vectors kept at once; default: what fits into 4 GiB, at least 2 k + 10 and at most 100.
         vectors: Whether to return eigenvectors.
         on_step: Called with the number of products after each.
     """
     size = len(start)
     check_counts(k, size, max_products)
-    room = min(size, max(basis_size or 4 * k + 20, k + 2))
+    room = min(size, max(basis_size or _usual_size(start, k), k + 2))
     with Basis(room + 1, start) as basis:
         search = _Search(product, basis, room, k, tol)
         while search.products < max_products - 1 and not search.finished:
@@ -77,6 +78,10 @@ def lanczos(
             if on_step is not None:
                 on_step(search.products)
         return search.result(vectors)
+
+
+def _usual_size(vector: Tensor, k: int) -> int:
+    return min(100, max(2 * k + 10, BASIS_BYTES // (vector.element_size() * len(vector))))
 
 
 def krylov_matrix(product: Operator, start: Tensor, steps: int, on_step: OnStep | None = None) -> np.ndarray:
@@ -100,9 +105,8 @@ class _Search:
         self._room = room
         self._k = k
         self._tol = tol
-        self._projected = np.zeros(
-            (room + 1, room + 1)
-        )  # T, and in its last row and column the coupling to the next vector
+        # T, and in its last row and column the coupling to the next vector
+        self._projected = np.zeros((room + 1, room + 1))
         self._filled = 0  # vectors that H has been applied to
         self._island = 0  # T from here on is not coupled to what was before
         self._closed = 0  # size of the invariant subspace that the last vectors were found to fill

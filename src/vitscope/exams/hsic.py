@@ -1,21 +1,19 @@
 """How alike two representations see a batch of images: the unbiased Hilbert-Schmidt independence criterion.
 
-With X (n, p) what one unit gives for n images and K = X X^T, a pair of units has
+With X (n, p) what one unit gives for n images, K = X X^T without its diagonal, r its row sums and s their sum, and
+L, r', s' the same of another unit, the estimator of Song et al. (2012) is
 
-    HSIC(K, L) = <U(K), U(L)> / (n (n - 3)),    n >= 4
-    U(K)_ij    = K_ij - r_i / (n - 2) - r_j / (n - 2) + s / ((n - 1) (n - 2))    for i != j, and 0 for i = j
+    HSIC(K, L) = [ <K, L> - 2 r.r' / (n - 2) + s s' / ((n - 1) (n - 2)) ] / (n (n - 3)),    n >= 4
 
-where r are the row sums of K without its diagonal and s is their sum. That is the estimator of Song et al.
-(2012), tr(KL) + 1'K1 1'L1 / ((n - 1)(n - 2)) - 2 1'KL1 / (n - 2) over n (n - 3), written as an inner product:
-every unit is centred once, and one matrix product gives all pairs. It does not change if X is shifted, so the
-mean over images is taken off first, which keeps the digits that matter.
+so that every unit is summed up once, and matrix products give all pairs. It does not change if X is shifted;
+therefore the mean over images is taken off first, which keeps the digits that matter.
 """
 
 import torch
 from torch import Tensor
 
 LEAST_IMAGES = 4  # in a batch: HSIC divides by n - 3
-CHUNK = 1 << 21  # numbers that are centred at once: a map of the whole batch need not be copied as a whole
+CHUNK = 1 << 17  # numbers that are centred at once: few enough to stay in a cache
 
 
 def gram(feature: Tensor) -> Tensor:
@@ -31,20 +29,12 @@ def gram(feature: Tensor) -> Tensor:
     return total
 
 
-def u_centred(grams: Tensor) -> Tensor:
-    """U(K) of each Gram matrix (..., N, N), in float64."""
-    n = grams.shape[-1]
-    off = grams.double().clone()
-    off.diagonal(dim1=-2, dim2=-1).zero_()
-    rows = off.sum(-1, keepdim=True)
-    off -= (rows + rows.transpose(-2, -1)) / (n - 2)
-    off += rows.sum(-2, keepdim=True) / ((n - 1) * (n - 2))
-    off.diagonal(dim1=-2, dim2=-1).zero_()
-    return off
-
-
 def hsic_of_pairs(grams: Tensor) -> Tensor:
-    """(units, units): HSIC of every pair of the Gram matrices (units, N, N)."""
+    """(units, units): HSIC of every pair of the Gram matrices (units, N, N), in float64."""
     n = grams.shape[-1]
-    flat = u_centred(grams).flatten(1)
-    return flat @ flat.T / (n * (n - 3))
+    off = grams.to(torch.float64, copy=True)
+    off.diagonal(dim1=1, dim2=2).zero_()
+    rows, flat = off.sum(2), off.flatten(1)
+    total = rows.sum(1)
+    means = torch.outer(total, total) / ((n - 1) * (n - 2)) - rows @ rows.T * (2 / (n - 2))
+    return (flat @ flat.T + means) / (n * (n - 3))

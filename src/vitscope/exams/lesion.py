@@ -52,8 +52,8 @@ class LesionResult(Result, exam="lesion"):
         "images. A high bar is a unit that the rest cannot do without.",
         papers="In the papers the drop repeats with every stage: convolutions hurt most at the beginning of a stage; "
         "in Swin, MLPs at the beginning and MSAs at the end.",
-        misleads="Units that cannot be removed, such as those that change the size of the map, have no bar: see the "
-        "list below the table. What follows a removed unit was trained with it, so the drop also shows how far the "
+        misleads="Units that cannot be removed, such as those that change the size of the map, have no bar; "
+        "lesion_kept.csv lists them. What follows a removed unit was trained with it, so the drop also shows how far the "
         "stream is moved, not only what the unit knows.",
     )
 
@@ -131,7 +131,7 @@ class LesionOutcomes(OwnNumbers):
         }
 
 
-def _summary(
+def summarise(
     units: tuple[UnitRow, ...],
     position: tuple[str, ...],
     n: int,
@@ -202,7 +202,7 @@ def lesion(
             units=rows,
             position=position,
             kept=kept,
-            **_summary(rows, position, **outcomes.finish()),
+            **summarise(rows, position, **outcomes.finish()),
         )
 
 

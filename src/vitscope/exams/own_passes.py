@@ -91,9 +91,9 @@ def own_passes(
             seed=seed,
             device=place,
         )
+        stream = share(rank=distributed.rank(), world=distributed.world_size())
         if labelled:
             compare_classes(model, data)
-        stream = share(rank=distributed.rank(), world=distributed.world_size())
         first, mine = first_batch(stream if len(stream) else share(), keep=bool(len(stream)))
         yield OwnPasses(
             parts=anatomy(model, tuple(first[0].shape[1:])),

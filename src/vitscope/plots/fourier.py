@@ -49,8 +49,7 @@ def plot_fourier_change(result: FourierResult, ax: Axes | None = None, colour: s
 def plot_fourier_spectrum(result: FourierResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
     """Log amplitude against frequency on the diagonal, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
-    _draw_spectra(ax, result.units, result.row_unit, result.frequency, result.value)
-    ax.set_xlim(0.0, 1.0)
+    _draw_spectra(ax, result.units, result.row_unit, result.frequency, result.value, 1.0)
     ax.set_xlabel("Frequency")
     return ax
 
@@ -61,20 +60,26 @@ def plot_fourier_spectrum(result: FourierResult, ax: Axes | None = None, colour:
 def plot_fourier_radial(result: FourierResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
     """Log amplitude against the radius in the frequency plane, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
-    _draw_spectra(ax, result.units, result.ring_unit, result.ring_frequency, result.ring_value)
-    ax.set_xlim(0.0, CORNER)
+    _draw_spectra(ax, result.units, result.ring_unit, result.ring_frequency, result.ring_value, CORNER)
     ax.set_xlabel("Frequency |f|")
     return ax
 
 
 def _draw_spectra(
-    ax: Axes, units: Sequence[UnitRow], owner: np.ndarray, frequency: np.ndarray, value: np.ndarray
+    ax: Axes,
+    units: Sequence[UnitRow],
+    owner: np.ndarray,
+    frequency: np.ndarray,
+    value: np.ndarray,
+    furthest: float,
 ) -> None:
-    """A line for each unit: the rows whose `owner` it is."""
+    """A line for each unit, the rows whose `owner` it is; the axis reaches to `furthest`, in units of pi."""
     for i, unit in enumerate(units):
         x, y = frequency[owner == i] / math.pi, value[owner == i]
         ax.plot(x, y, color=DEPTH(unit.depth), linewidth=1.3, alpha=0.9)
-    ax.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "0.25π", "0.5π", "0.75π", "π"])
+    ticks = [0.0, 0.25, 0.5, 0.75, 1.0] + [1.25] * (furthest > 1.0)
+    ax.set_xticks(ticks, ["π" if tick == 1.0 else f"{tick:g}π" if tick else "0" for tick in ticks])
+    ax.set_xlim(0.0, furthest)
     ax.set_ylabel("Δ log amplitude")
     grid(ax)
     drawing = ax.get_figure()

@@ -1,7 +1,9 @@
 """What can go wrong while images are loaded, said in one line."""
 
+import time
+import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from vitscope.errors import BadData, VitscopeError
 
@@ -21,7 +23,20 @@ def loading_explained() -> Iterator[None]:
         if not lost and "DataLoader worker" not in str(error):
             raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())
+        _let_go(error)
         raise BadData(
             f"a process that loads images has died ({reason}): it ran out of memory, or the data set crashes; "
             "try fewer --workers, or --workers 0 to see it happen here"
         ) from error
+
+
+def _let_go(error: BaseException) -> None:
+    """Make sure that the death of a process is reported once.
+
+    torch raises an error whenever the system tells of a child's end, if one of its processes is among the dead: so hear
+    of that end here, and then release the loader.
+    """
+    with suppress(RuntimeError):
+        time.sleep(0.2)
+    with suppress(RuntimeError):
+        traceback.clear_frames(error.__traceback__)

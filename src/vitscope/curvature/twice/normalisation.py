@@ -133,17 +133,18 @@ class _LayerNormBackward(Function):
         unit, u = (x - mean).mul_(r), gy * gamma
         u_along = _mean(u * unit)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(gy, unit, r, gamma, u, u_along)
+        ctx.save_for_backward(gy, x, mean, r, gamma, u_along)  # the two maps are made again: memory is dearer
         return _project(u, u_along, unit).mul_(r), _over_rows(gy * unit), _over_rows(gy)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, a: Tensor | None, b: Tensor | None, c: Tensor | None) -> Any:
-        gy, unit, r, gamma, u, u_along = ctx.saved_tensors
+        gy, x, mean, r, gamma, u_along = ctx.saved_tensors
+        unit = (x - mean).mul_(r)
         new_gy = new_gamma = None
         v, bent = gy * b if b is not None else torch.zeros_like(gy), 0.0
         if a is not None:
-            a_along = _mean(a * unit)
+            u, a_along = gy * gamma, _mean(a * unit)
             projected = _project(a, a_along, unit)
             bent = _mean(projected * u) * r
             projected.mul_(r)
