@@ -53,8 +53,8 @@ class LesionResult(Result, exam="lesion"):
         papers="In the papers the drop repeats with every stage: convolutions hurt most at the beginning of a stage; "
         "in Swin, MLPs at the beginning and MSAs at the end.",
         misleads="Units that cannot be removed, such as those that change the size of the map, have no bar; "
-        "lesion_kept.csv lists them. What follows a removed unit was trained with it, so the drop also shows how far the "
-        "stream is moved, not only what the unit knows.",
+        "lesion_kept.csv lists them. What follows a removed unit was trained with it, so the drop also shows how far "
+        "the stream is moved, not only what the unit knows.",
     )
 
     units: tuple[UnitRow, ...]
