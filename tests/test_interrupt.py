@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,6 +21,15 @@ def test_first_signal_is_a_wish(number: int) -> None:
     assert signal.getsignal(number) is before
 
 
+@pytest.fixture
+def ctrl_c_raises() -> Iterator[None]:
+    """A process that a shell starts in the background ignores Ctrl-C; not here."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_raises")
 def test_second_signal_acts_as_ever() -> None:
     def twice() -> None:
         with Interruptible():

@@ -3,6 +3,7 @@ import torch
 from torch import Tensor, nn
 
 import vitscope as vs
+from tests.cases import HUGGING_FACE
 from vitscope.exams.random_network import random_network
 
 
@@ -27,7 +28,7 @@ IMAGES = torch.randn(4, 3, 12, 12, generator=torch.Generator().manual_seed(0))
 
 def test_a_models_own_dropout_is_used() -> None:
     model = WithDropout(0.4).eval()
-    network = random_network(model, IMAGES, 0.3, seed=0)
+    network = random_network(model, vs.anatomy(model, IMAGES), IMAGES, 0.3, seed=0)
     assert network is not None
     assert (network.model, network.own) == (model, True)
     assert not model.drop.training
@@ -35,7 +36,7 @@ def test_a_models_own_dropout_is_used() -> None:
 
 def test_dropout_that_does_nothing_does_not_count() -> None:
     model = WithDropout(0.0).eval()
-    network = random_network(model, IMAGES, 0.3, seed=0)
+    network = random_network(model, vs.anatomy(model, IMAGES), IMAGES, 0.3, seed=0)
     assert network is not None
     assert network.model is not model
     assert network.source == "MC dropout, p = 0.3"
@@ -44,10 +45,20 @@ def test_dropout_that_does_nothing_does_not_count() -> None:
         torch.testing.assert_close(network.model(IMAGES), model(IMAGES))
 
 
+def test_own_dropout_among_which_the_units_are_lost_is_left_alone() -> None:
+    case = next(
+        case for case in HUGGING_FACE if "swin" in case.name
+    )  # its stochastic depth adds, as its units do
+    model, images = case.model(), case.images(4)
+    network = random_network(model, vs.anatomy(model, images), images, 0.3, seed=0)
+    assert network is not None
+    assert network.source == "MC dropout, p = 0.3"
+
+
 def test_mc_dropout_that_is_there_is_used() -> None:
     model = WithDropout(0.0).eval()
     vs.surgery.mc_dropout(model, p=0.1, example=(3, 12, 12))
-    network = random_network(model, IMAGES, 0.3, seed=0)
+    network = random_network(model, vs.anatomy(model, IMAGES), IMAGES, 0.3, seed=0)
     assert network is not None
     assert network.model is model
     assert network.source == "the model's MC dropout"
@@ -57,14 +68,16 @@ def test_a_model_without_a_place_for_dropout() -> None:
     plain = nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 10)
     )
+    plain.eval()
     with pytest.warns(UserWarning, match="no spread over passes"):
-        assert random_network(plain.eval(), IMAGES, 0.3, seed=0) is None
+        assert random_network(plain, vs.anatomy(plain, IMAGES), IMAGES, 0.3, seed=0) is None
 
 
 @pytest.mark.parametrize("p", [0.4, 0.0])
 @torch.no_grad()
 def test_passes_differ_inside_and_repeat_with_the_seed(p: float) -> None:
-    network = random_network(WithDropout(p).eval(), IMAGES, 0.3, seed=0)
+    model = WithDropout(p).eval()
+    network = random_network(model, vs.anatomy(model, IMAGES), IMAGES, 0.3, seed=0)
     assert network is not None
     plain = network.model(IMAGES)
     drawn = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from vitscope.anatomy import Anatomy, Tap
 from vitscope.errors import VitscopeError
 from vitscope.surgery import mc_dropout
 from vitscope.surgery.mc_dropout import draw_number, dropouts, sampling
@@ -37,11 +38,14 @@ class RandomNetwork:
         )
 
 
-def random_network(model: nn.Module, images: Tensor, p: float, seed: int) -> RandomNetwork | None:
+def random_network(
+    model: nn.Module, parts: Anatomy, images: Tensor, p: float, seed: int
+) -> RandomNetwork | None:
     """What is random in the model already, else MC dropout with probability `p` in a copy; None where it has no place.
 
     Args:
         model: In evaluation mode.
+        parts: Its anatomy.
         images: A few, to see whether its passes differ.
         p: Of the dropout that is put in.
         seed: Of those passes.
@@ -49,7 +53,7 @@ def random_network(model: nn.Module, images: Tensor, p: float, seed: int) -> Ran
     if dropouts(model):
         return RandomNetwork(model, "the model's MC dropout", own=False)
     own = RandomNetwork(model, "the model's own dropout", own=True)
-    if _passes_differ(own, images, seed):
+    if _passes_differ(own, parts, images, seed):
         return own
     copy = deepcopy(model)
     with warnings.catch_warnings():
@@ -62,11 +66,13 @@ def random_network(model: nn.Module, images: Tensor, p: float, seed: int) -> Ran
 
 
 @torch.inference_mode()
-def _passes_differ(network: RandomNetwork, images: Tensor, seed: int) -> bool:
+def _passes_differ(network: RandomNetwork, parts: Anatomy, images: Tensor, seed: int) -> bool:
     plain = logits_of(network.model(images))
     try:
-        with network.passes(seed, 0):
+        with network.passes(seed, 0), Tap(network.model, parts, parts.mapped, on_feature=lambda *_: None):
             others = torch.stack([logits_of(network.model(images)) for _ in range(TRIES)])
-    except VitscopeError:  # nothing in it could be random
+    except (
+        VitscopeError
+    ):  # nothing in it could be random, or its units are not found among what dropout computes
         return False
     return bool((others - plain).abs().max() > TELLING * plain.abs().max())

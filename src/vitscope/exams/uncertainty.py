@@ -201,7 +201,7 @@ def uncertainty(
         require_maps(own.parts)
         units = own.parts.mapped
         sums = UncertaintySums([UnitRow.of(unit) for unit in units])
-        network = random_network(model, own.noise(FEW), p, seed)
+        network = random_network(model, own.parts, own.noise(FEW), p, seed)
         subject = model if network is None else network.model
         parts = own.parts if subject is model else anatomy(subject, own.parts.input_shape)
         at_once = max(1, MOST_NUMBERS // sum(math.prod(unit.map_shape or ()) for unit in units))
