@@ -11,6 +11,7 @@ import torch
 
 import vitscope as vs
 from tests.curvature.networks import batch, dense_hessian, largest, small_vit
+from tests.exams.hessian_job import numbers, refusal
 from vitscope.errors import VitscopeError
 from vitscope.exams.held_batches import HeldBatches
 from vitscope.exams.hessian import HessianResult, hessian
@@ -65,7 +66,7 @@ def test_shapes_evidence_and_table(result: HessianResult) -> None:
     assert summary.loc["ape", "value"] == pytest.approx(result.eigenvalues[result.eigenvalues > 0].mean())
     assert summary.loc["loss", "value"] == pytest.approx((result.nll + result.l2).mean())
     assert summary.loc["products", "value"] == result.products.sum()
-    assert summary.loc["nep", "n"] == BATCHES
+    assert summary.loc["nep", "n"] == N * BATCHES
     assert (result.n, result.batch_size) == (N * BATCHES, N)
 
 
@@ -122,63 +123,20 @@ def test_diagnose_runs_it_on_the_training_split(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "figures" / "hessian.png").exists()
 
 
-WORK = """
-import json, sys
-from pathlib import Path
-import torch
-from tests.curvature.networks import batch, small_vit
-from vitscope import distributed
-from vitscope.errors import VitscopeError
-from vitscope.exams.hessian import hessian
-from vitscope.exams.hessian_density import hessian_density
-
-with distributed.process_group():
-    images, targets = batch(12)
-    data = (images, targets.argmax(1))
-    options = {"batch_size": 4, "batches": 3, "weight_decay": 0.1}
-    found = {}
-    for split in (False, True):
-        result = hessian(small_vit(), data, k=3, tol=1e-8, split_batch=split, **options)
-        density = hessian_density(small_vit(), data, steps=10, split_batch=split, **options)
-        found[str(split)] = {
-            "values": result.eigenvalues.tolist(), "residuals": result.residuals.tolist(),
-            "converged": result.converged.tolist(), "nll": result.nll.tolist(), "l2": result.l2.tolist(),
-            "numbers": [result.nep, result.nep_low, result.ape, result.ape_high],
-            "density": [density.trace, density.trace_low, *density.value.tolist()],
-        }
-    try:
-        hessian(small_vit(), data, batch_size=1, batches=2, split_batch=True, k=1)
-        found["small"] = "fine"
-    except VitscopeError as error:
-        found["small"] = str(error)
-    Path(sys.argv[1], f"{distributed.rank()}.json").write_text(json.dumps(found))
-"""
-
-
-def run(folder: Path, *launcher: str) -> list[dict]:
-    (folder / "work.py").write_text(WORK)
-    root = str(Path(__file__).parents[2])
+def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
+    script, root = Path(__file__).with_name("hessian_job.py"), str(Path(__file__).parents[2])
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root}
     done = subprocess.run(
-        [sys.executable, *launcher, str(folder / "work.py"), str(folder)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
+        [*torchrun, str(script), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("?.json"))]
-
-
-def test_two_processes_give_the_same_numbers(tmp_path_factory: pytest.TempPathFactory) -> None:
-    alone = run(tmp_path_factory.mktemp("one"))[0]
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    two = run(tmp_path_factory.mktemp("two"), *torchrun)
-    assert len(two) == 2
+    two = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
+    alone = numbers(split=False)
     assert two[0] == two[1]
-    assert two[0]["False"] == alone["False"]  # batches shared out: to the last digit
-    for name in ("values", "nll", "l2", "numbers", "density"):  # batches split: sums in another order
-        np.testing.assert_allclose(two[0]["True"][name], alone["False"][name], rtol=1e-7, atol=1e-12)
-    assert np.array(two[0]["True"]["converged"]).all()
-    assert alone["small"] == "fine"
-    assert "split_batch over 2 processes needs as many images per batch; batch_size is 1" in two[0]["small"]
+    assert two[0]["shared"] == alone  # batches shared out: to the last digit
+    for name in ("values", "losses", "summed up", "density"):  # batches split: sums in another order
+        np.testing.assert_allclose(two[0]["split"][name], alone[name], rtol=1e-7, atol=1e-12)
+    assert np.array(two[0]["split"]["converged"]).all()
+    assert "split_batch over 2 processes needs as many images per batch; batch_size is 1" in two[0]["refusal"]
+    assert refusal() == ""

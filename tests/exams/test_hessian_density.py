@@ -45,7 +45,7 @@ def test_table_and_files(found: HessianDensityResult, tmp_path) -> None:
     table = found.table()
     assert table["quantity"].tolist()[:3] == ["trace", "negative", "density"]
     np.testing.assert_array_equal(table["eigenvalue"][2:], found.grid)
-    assert found.summary()["n"].tolist() == [BATCHES, BATCHES]
+    assert found.summary()["n"].tolist() == [6 * BATCHES, 6 * BATCHES]
     found.save(tmp_path)
     np.testing.assert_array_equal(Result.load(tmp_path).value, found.value)  # type: ignore[attr-defined]
 

@@ -118,7 +118,7 @@ class HessianResult(Result, exam="hessian"):
             "residual": [np.nan],
             "converged": [pd.NA],
         }
-        return tidy(quantity, [value], [low], [high], len(self.eigenvalues), **none)
+        return tidy(quantity, [value], [low], [high], self.n, **none)
 
 
 class BatchSpectra(OwnNumbers):

@@ -66,7 +66,7 @@ class HessianDensityResult(Result, exam="hessian_density"):
 
     def table(self) -> pd.DataFrame:
         """`trace`, `negative` (share of the eigenvalues), and `density` by `eigenvalue`."""
-        n = len(self.nodes)
+        n = self.n
         trace = tidy("trace", [self.trace], [self.trace_low], [self.trace_high], n, eigenvalue=[np.nan])
         negative = tidy(
             "negative", [self.negative], [self.negative_low], [self.negative_high], n, eigenvalue=[np.nan]
