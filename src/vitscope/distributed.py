@@ -68,6 +68,19 @@ def broadcast(value: Any) -> Any:
     return gather(value if is_main() else None)[0]
 
 
+def broadcast_bytes(content: bytes) -> bytes:
+    """The main process's `content` on every process."""
+    if not is_active():
+        return content
+    size = torch.tensor([len(content)])
+    dist.broadcast(size, src=0, group=cpu_group())
+    buffer = torch.empty(int(size), dtype=torch.uint8)
+    if is_main() and content:
+        buffer = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    dist.broadcast(buffer, src=0, group=cpu_group())
+    return buffer.numpy().tobytes()
+
+
 _gloo: dist.ProcessGroup | None = None
 
 

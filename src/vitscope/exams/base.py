@@ -8,7 +8,7 @@ result's exam name.
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from torch import Tensor
 from torchmetrics import Metric
@@ -21,6 +21,8 @@ from vitscope.results import Result, UnitRow
 EXAMS: dict[str, "type[Accumulator] | Procedure"] = {}
 ALL = "all"
 Function = TypeVar("Function", bound=Callable[..., Result])
+# diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
+Purpose = Literal["diagnosis", "evaluation"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class Accumulator(Metric):
         needs_labels: Whether labels have to fit the model's classes.
         batch_matters: Whether the result depends on how images are put together to batches.
         least_images: How many images a batch needs at least to be of use.
+        evaluation: Whether it is a part of an evaluation as well as of a diagnosis.
     """
 
     full_state_update = False
@@ -70,6 +73,7 @@ class Accumulator(Metric):
     needs_labels: ClassVar[bool] = False
     batch_matters: ClassVar[bool] = False
     least_images: ClassVar[int] = 1
+    evaluation: ClassVar[bool] = False
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(process_group=distributed.cpu_group())
@@ -141,6 +145,9 @@ class Procedure:
         run: Called with (model, data, limit=, batch_size=, seed=, device=, name=).
         version: Raised when the definition changes, so that results of the old one are made again.
         costly: Takes minutes: done only if named.
+        batch_matters: Whether the result depends on the batch size.
+        evaluation: A part of an evaluation, not of a diagnosis.
+        resumable: `run` also takes `parts`, where it keeps what it has finished of its work.
     """
 
     result: type[Result]
@@ -148,31 +155,52 @@ class Procedure:
     version: int = 1
     costly: bool = False
     batch_matters: bool = False
+    evaluation: bool = False
+    resumable: bool = False
 
 
 def procedure(
-    result: type[Result], version: int = 1, costly: bool = False, batch_matters: bool = False
+    result: type[Result],
+    version: int = 1,
+    costly: bool = False,
+    batch_matters: bool = False,
+    evaluation: bool = False,
+    resumable: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`."""
 
     def register(function: Function) -> Function:
-        EXAMS[result.exam] = Procedure(result, function, version, costly, batch_matters)
+        EXAMS[result.exam] = Procedure(
+            result, function, version, costly, batch_matters, evaluation, resumable
+        )
         return function
 
     return register
 
 
-def find_exams(names: Iterable[str] | None = None) -> list[type[Accumulator] | Procedure]:
-    """The exams of these names, in this order and once each.
+def find_exams(
+    names: Iterable[str] | None = None, purpose: Purpose = "diagnosis"
+) -> list[type[Accumulator] | Procedure]:
+    """The exams of these names, in this order and once each, whatever their purpose.
 
-    Without names: those that share one pass. The name "all" stands for every exam that is not costly.
+    The name "all" stands for every exam of the purpose that is not costly. Without names: in a diagnosis those that
+    share one pass, in an evaluation all.
     """
-    streaming = [name for name, exam in EXAMS.items() if isinstance(exam, type)]
-    cheap = [name for name, exam in EXAMS.items() if isinstance(exam, type) or not exam.costly]
-    chosen: Sequence[str] = streaming if names is None else list(names)
+    cheap = [name for name, exam in EXAMS.items() if _serves(exam, purpose)]
+    streaming = [name for name in cheap if isinstance(EXAMS[name], type)]
+    default = streaming if purpose == "diagnosis" else cheap
+    chosen: Sequence[str] = default if names is None else list(names)
     chosen = list(dict.fromkeys(found for name in chosen for found in (cheap if name == ALL else [name])))
     if unknown := [name for name in chosen if name not in EXAMS]:
         raise VitscopeError(f"no exam '{unknown[0]}'; there are: {', '.join(EXAMS)}, or {ALL}")
     if not chosen:
         raise VitscopeError(f"no exam was named; there are: {', '.join(EXAMS)}, or {ALL}")
     return [EXAMS[name] for name in chosen]
+
+
+def _serves(exam: "type[Accumulator] | Procedure", purpose: Purpose) -> bool:
+    if isinstance(exam, Procedure) and exam.costly:
+        return False
+    if purpose == "evaluation":
+        return exam.evaluation
+    return isinstance(exam, type) or not exam.evaluation

@@ -4,9 +4,10 @@ All that can share one pass over the data do; those that cannot come after it, o
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from vitscope.exams.base import EXAMS, Accumulator, Procedure, find_exams
 from vitscope.exams.identity import data_name, exam_keys, weights_hash
 from vitscope.exams.one_pass import examine
 from vitscope.exams.partial import Partial
+from vitscope.exams.parts import Parts
 from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
@@ -72,10 +74,12 @@ def diagnose(
         todo = [exam for exam in chosen if exam.result.exam not in results]
         own_keys = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
         partial_pass = Partial(Path(out), own_keys, batch_size)
-        for result in _examined(model, data, todo, request, name, partial_pass):
+        parts = {e.result.exam: Parts(Path(out), e.result.exam, keys[e.result.exam]) for e in todo}
+        for result in _examined(model, data, todo, request, name, partial_pass, parts):
             results[result.exam] = result
             if run is not None:
                 _keep(run, result, keys[result.exam] or "")
+                parts[result.exam].clear()
         distributed.barrier()
         partial_pass.clear()
         return {exam: results[exam] for exam in names}
@@ -88,6 +92,7 @@ def _examined(
     request: dict[str, Any],
     name: str,
     partial_pass: Partial | None = None,
+    parts: Mapping[str, Parts] = MappingProxyType({}),
 ) -> Iterator[Result]:
     """Results as they come: first of the shared pass, then of the others."""
     streaming = [exam for exam in exams if isinstance(exam, type)]
@@ -95,7 +100,8 @@ def _examined(
         yield from examine(model, data, streaming, **request, name=name, partial_pass=partial_pass).values()
     for exam in exams:
         if isinstance(exam, Procedure):
-            yield exam.run(model, data, **request, name=name)
+            own = {"parts": parts.get(exam.result.exam)} if exam.resumable else {}
+            yield exam.run(model, data, **request, name=name, **own)
 
 
 def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]:

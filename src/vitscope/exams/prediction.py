@@ -101,6 +101,7 @@ class PredictionAccumulator(Accumulator):
 
     result = PredictionResult
     needs_labels = True
+    evaluation = True
 
     n: Tensor
     sums: (
@@ -118,7 +119,7 @@ class PredictionAccumulator(Accumulator):
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
         logits, labels = batch.logits.detach().cpu(), batch.labels.cpu()
-        _check(logits, labels, batch.indices)
+        check_predictions(logits, labels, batch.indices)
         per_image = scores(logits, labels)
         correct, confidence = per_image[:, 0], per_image[:, -1]
         bins = confidence_bins(confidence)
@@ -149,7 +150,8 @@ class PredictionAccumulator(Accumulator):
         }
 
 
-def _check(logits: Tensor, labels: Tensor, indices: Tensor) -> None:
+def check_predictions(logits: Tensor, labels: Tensor, indices: Tensor) -> None:
+    """Refuse what cannot be scored: no classes, labels that are none of them, or outputs that are not finite."""
     if logits.dim() != 2 or logits.shape[1] < 2:
         shape = tuple(logits.shape)
         raise VitscopeError(
