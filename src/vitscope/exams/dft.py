@@ -75,16 +75,12 @@ def _at_once(points: Tensor, waves: Tensor) -> Tensor:
 def _one_by_one(points: Tensor, height: int, width: int) -> Tensor:
     """(N, F): along y, then along x."""
     images, _, channels = points.shape
-    along_y, pairs, single = _steps(height, width, points.device)
-    edges = len(_own_negatives(height))
-    rows = (along_y @ points.view(images, height, -1)).view(images, height, width, channels)
-    inner = rows[:, edges:].reshape(
-        images, -1, 2 * width, channels
-    )  # cosine and sine of a row are neighbours
+    lines = points.view(images, height, -1)
     logs = []
-    for found in (pairs @ inner, single @ rows[:, :edges]):
-        cosine, sine = found.chunk(2, 2)
-        logs.append(_mean_log(cosine.square().addcmul_(sine, sine), 3).flatten(1))
+    for along_y, along_x in _steps(height, width, points.device):
+        rows = torch.bmm(along_y.expand(images, -1, -1), lines).view(-1, along_x.shape[1], channels)
+        cosine, sine = torch.bmm(along_x.expand(len(rows), -1, -1), rows).chunk(2, 1)
+        logs.append(_mean_log(cosine.square().addcmul_(sine, sine), 2).view(images, -1))
     return torch.cat(logs, 1)
 
 
@@ -105,27 +101,28 @@ def _waves(height: int, width: int, diagonal: bool, device: torch.device) -> Ten
 
 @lru_cache(maxsize=16)
 @torch.inference_mode(False)
-def _steps(height: int, width: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """The matrices of the two directions.
+def _steps(height: int, width: int, device: torch.device) -> list[tuple[Tensor, Tensor]]:
+    """The matrices of the two directions, for two groups of frequencies along y.
 
-    Returns:
-        (H, H) along y: cosines of the frequencies that are their own negatives, then cosine and sine of each
-        other one; (2 W, 2 W) along x for such pairs of rows, all cosine parts first; and (2 S, W) along x for
-        the single rows, whose negative frequencies say nothing new.
+    Those that are not their own negatives have a row of cosines and one of sines along y, and along x both rows go
+    into (2 W, 2 W), all cosine parts first. Those that are have cosines only, and along x their negative frequencies
+    say nothing new: (2 S, W).
     """
     y = 2 * math.pi / height * np.arange(height)
-    own = [np.cos(k * y) for k in _own_negatives(height)]
-    others = [wave(k * y) for k in range(1, (height + 1) // 2) for wave in (np.cos, np.sin)]
+    pairs = [wave(k * y) for k in range(1, (height + 1) // 2) for wave in (np.cos, np.sin)]
+    single = [np.cos(k * y) for k in _own_negatives(height)]
     angle = 2 * math.pi / width * np.outer(np.arange(width), np.arange(width))
     cosine, sine = np.cos(angle), np.sin(angle)
     above = slice(1, (width + 1) // 2)
-    matrices = (
-        np.stack([*own, *others]),
-        np.block([[cosine, -sine], [sine, cosine]]),
-        np.vstack([cosine[above], sine[above]]),
-    )
-    along_y, pairs, single = (torch.from_numpy(matrix).float().to(device) for matrix in matrices)
-    return along_y, pairs, single
+    steps = [
+        (np.array(pairs).reshape(-1, height), np.block([[cosine, -sine], [sine, cosine]])),
+        (np.stack(single), np.vstack([cosine[above], sine[above]])),
+    ]
+    return [(_on(device, along_y), _on(device, along_x)) for along_y, along_x in steps]
+
+
+def _on(device: torch.device, matrix: np.ndarray) -> Tensor:
+    return torch.from_numpy(matrix).float().to(device)
 
 
 def _own_negatives(side: int) -> list[int]:
