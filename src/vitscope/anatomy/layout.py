@@ -15,7 +15,15 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy.graph import Graph, Node, Ref
-from vitscope.anatomy.positions import NOWHERE, Layout, compacted, constant_along, image_layout, joined
+from vitscope.anatomy.positions import (
+    NOWHERE,
+    Layout,
+    compacted,
+    constant_along,
+    image_layout,
+    joined,
+    thinned,
+)
 
 REARRANGE = frozenset(
     "view reshape permute transpose flatten unflatten squeeze unsqueeze expand expand_as chunk split unbind "
@@ -122,7 +130,7 @@ class Layouts:
             node.name in RESHAPES
         ):  # the recorded call may be a view, which a non-contiguous copy of the positions does not allow
             return Layout(known[0].positions.reshape(node.shape), known[0].grid)
-        grid = max(known, key=lambda layout: int((layout.positions >= 0).any())).grid
+        grid = next((k for k in known if bool((thinned(k.positions) >= 0).any())), known[0]).grid
         args, kwargs = self._with_positions(node.args, grid), self._with_positions(node.kwargs, grid)
         if node.name == "pad":
             kwargs = {k: v for k, v in kwargs.items() if k not in ("mode", "value")} | {"value": NOWHERE}
@@ -136,6 +144,7 @@ class Layouts:
             moved = moved[node.site.output]
         if tuple(moved.shape) != node.shape:
             return None
+        moved = thinned(moved).expand(node.shape)  # so that what follows does not copy every channel
         if node.name in PICKS:
             return compacted(Layout(moved, grid), self.graph.batch)
         return Layout(moved, grid)

@@ -34,6 +34,14 @@ def constant_along(positions: Tensor, axis: int) -> bool:
     return all(torch.equal(first, positions.select(axis, i)) for i in probes)
 
 
+def thinned(positions: Tensor) -> Tensor:
+    """The positions with every axis along which they do not change cut to its first element."""
+    for axis in range(positions.dim()):
+        if positions.shape[axis] > 1 and constant_along(positions, axis):
+            positions = positions.narrow(axis, 0, 1)
+    return positions
+
+
 def joined(positions: Tensor, grid: tuple[int, int], images: int) -> Layout | None:
     """Positions joined along the last axis (a patch becomes a token): the coarser grid of their first
     corners."""
@@ -62,7 +70,7 @@ def compacted(layout: Layout, images: int) -> Layout:
     """Where every second row and column was picked (or any other regular choice), the grid of what is
     left."""
     height, width = layout.grid
-    positions = layout.positions
+    positions = thinned(layout.positions)  # a channel is like the next, and there may be thousands
     somewhere = positions >= 0
     present = torch.bincount(positions[somewhere].long(), minlength=1) > 0
     count = int(present.sum())
@@ -77,7 +85,7 @@ def compacted(layout: Layout, images: int) -> Layout:
     image = present.nonzero().flatten() // (height * width)
     table[present] = ((image * rows + rows_of) * columns + columns_of).to(torch.int32)
     moved = torch.where(somewhere, table[positions.clamp(min=0).long()], NOWHERE)
-    return Layout(moved, (rows, columns))
+    return Layout(moved.expand(layout.positions.shape), (rows, columns))
 
 
 def _ranks(values: Tensor, limit: int) -> tuple[Tensor, int]:
