@@ -1,6 +1,6 @@
 """Curvature: what a product with the Hessian and a whole spectrum cost, beside the libraries that people use for them.
 
-    python benchmarks/curvature.py [hessian] [--rounds 5] [--peers] [--models vit_tiny resnet18]
+    python benchmarks/curvature.py [hessian] [landscape] [--rounds 5] [--peers] [--models vit_tiny resnet18]
 
 CPU time of this process with one thread, variants in turn, on the same batch of 16 images and the same weights.
 
@@ -9,11 +9,15 @@ CPU time of this process with one thread, variants in turn, on the same batch of
 - `top 5`: the five eigenvalues of largest magnitude to a residual of 1e-3. With --peers (some minutes) also PyHessian,
   and curvlinops with scipy's eigsh, both with their defaults (at tol=1e-3 eigsh stops at a residual of 3e-3). Their
   residuals are measured here. Goals: 10 (ViT) and 2.9 (ResNet) times faster than PyHessian, 2 times than curvlinops.
+- `landscape`: a grid of 21 x 21 points with all that comes before it, over 441 forward passes, with the faster memory
+  format. 1.0 is the limit, 1.05 the goal. Timed over the points of a smaller grid. `by copies` is the same with a
+  state dict that is made and loaded for every point.
 """
 
 import argparse
 import contextlib
 import io
+import itertools
 import statistics
 import sys
 import time
@@ -29,9 +33,14 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from vitscope.curvature import HessianProduct, hessian_of, lanczos
 from vitscope.curvature.dots import norm
 from vitscope.data import batches, load_data
+from vitscope.exams.landscape import landscape as loss_landscape
+from vitscope.exams.landscape_layout import FORMATS, laid_out
+from vitscope.exams.parts import Parts
+from vitscope.memory import kept_memory
 from vitscope.models import create_model
 
 BATCH, K, TOL = 16, 5, 1e-3
+GRID, TIMED_GRID, CHUNK = 21, 4, 128
 GOALS = {
     "vit_tiny": (2.2, 10.0, 2.0),
     "resnet18": (2.2, 2.9, 2.0),
@@ -58,7 +67,76 @@ def hessian(options: argparse.Namespace) -> None:
         spectra(name, model, images, labels, options.peers)
 
 
-SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {"hessian": hessian}
+def landscape(options: argparse.Namespace) -> None:
+    for name in options.models:
+        model, _, _ = trained_a_little(name)
+        data = prepared_images()
+        before = forward_seconds(model, data[0], options.rounds)
+        clock = PointClock()
+        start = time.process_time()
+        loss_landscape(model, data, points=TIMED_GRID, recipe=None, limit=None, batch_size=CHUNK, parts=clock)
+        point = statistics.median(b - a for a, b in itertools.pairwise(clock.times))
+        setup = clock.times[0] - start - point
+        after = forward_seconds(model, data[0], options.rounds)
+        forward = statistics.mean([before, after])
+        ratio = (setup + GRID**2 * point) / (GRID**2 * forward)
+        copies = by_copies(model, data[0], options.rounds) / point
+        print(
+            f"{name}: landscape of {GRID} x {GRID} points / forward passes of {forward:.2f} s ({CHUNK} images): "
+            f"{ratio:.3f}, goal 1.05; a point {point / forward:.3f}, set-up {setup:.1f} s; by copies {copies:.2f}"
+        )
+
+
+class PointClock(Parts):
+    """Notes the time when a point is finished."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.times: list[float] = []
+
+    def put(self, name: str, tensors: Any) -> None:
+        """Called after every point."""
+        if "sums" in tensors:
+            self.times.append(time.process_time())
+
+
+def prepared_images() -> tuple[Tensor, Tensor]:
+    stream = batches(
+        load_data("fashion", split="train"), create_model("vit_mini"), batch_size=CHUNK, limit=CHUNK
+    )
+    images, labels, _ = next(iter(stream))
+    return images, labels
+
+
+def forward_seconds(model: nn.Module, images: Tensor, rounds: int) -> float:
+    """A forward pass in the faster memory format."""
+    with kept_memory(images.device), torch.inference_mode():
+        found: dict[str, list[float]] = {name: [] for name in FORMATS}
+        for _ in range(rounds + 1):
+            for name, layout in FORMATS.items():
+                with laid_out(model, name):
+                    arranged = images.contiguous(memory_format=layout)
+                    found[name].append(cpu_seconds(lambda arranged=arranged: model(arranged)))
+    return min(statistics.median(seconds[1:]) for seconds in found.values())
+
+
+def by_copies(model: nn.Module, images: Tensor, rounds: int) -> float:
+    """A point the usual way: a new state dict of sums, loaded into the model, and a pass with gradients off."""
+    centre = {name: t.clone() for name, t in model.state_dict().items()}
+    a, b = ({name: torch.randn_like(t.float()) for name, t in centre.items()} for _ in range(2))
+
+    def point() -> None:
+        model.load_state_dict({name: t + (0.1 * a[name] + 0.1 * b[name]).to(t) for name, t in centre.items()})
+        with torch.no_grad():
+            model(images)
+
+    point()
+    seconds = statistics.median(cpu_seconds(point) for _ in range(rounds))
+    model.load_state_dict(centre)
+    return seconds
+
+
+SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {"hessian": hessian, "landscape": landscape}
 
 
 def trained_a_little(name: str, steps: int = 20) -> tuple[nn.Module, Tensor, Tensor]:

@@ -1,7 +1,18 @@
 """What the papers say, held against what was measured."""
 
 from vitscope.claims.attention import attention_verdicts, broadcast_verdicts
+from vitscope.claims.curvature import alternet_verdicts, transformer_verdicts
 from vitscope.claims.features import feature_verdicts
+from vitscope.claims.robustness import noise_verdict, robustness_verdicts
 from vitscope.claims.verdict import Verdict
 
-__all__ = ["Verdict", "attention_verdicts", "broadcast_verdicts", "feature_verdicts"]
+__all__ = [
+    "Verdict",
+    "alternet_verdicts",
+    "attention_verdicts",
+    "broadcast_verdicts",
+    "feature_verdicts",
+    "noise_verdict",
+    "robustness_verdicts",
+    "transformer_verdicts",
+]

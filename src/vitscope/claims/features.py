@@ -113,7 +113,9 @@ def _blocks(model: str, result: Result) -> list[Verdict]:
     several = result.stages > 1
     clear, absent = score["low"] > BLOCK, score["high"] < BLOCK
     statement = "stages are blocks of similar units" if several else "no blocks of similar units"
-    found = f"block contrast {score['value']:+.3f} [{score['low']:+.3f}, {score['high']:+.3f}]"
+    known = score["low"] == score["low"]  # one batch gives no interval
+    found = f"block contrast {score['value']:+.3f}"
+    found += f" [{score['low']:+.3f}, {score['high']:+.3f}]" if known else " without an interval"
     judgement = judge_signs(int(absent), int(clear), 1, "rises" if several else "falls")
     return [Verdict("D4", statement, model, found, judgement)]
 

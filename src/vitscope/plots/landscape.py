@@ -1,0 +1,193 @@
+"""Figures of loss landscapes: contours with marks on them, surfaces in space, the line between two models."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import AbstractPathEffect, withStroke
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from vitscope.exams.landscape_line import LandscapeLineResult
+from vitscope.exams.landscape_result import LandscapeResult
+from vitscope.plots.figures import axes_or_new, figure
+from vitscope.plots.projection import projected
+from vitscope.plots.style import MODELS, grid, styled
+
+LABELS = {"nll": "NLL", "l2": "l2", "loss": "NLL + l2", "accuracy": "Accuracy", "rise": "Rise of the NLL"}
+COLOURS = colormaps["YlGnBu_r"]
+LEVELS = 14
+MARK, WORDS = "#e4572e", "#101418"  # seen on every one of those colours; not the page's own ink
+# Colours end at so many times the median's height above the bottom: walls would hide the floor otherwise.
+_TALL = 4.0
+
+
+@figure(
+    "landscape",
+    "NLL on the augmented training images around the weights (cross) along two directions; l2 left out. Lines join "
+    "points of equal loss; grey: not finite.",
+)
+def plot_landscape(
+    result: LandscapeResult, ax: Axes | None = None, colour: str = MODELS[0], quantity: str = "nll"
+) -> Axes:
+    """Contours of a quantity (nll, l2, loss, accuracy, rise), with the marks on them.
+
+    Checkpoints of a run are joined in the order of the training.
+    """
+    ax = axes_or_new(ax)
+    values = _masked(result.of(quantity)[0])
+    ax.set_facecolor("#b9bec4")  # shows where values are masked
+    if values.count():
+        levels = _levels(values)
+        extend = "max" if float(values.max()) > levels[-1] else "neither"
+        filled = ax.contourf(result.x, result.y, values, levels=levels, cmap=COLOURS, extend=extend)
+        ax.contour(result.x, result.y, values, levels=levels, colors="white", linewidths=0.5, alpha=0.7)
+        bar = ax.figure.colorbar(filled, ax=ax, label=LABELS[quantity], pad=0.03, aspect=28)
+        bar.outline.set_visible(False)
+    _marks(ax, result)
+    ax.plot(0.0, 0.0, "+", color=MARK, markersize=10, markeredgewidth=1.8, path_effects=_outlined(3.0))
+    ax.set_aspect("equal" if _square(result) else "auto")
+    ax.set_xlim(result.x[0], result.x[-1])
+    ax.set_ylim(result.y[0], result.y[-1])
+    ax.set_xlabel(_direction(result, 0))
+    ax.set_ylabel(_direction(result, 1))
+    _count(ax, result.not_finite, result.nll.size)
+    return ax
+
+
+@figure("landscape", "The same as a surface.", "landscape_surface")
+def plot_landscape_surface(
+    result: LandscapeResult, ax: Axes | None = None, colour: str = MODELS[0], quantity: str = "nll"
+) -> Axes:
+    """A quantity as a surface in space, as the paper draws it; the axes given are replaced by axes in space."""
+    space: Any = projected(axes_or_new(ax), "3d")
+    value = _masked(result.of(quantity)[0])
+    x, y = np.meshgrid(result.x, result.y)
+    top = _levels(value)[-1] if value.count() else 1.0
+    space.plot_surface(
+        x,
+        y,
+        value.filled(np.nan),
+        cmap=COLOURS,
+        vmin=float(value.min()) if value.count() else 0.0,
+        vmax=top,
+        rcount=len(result.y),
+        ccount=len(result.x),
+        linewidth=0.25,
+        edgecolor=(1.0, 1.0, 1.0, 0.45),
+        antialiased=True,
+    )
+    space.view_init(elev=28, azim=-58)
+    space.set_box_aspect((1.0, 1.0, 0.75), zoom=1.0)
+    for axis in (space.xaxis, space.yaxis, space.zaxis):
+        axis.pane.set_alpha(0.0)
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axis.set_tick_params(labelsize=8.0, pad=0.0)
+        axis._axinfo["grid"].update(color="#80808040", linewidth=0.5)
+    space.set_xlabel(_direction(result, 0), labelpad=0.0)
+    space.set_ylabel(_direction(result, 1), labelpad=0.0)
+    space.set_zlabel(LABELS[quantity], labelpad=1.0)
+    if result.not_finite:
+        space.text2D(0.02, 0.96, _missing(result.not_finite, result.nll.size), transform=space.transAxes)
+    return space
+
+
+def plot_landscape_surfaces(results: Sequence[LandscapeResult], quantity: str = "nll") -> list[Axes]:
+    """The surfaces of several models side by side, of equal height, in a new figure."""
+    with styled():
+        drawing = Figure(figsize=(4.6 * len(results), 3.6), layout="constrained")
+        panels: list[Any] = []
+        for place, result in enumerate(results):
+            panel = drawing.add_subplot(1, len(results), place + 1, projection="3d")
+            panels.append(plot_landscape_surface(result, panel, quantity=quantity))
+            panel.set_title(result.model, y=0.97)
+            panel.set_box_aspect((1.0, 1.0, 0.75), zoom=0.9)
+    values = [_masked(result.of(quantity)[0]) for result in results]
+    low, high = (float(end) for end in (min(v.min() for v in values), max(v.max() for v in values)))
+    for panel in panels:
+        panel.set_zlim(low, high)
+        for surface in panel.collections:
+            surface.set_clim(low, high)
+    return panels
+
+
+@figure(
+    "landscape_line",
+    "NLL (left axis) and accuracy (right axis) between two models; shaded: 95 % interval over images.",
+)
+def plot_landscape_line(result: LandscapeLineResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """NLL and accuracy along the line from one model to the other."""
+    ax = axes_or_new(ax)
+    right = ax.twinx()
+    right.spines["right"].set_visible(True)
+    lines = []
+    for panel, quantity, shade, style in ((ax, "nll", colour, "-"), (right, "accuracy", MODELS[1], "--")):
+        value, low, high = (_masked(part) for part in result.of(quantity))
+        panel.fill_between(result.t, low, high, color=shade, alpha=0.2, linewidth=0)
+        lines += panel.plot(
+            result.t, value, style, color=shade, marker="o", markersize=3.0, label=LABELS[quantity]
+        )
+        panel.set_ylabel(LABELS[quantity])
+    right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.set_xlim(0.0, 1.0)
+    ax.set_xlabel(f"0: {result.model}      1: {result.other}")
+    ax.legend(handles=lines, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    grid(ax)
+    _count(ax, result.not_finite, len(result.t))
+    return ax
+
+
+def _masked(values: np.ndarray) -> np.ma.MaskedArray[Any, Any]:
+    return np.ma.masked_invalid(values)
+
+
+def _levels(values: np.ma.MaskedArray[Any, Any]) -> np.ndarray:
+    """Round levels from the bottom up to the top, or to a height beyond which there are only walls."""
+    low, high = float(values.min()), float(values.max())
+    top = min(high, low + _TALL * (float(np.ma.median(values)) - low))
+    if not top > low:
+        return np.array([low, low + max(abs(low), 1.0) * 1e-6])
+    return np.asarray(MaxNLocator(LEVELS, steps=[1, 2, 2.5, 5, 10]).tick_values(low, top))
+
+
+def _marks(ax: Axes, result: LandscapeResult) -> None:
+    """Checkpoints as a way with its start named, other models as diamonds with names."""
+    way = [mark for mark in result.marks if mark.epoch is not None]
+    others = [mark for mark in result.marks if mark.epoch is None]
+    if way:
+        x, y = [mark.x for mark in way], [mark.y for mark in way]
+        ax.plot(x, y, "-o", color=MARK, linewidth=1.3, markersize=3.6, path_effects=_outlined(2.6))
+    for mark in others:
+        ax.plot(mark.x, mark.y, "D", color=MARK, markersize=5.0, path_effects=_outlined(2.6))
+    for mark in (*way[:1], *(mark for mark in way[1:-1] if mark.name == "warmup"), *others):
+        place: dict[str, Any] = {"xytext": (6, 3), "textcoords": "offset points"}
+        text = ax.annotate(mark.name, (mark.x, mark.y), fontsize=8.5, color=WORDS, **place)
+        text.set_path_effects(_outlined(2.0))
+
+
+def _outlined(width: float) -> list[AbstractPathEffect]:
+    return [withStroke(linewidth=width, foreground="white")]
+
+
+def _direction(result: LandscapeResult, place: int) -> str:
+    """What stands at an axis."""
+    if result.directions == "pca":
+        return f"PC {place + 1} ({100 * result.explained[place]:.0f} %)"
+    if result.directions == "hessian":
+        return f"Eigenvector {place + 1} (λ = {result.eigenvalues[place]:.3g})"
+    return ("First direction", "Second direction")[place]
+
+
+def _square(result: LandscapeResult) -> bool:
+    return bool(np.isclose(np.ptp(result.x), np.ptp(result.y), rtol=0.5))
+
+
+def _missing(count: int, total: int) -> str:
+    return f"{count} of {total} points not finite"
+
+
+def _count(ax: Axes, count: int, total: int) -> None:
+    if count:
+        ax.text(0.0, 1.02, _missing(count, total), transform=ax.transAxes, fontsize=9.0)

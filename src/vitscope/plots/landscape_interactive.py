@@ -1,0 +1,124 @@
+"""A loss landscape that can be turned by hand: a plotly figure for a page or a notebook.
+
+plotly is imported when a figure is made: it takes longer to load than most results take to draw.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitscope.exams.landscape_result import LandscapeResult
+from vitscope.plots.landscape import LABELS
+from vitscope.plots.style import INK, MODELS
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+SHOWN = ("nll", "loss", "accuracy")
+_COLOURS = "YlGnBu_r"
+
+
+def interactive_landscape(result: LandscapeResult, quantity: str = "nll") -> "Figure":
+    """The surface of `quantity`, with buttons for NLL, NLL + l2 and accuracy; points show all their numbers.
+
+    Points that are not finite are left out of the surface and counted in a note.
+    """
+    from plotly import graph_objects as go
+
+    drawing = go.Figure()
+    for name in SHOWN:
+        drawing.add_trace(_surface(go, result, name, visible=name == quantity))
+        drawing.add_trace(_places(go, result, name, visible=name == quantity))
+    drawing.update_layout(
+        template="simple_white",
+        font={"color": INK, "size": 13},
+        margin={"l": 0, "r": 0, "t": 46, "b": 0},
+        showlegend=False,
+        paper_bgcolor="rgba(0,0,0,0)",
+        scene={
+            "xaxis": {"title": "first direction"},
+            "yaxis": {"title": "second direction"},
+            "zaxis": {"title": LABELS[quantity]},
+            "aspectmode": "manual",
+            "aspectratio": {"x": 1.0, "y": 1.0, "z": 0.7},
+            "camera": {"eye": {"x": 1.3, "y": -1.5, "z": 0.9}},
+        },
+        updatemenus=[_buttons(quantity)],
+        annotations=_note(result),
+    )
+    return drawing
+
+
+def _surface(go: Any, result: LandscapeResult, quantity: str, visible: bool) -> Any:
+    value = result.of(quantity)[0]
+    numbers = np.stack([result.nll, result.nll_low, result.nll_high, result.l2, result.accuracy], axis=-1)
+    return go.Surface(
+        x=result.x,
+        y=result.y,
+        z=_drawable(value),
+        customdata=numbers,
+        colorscale=_COLOURS,
+        colorbar={"title": LABELS[quantity], "thickness": 14, "len": 0.7, "outlinewidth": 0},
+        contours={"z": {"show": True, "usecolormap": True, "project": {"z": True}}},
+        hovertemplate="(%{x:.3g}, %{y:.3g})<br>NLL %{customdata[0]:.4g} [%{customdata[1]:.4g}, "
+        "%{customdata[2]:.4g}]<br>l2 %{customdata[3]:.4g}<br>accuracy %{customdata[4]:.1%}<extra></extra>",
+        visible=visible,
+        name=LABELS[quantity],
+    )
+
+
+def _places(go: Any, result: LandscapeResult, quantity: str, visible: bool) -> Any:
+    """The model and the marks, on the surface: between grid points at the height in between."""
+    height = _drawable(result.of(quantity)[0])
+    places = [(mark.name, mark.x, mark.y) for mark in result.marks] + [(result.model, 0.0, 0.0)]
+    names, x, y = zip(*places, strict=True)
+    z = [
+        float(np.interp(b, result.y, [np.interp(a, result.x, row) for row in height]))
+        for a, b in zip(x, y, strict=True)
+    ]
+    joined = any(mark.epoch is not None for mark in result.marks)
+    return go.Scatter3d(
+        x=x,
+        y=y,
+        z=z,
+        mode="lines+markers" if joined else "markers",
+        text=names,
+        marker={"size": 4, "color": MODELS[1]},
+        line={"color": MODELS[1], "width": 4},
+        hovertemplate="%{text}<extra></extra>",
+        visible=visible,
+    )
+
+
+def _buttons(quantity: str) -> dict[str, Any]:
+    buttons = [
+        {
+            "label": LABELS[name],
+            "method": "update",
+            "args": [
+                {"visible": [other == name for other in SHOWN for _ in range(2)]},
+                {"scene.zaxis.title.text": LABELS[name]},
+            ],
+        }
+        for name in SHOWN
+    ]
+    place = {"x": 0.0, "y": 1.08, "xanchor": "left", "yanchor": "top"}
+    return {
+        "type": "buttons",
+        "direction": "right",
+        "buttons": buttons,
+        "active": SHOWN.index(quantity),
+        **place,
+    }
+
+
+def _note(result: LandscapeResult) -> list[dict[str, Any]]:
+    if not result.not_finite:
+        return []
+    text = f"{result.not_finite} of {result.nll.size} points not finite"
+    return [{"text": text, "x": 1.0, "y": 1.06, "xref": "paper", "yref": "paper", "showarrow": False}]
+
+
+def _drawable(values: np.ndarray) -> np.ndarray:
+    """plotly leaves NaN out, but not infinity."""
+    return np.where(np.isfinite(values), values, np.nan)

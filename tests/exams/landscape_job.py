@@ -1,0 +1,30 @@
+"""A small landscape as numbers; run by `test_landscape.py` in its own process, and with torchrun in two."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.exams.landscape_cases import convolutional, images, nudged
+from vitscope import distributed
+from vitscope.exams.landscape import landscape
+from vitscope.exams.landscape_line import landscape_line
+from vitscope.exams.parts import Parts
+
+
+def numbers(folder: Path | None = None) -> dict[str, Any]:
+    options = {"recipe": None, "batch_size": 6, "memory_format": "contiguous"}
+    parts = Parts(folder, "landscape", "key" if folder else None)
+    surface = landscape(convolutional(), images(), points=5, parts=parts, **options)
+    line = landscape_line(convolutional(), nudged(convolutional(), 0.3, 1), images(), points=3, **options)
+    return {
+        "surface": [surface.nll.tolist(), surface.rise_low.tolist(), surface.accuracy.tolist()],
+        "centre": surface.centre,
+        "line": [line.nll.tolist(), line.excess_high.tolist(), line.l2.tolist()],
+    }
+
+
+if __name__ == "__main__":
+    with distributed.process_group():
+        found = numbers(Path(sys.argv[1]))
+        Path(sys.argv[1], f"{distributed.rank()}.json").write_text(json.dumps(found))
