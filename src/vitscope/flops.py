@@ -37,7 +37,7 @@ def count_flops(model: nn.Module, input_shape: Sequence[int]) -> int:
         raise VitscopeError(f"an input shape is (channels, height, width), got {shape}; e.g. (3, 224, 224)")
     parameter = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     try:
-        skeleton = _without_weights(model).eval()
+        skeleton = without_weights(model).eval()
         return _count(skeleton, torch.empty((1, *shape), dtype=parameter.dtype, device="meta"))
     except Exception as error:  # whatever a foreign forward pass raises where there are no values
         if parameter.is_meta:
@@ -67,7 +67,7 @@ def _explicit_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
-def _without_weights(model: nn.Module) -> nn.Module:
+def without_weights(model: nn.Module) -> nn.Module:
     """A copy on the meta device, made without copying a single weight."""
     memo: dict[int, Tensor] = {}
     for module in model.modules():

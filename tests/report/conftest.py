@@ -10,10 +10,17 @@ from vitscope.models import create_model
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the runs of two models, one of them without the variance exam."""
+    """A folder with the runs of two models; one of them lacks variance and CKA, the other has no attention."""
     folder = tmp_path_factory.mktemp("runs")
     data = load_data("fashion", split="test")
     torch.manual_seed(0)
-    diagnose(create_model("resnet_mini"), data, limit=30, out=folder / "resnet")
-    diagnose(create_model("vit_mini"), data, ["prediction", "fourier"], limit=30, out=folder / "vit")
+    first, second = create_model("resnet_mini"), create_model("vit_mini")
+    diagnose(
+        first,
+        data,
+        ["prediction", "fourier", "variance", "cka", "attention"],
+        limit=30,
+        out=folder / "resnet",
+    )
+    diagnose(second, data, ["prediction", "fourier", "attention", "maps"], limit=30, out=folder / "vit")
     return folder

@@ -14,6 +14,8 @@ from vitscope.report.numbers import label, plain, with_interval
         ("accuracy", (0.9123, 0.9, 0.92), "91.2 % [90.0, 92.0]"),
         ("nll", (0.31415, 0.3, 0.33), "0.314 [0.3, 0.33]"),
         ("variance", (1.5, math.nan, math.nan), "1.5"),
+        ("intact accuracy", (0.5, 0.4, 0.6), "50.0 % [40.0, 60.0]"),
+        ("drop msa last", (0.1, math.nan, math.nan), "10.0 %"),
     ],
 )
 def test_with_interval(quantity: str, numbers: tuple[float, float, float], text: str) -> None:

@@ -14,7 +14,7 @@ def test_a_folder_of_runs_stands_for_the_runs(runs: Path) -> None:
     subjects = find_runs([runs])
     assert [s.name for s in subjects] == ["resnet_mini", "vit_mini"]
     assert [s.colour for s in subjects] == list(MODELS[:2])
-    assert set(subjects[1].results) == {"prediction", "fourier"}
+    assert set(subjects[1].results) == {"prediction", "fourier", "attention", "maps"}
 
 
 def test_order_and_colours_follow_the_arguments(runs: Path) -> None:
@@ -28,13 +28,11 @@ def test_equal_names_are_told_apart_by_folder(runs: Path, tmp_path: Path) -> Non
     assert [s.name for s in subjects] == ["vit_mini (vit)", "vit_mini (copy)"]
 
 
-def test_facts(runs: Path) -> None:
-    subject = find_runs([runs / "resnet"])[0]
-    facts = dict(subject.facts)
-    assert facts["Input"] == "3 × 32 × 32"
-    assert facts["Parameters"] == f"{subject.run.model['parameters'] / 1e3:.2f} k"
-    assert facts["Accuracy"].count("[") == 1
-    assert facts["Examined on"] == "30 images of fashion (test)"
+def test_an_exam_applies_where_it_found_something(runs: Path) -> None:
+    cnn, vit = find_runs([runs / "resnet", runs / "vit"])
+    assert not cnn.applies("attention")  # examined, but there is none
+    assert vit.applies("attention")
+    assert not vit.applies("variance")  # not examined
 
 
 def test_provenance(runs: Path) -> None:

@@ -17,11 +17,13 @@ class Options:
     """The file to write."""
     title: str | None = None
     """What stands on top; default: the names of the models."""
+    docs: str | None = None
+    """Address of the documentation to link the exams' pages at."""
 
 
 def run(options: Options) -> None:
     """Write the page and say where it is."""
     from vitscope.report import report
 
-    path = report(options.runs, options.out, options.title)
+    path = report(options.runs, options.out, options.title, options.docs)
     print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

@@ -16,6 +16,7 @@ def report(
     runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str] = "report.html",
     title: str | None = None,
+    docs: str | None = None,
 ) -> Path:
     """Make a page that shows runs side by side.
 
@@ -23,6 +24,7 @@ def report(
         runs: Run folders, or folders that hold run folders, in the order in which they are shown.
         out: The file to write.
         title: What stands on top; default: the names of the models.
+        docs: Address of the documentation to link the exams' pages at; default: only their file names are given.
 
     Returns:
         The path of the page.
@@ -31,7 +33,7 @@ def report(
         BadResult: A folder is no run, holds no finished exam, or is damaged.
     """
     folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
-    page = render_page(find_runs(folders), title)
+    page = render_page(find_runs(folders), title, docs)
     atomic_write(out, page)
     return Path(out)
 

@@ -1,9 +1,11 @@
 """The page: what each section holds, and the template that lays it out."""
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 
-import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
@@ -12,10 +14,16 @@ from vitscope.exams import EXAMS
 from vitscope.plots import PLOTS, Plot
 from vitscope.plots.figures import new_panel
 from vitscope.plots.style import shared_limits, styled
+from vitscope.report.card import KINDS
 from vitscope.report.inline import inline_svg
-from vitscope.report.numbers import label, plain, with_interval
+from vitscope.report.interactive import Widget, series, widget
+from vitscope.report.packed import packed, plotly_script
+from vitscope.report.pairs import pairs
+from vitscope.report.readings import reading
 from vitscope.report.subject import RunSubject
-from vitscope.results import About, Result, directions
+from vitscope.report.tables import Download, Grid, counts_grid, downloads, whole_grid
+from vitscope.report.vital_signs import Sign, vital_signs
+from vitscope.results import About
 from vitscope.results.provenance import now
 
 
@@ -25,6 +33,7 @@ class Panel:
 
     subject: RunSubject
     svg: Markup
+    widget: Widget | None
 
 
 @dataclass(frozen=True)
@@ -36,29 +45,23 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """A table ready to be written: column names and cells, the first `words` of which are not numbers."""
-
-    columns: list[str]
-    cells: list[list[str]]
-    words: int
-
-
-@dataclass(frozen=True)
 class Section:
     """One exam on the page."""
 
     name: str
     about: About
+    signs: list[Sign]
+    readings: list[tuple[RunSubject, str]]
     rows: list[Row]
     whole: Grid | None  # what belongs to whole models
     counts: Grid | None  # across how many units of a kind the quantity falls or rises
-    tables: list[tuple[RunSubject, Grid]]
+    tables: list[Download]
     absent: list[str]  # models that were not examined this way
+    barren: list[str]  # models that have nothing to examine this way
 
 
-def render_page(subjects: Sequence[RunSubject], title: str | None = None) -> str:
-    """The whole page as one text."""
+def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: str | None = None) -> str:
+    """The whole page as one text; `docs` is the address that the documentation of exams is linked at."""
     environment = Environment(
         loader=PackageLoader("vitscope.report"),
         autoescape=select_autoescape(["html"]),
@@ -66,27 +69,54 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None) -> str
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    exams = [name for name in EXAMS if any(name in s.results for s in subjects)]
+    found = [name for subject in subjects for name in subject.results]
+    made = [*(n for n in EXAMS if n in found), *dict.fromkeys(n for n in found if n not in EXAMS)]
+    exams = [name for name in made if any(s.applies(name) for s in subjects)]
+    sections = [_section(name, subjects) for name in exams]
+    script = files("vitscope.report").joinpath("templates/page.js").read_text()
+    turned = any(p.widget and p.widget.kind == "surface" for s in sections for r in s.rows for p in r.panels)
+    plotly = plotly_script() if turned else ""
     return environment.get_template("page.html").render(
-        title=title or " and ".join(dict.fromkeys(s.name for s in subjects)),
+        title=title or _listed([s.name for s in subjects]),
         subjects=subjects,
-        sections=[_section(name, subjects) for name in exams],
+        kinds={kind: KINDS[kind] for kind in KINDS if any(kind in s.card.kinds for s in subjects)},
+        sections=sections,
+        signs=[sign for section in sections for sign in section.signs],
+        pairs=pairs(subjects),
+        barren=[_about(name, subjects).title for name in made if name not in exams],
+        script=Markup(script),
+        plotly=packed(plotly) if plotly else "",
+        allowed=" ".join(_digest(text) for text in (script, plotly) if text),
+        docs=docs.rstrip("/") if docs else "",
         version=__version__,
         date=now()[:10],
     )
 
 
 def _section(exam: str, subjects: Sequence[RunSubject]) -> Section:
-    having = [s for s in subjects if exam in s.results]
+    having = [s for s in subjects if s.applies(exam)]
+    results = [(s.name, s.results[exam]) for s in having]
     return Section(
         name=exam,
-        about=EXAMS[exam].result.about,
+        about=_about(exam, subjects),
+        signs=vital_signs(exam, subjects),
+        readings=[(s, text) for s in having if (text := reading(s.results[exam]))],
         rows=[_row(plot, exam, having) for plot in PLOTS.get(exam, [])],
-        whole=_whole([(s.name, s.results[exam]) for s in having]),
-        counts=_counts([(s.name, s.results[exam]) for s in having]),
-        tables=[(s, _grid(s.results[exam].table())) for s in having],
+        whole=whole_grid(results),
+        counts=counts_grid(results),
+        tables=[table for name, result in results for table in downloads(name, result)],
         absent=[s.name for s in subjects if exam not in s.results],
+        barren=[s.name for s in subjects if exam in s.results and not s.applies(exam)],
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _about(exam: str, subjects: Sequence[RunSubject]) -> About:
+    return next(s.results[exam].about for s in subjects if exam in s.results)
 
 
 def _row(plot: Plot, exam: str, subjects: Sequence[RunSubject]) -> Row:
@@ -97,33 +127,11 @@ def _row(plot: Plot, exam: str, subjects: Sequence[RunSubject]) -> Row:
     panels = []
     for position, (subject, ax) in enumerate(zip(subjects, axes, strict=True)):
         with styled(**{"svg.hashsalt": f"{plot.name} {position}"}):
-            panels.append(Panel(subject, inline_svg(ax, f"{plot.caption} Model: {subject.name}.")))
+            svg = inline_svg(ax, f"{plot.caption} Model: {subject.name}.", series(plot.name, ax))
+        panels.append(Panel(subject, svg, widget(plot.name, subject.results[exam])))
     return Row(plot.caption, panels)
 
 
-def _counts(results: list[tuple[str, Result]]) -> Grid | None:
-    parts = [directions(result.table()).assign(model=name) for name, result in results]
-    counted = pd.concat(parts, ignore_index=True)
-    if counted.empty:
-        return None
-    return _grid(counted[["model", "kind", "units", "falls", "rises", "unclear"]])
-
-
-def _whole(results: list[tuple[str, Result]]) -> Grid | None:
-    """What belongs to whole models: a row per quantity, a column per model."""
-    found: dict[str, dict[str, str]] = {}
-    for name, result in results:
-        rows = result.table()
-        for row in rows[rows["unit"].isna()].itertuples():
-            found.setdefault(label(result.exam, row), {})[name] = with_interval(row)
-    names = [name for name, _ in results]
-    cells = [[quantity, *(by_model.get(name, "–") for name in names)] for quantity, by_model in found.items()]
-    return Grid(["quantity", *names], cells, words=1) if cells else None
-
-
-def _grid(table: pd.DataFrame) -> Grid:
-    shown = table.loc[:, table.notna().any()]
-    words = [c for c in shown.columns if not pd.api.types.is_numeric_dtype(shown[c])]
-    ordered = shown[[*words, *(c for c in shown.columns if c not in words)]]
-    cells = [[plain(v) for v in row] for row in ordered.itertuples(index=False)]
-    return Grid(list(ordered.columns), cells, words=len(words))
+def _digest(script: str) -> str:
+    """How a Content-Security-Policy names a script that may run."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from vitscope.errors import BadResult
 from vitscope.plots.style import model_colour
+from vitscope.report.card import Card, make_card
 from vitscope.results import Result, Run
 
 
@@ -20,21 +22,14 @@ class RunSubject:
     run: Run
     results: dict[str, Result]
 
-    @property
-    def facts(self) -> list[tuple[str, str]]:
-        """What the page says about the model, label and text."""
-        model, facts = self.run.model, []
-        if model.get("parameters") is not None:
-            facts.append(("Parameters", _count(int(model["parameters"]))))
-        if model.get("input_size"):
-            facts.append(("Input", " × ".join(map(str, model["input_size"]))))
-        if "prediction" in self.results:
-            row = self.results["prediction"].table().set_index("quantity").loc["accuracy"]
-            low, high = 100 * row["low"], 100 * row["high"]
-            facts.append(("Accuracy", f"{100 * row['value']:.1f} % [{low:.1f}, {high:.1f}]"))
-        first = next(iter(self.results.values()))
-        facts.append(("Examined on", f"{first.n:,} images of {first.data}".replace(",", "\u202f")))
-        return facts
+    @cached_property
+    def card(self) -> Card:
+        """What the page says about the model."""
+        return make_card(self.run, self.results)
+
+    def applies(self, exam: str) -> bool:
+        """Whether the exam found anything on this model; a CNN has no attention to measure."""
+        return exam in self.results and len(self.results[exam].table()) > 0
 
     @property
     def provenance(self) -> list[tuple[str, str]]:
@@ -88,10 +83,3 @@ def _distinct(names: list[str], paths: list[Path]) -> list[str]:
         name if names.count(name) == 1 else f"{name} ({path.name})"
         for name, path in zip(names, paths, strict=True)
     ]
-
-
-def _count(number: int) -> str:
-    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
-        if number >= size:
-            return f"{number / size:.2f} {unit}"
-    return str(number)

@@ -1,0 +1,133 @@
+"""Two models on one page, side by side and image by image.
+
+Each is a run that was examined already, or something that still has to be: the name of a model, or the run folder of a
+training. What still has to be examined is examined as the other one was, so that the images are the same.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vitscope import distributed
+from vitscope.data import load_data
+from vitscope.errors import VitscopeError
+from vitscope.exams import diagnose
+from vitscope.models import create_model
+from vitscope.report import report
+from vitscope.results import Run
+from vitscope.results.folders import run_folders
+
+DATA = "fashion"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of `diagnose`."""
+
+    data: str
+    split: str
+    exams: Sequence[str] | None
+    limit: int | None
+    batch_size: int
+    seed: int
+
+
+def compare(
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    data: str | None = None,
+    split: str = "test",
+    exams: Sequence[str] | None = None,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    out: str | os.PathLike[str] = "runs/compare",
+    page: str | os.PathLike[str] | None = None,
+    title: str | None = None,
+    docs: str | None = None,
+) -> Path:
+    """Write a page about two models.
+
+    Args:
+        first: An examined run folder, or what `create_model` takes.
+        second: The same; differences are of this one minus the first.
+        data: Where images come from; default: those that the other one was examined on, or "fashion" if neither was.
+        split: Which part of `data`.
+        exams: Names of exams; default: those of the other one, or all that share one pass. With `data` or `exams`
+            given, limit, batch_size and seed count too; else they are those of the other one.
+        limit: Use this many images.
+        batch_size: Images per forward pass.
+        seed: Of the subset and the bootstrap.
+        device: Where to run; default: a GPU if there is one.
+        out: Folder for the runs that have to be made, and for the page.
+        page: The file to write; default: `report.html` in `out`.
+        title: What stands on top.
+        docs: Address of the documentation, see `report`.
+
+    Returns:
+        The path of the page.
+    """
+    names = [os.fspath(first), os.fspath(second)]
+    examined = [name for name in names if _is_examined(Path(name))]
+    if data is None and exams is None and examined:
+        requests = _requests(Run.open(examined[0]))
+    else:
+        requests = [Request(data or DATA, split, exams, limit, batch_size, seed)]
+    wanting = [name for name in dict.fromkeys(names) if name not in examined]
+    folders = run_folders(wanting, None, Path(out))
+    for name, folder in folders.items():
+        _examine(name, folder, requests, device)
+    path = Path(page) if page is not None else Path(out) / "report.html"
+    if distributed.is_main():
+        report([folders.get(name, Path(name)) for name in names], path, title, docs)
+    return path
+
+
+def _is_examined(path: Path) -> bool:
+    return path.is_dir() and any(path.glob("exams/*/result.json"))
+
+
+def _requests(run: Run) -> list[Request]:
+    """How a run was examined, command by command."""
+    records = [*run.record.get("earlier", []), run.record]
+    commands = [options for record in records if "exams" in (options := record.get("options") or {})]
+    if not commands:
+        raise VitscopeError(
+            f"{run.path} does not say how it was examined; say what to do with the other: --data fashion"
+        )
+    return [_request(options, run.path) for options in commands]
+
+
+def _request(options: dict[str, Any], path: Path) -> Request:
+    spec, bracket, split = str(options["data"]).removesuffix(")").rpartition(" (")
+    if not bracket:
+        raise VitscopeError(
+            f"{path} was examined on {options['data']}, which has no name to load it by; use --data NAME for both"
+        )
+    return Request(
+        spec, split, options["exams"], options["limit"], options["batch_size"], options["seed"] or 0
+    )
+
+
+def _examine(name: str, folder: Path, requests: Sequence[Request], device: str | torch.device | None) -> None:
+    torch.manual_seed(requests[0].seed)  # weights that are not loaded are the same each time, in each process
+    model = create_model(name, pretrained=True)
+    label = Path(name).name if Path(name).is_dir() else name
+    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    for request in requests:
+        diagnose(
+            model,
+            load_data(request.data, split=request.split),
+            request.exams,
+            limit=request.limit,
+            batch_size=request.batch_size,
+            seed=request.seed,
+            device=chosen,
+            out=folder,
+            name=label,
+        )

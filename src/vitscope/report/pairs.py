@@ -1,0 +1,167 @@
+"""Model against model on the same images: paired differences, and the images that only one of two gets right."""
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from vitscope.claims import Verdict
+from vitscope.data import CATALOG, ImageData, load_data
+from vitscope.errors import VitscopeError
+from vitscope.exams.paired import Flips, differences, flips
+from vitscope.exams.prediction_result import PredictionResult
+from vitscope.report.numbers import is_share, label
+from vitscope.report.pair_claims import pair_verdicts
+from vitscope.report.subject import RunSubject
+from vitscope.results import Result
+
+SHOWN = 12  # images of each side
+SIDE = 64  # pixels of a thumbnail, at most
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One quantity of a model minus that of the first one."""
+
+    exam: str
+    quantity: str
+    text: str
+    verdict: str  # higher, lower or unclear
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """One image, as a data URI, and what is in it."""
+
+    source: str
+    label: str
+    place: int
+
+
+@dataclass(frozen=True)
+class Side:
+    """The images that one of two models alone gets right."""
+
+    winner: RunSubject
+    count: int
+    images: list[Thumbnail]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A model against the first one of the page."""
+
+    first: RunSubject
+    other: RunSubject
+    verdicts: list[Verdict]
+    differences: list[Difference]
+    flips: Flips | None
+    sides: list[Side]
+    notes: list[str]
+
+    @property
+    def flipped(self) -> str:
+        """The counts in words."""
+        assert self.flips is not None
+        low, high = self.flips.interval
+        return (
+            f"Of {self.flips.n} images {self.flips.both} are right and {self.flips.neither} wrong with both. "
+            f"{self.other.name} alone is right about {self.flips.only_first}, {self.first.name} alone about "
+            f"{self.flips.only_second}: a difference of {100 * self.flips.difference:+.1f} points "
+            f"[{100 * low:+.1f}, {100 * high:+.1f}] (McNemar's exact test: p = {self.flips.p_value:.2g})."
+        )
+
+
+def pairs(subjects: Sequence[RunSubject]) -> list[Pair]:
+    """Every other model against the first."""
+    return [_pair(subjects[0], other) for other in subjects[1:]]
+
+
+def find_images(name: str) -> ImageData | None:
+    """The data that a result names, if it lies on this machine; what would have to be fetched is left alone."""
+    spec, _, split = name.removesuffix(")").rpartition(" (")
+    if spec not in CATALOG and not spec.startswith("folder:"):
+        return None
+    try:
+        return load_data(spec, split=split)
+    except (VitscopeError, OSError):
+        return None
+
+
+def _pair(first: RunSubject, other: RunSubject) -> Pair:
+    found: list[Difference] = []
+    notes: list[str] = []
+    for exam in other.results:
+        if exam not in first.results:
+            continue
+        try:
+            found += _differences(exam, other.results[exam], first.results[exam])
+        except VitscopeError as error:
+            notes.append(f"{exam}: {error}.")
+    claims = pair_verdicts(first, other)
+    ours, theirs = other.results.get("prediction"), first.results.get("prediction")
+    if not isinstance(ours, PredictionResult) or not isinstance(theirs, PredictionResult):
+        return Pair(first, other, claims, found, None, [], notes)
+    try:
+        counted = flips(ours, theirs)
+    except VitscopeError:  # already noted above
+        return Pair(first, other, claims, found, None, [], notes)
+    found = [_of_flips(counted) if (d.exam, d.quantity) == ("prediction", "accuracy") else d for d in found]
+    return Pair(first, other, claims, found, counted, _sides(first, other, ours, theirs), notes)
+
+
+def _of_flips(counted: Flips) -> Difference:
+    """The difference in accuracy by what flipped: the bootstrap takes a handful of flips for certain, this does not."""
+    low, high = counted.interval
+    row = SimpleNamespace(quantity="accuracy", value=counted.difference, low=low, high=high)
+    return Difference("prediction", "accuracy", *_words(row))
+
+
+def _differences(exam: str, ours: Result, theirs: Result) -> list[Difference]:
+    rows = differences(ours, theirs)
+    return [Difference(exam, label(exam, row), *_words(row)) for row in rows.itertuples()]
+
+
+def _words(row: Any) -> tuple[str, str]:
+    """The difference with its interval, and which side of 0 it lies on."""
+    scale, digits, unit = (100.0, "+.1f", " points") if is_share(str(row.quantity)) else (1.0, "+.3g", "")
+    text = f"{scale * row.value:{digits}}{unit}"
+    if row.low != row.low:
+        return text, "unclear"
+    text += f" [{scale * row.low:{digits}}, {scale * row.high:{digits}}]"
+    return text, "higher" if row.low > 0 else "lower" if row.high < 0 else "unclear"
+
+
+def _sides(
+    first: RunSubject, other: RunSubject, ours: PredictionResult, theirs: PredictionResult
+) -> list[Side]:
+    seen, we = ours.outcomes()
+    they = theirs.outcomes()[1]
+    data = find_images(ours.data)
+    sides = []
+    for winner, chosen in ((other, seen[we & ~they]), (first, seen[~we & they])):
+        sides.append(Side(winner, len(chosen), _thumbnails(data, chosen[:SHOWN])))
+    return sides
+
+
+def _thumbnails(data: ImageData | None, places: np.ndarray) -> list[Thumbnail]:
+    if data is None or (len(places) and places.max() >= len(data)):
+        return []
+    found = []
+    for place in map(int, places):
+        picture, label = data[place]
+        found.append(Thumbnail(_data_uri(picture), data.classes[label], place))
+    return found
+
+
+def _data_uri(picture: Image.Image) -> str:
+    small = picture.convert("L" if picture.mode in ("1", "L") else "RGB")
+    small.thumbnail((SIDE, SIDE))
+    buffer = io.BytesIO()
+    small.save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

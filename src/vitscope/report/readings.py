@@ -1,0 +1,22 @@
+"""What an exam shows on one model, in two sentences made from its numbers.
+
+A reading is a function from a result to text, registered by the name of the exam. An exam without one gets its first
+numbers.
+"""
+
+import vitscope.report.readings_features
+import vitscope.report.readings_predictions
+import vitscope.report.readings_training  # noqa: F401 importing them registers what they hold
+from vitscope.report.vital_signs import headline
+from vitscope.report.wording import READINGS
+from vitscope.results import Result
+
+
+def reading(result: Result) -> str:
+    """Two sentences about a result that has rows."""
+    own = READINGS.get(result.exam)
+    text = own(result) if own else ""
+    if text:
+        return text
+    first = headline(result)
+    return f"{first[:1].upper()}{first[1:]}." if first else ""

@@ -1,0 +1,49 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vitscope.cli.app import main
+
+
+def test_two_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--exams", "prediction", "--limit", "20", "--out", str(tmp_path / "runs")]
+    page = tmp_path / "page.html"
+    assert (
+        main(["compare", "resnet_mini", "vit_mini", *arguments, "-o", str(page), "--title", "Both <sides>"])
+        == 0
+    )
+    assert f"wrote {page}" in capsys.readouterr().out
+    text = page.read_text()
+    assert "Both &lt;sides&gt;" in text
+    assert "McNemar" in text
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["resnet_mini", "vit_mini"]
+
+
+def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(
+            [
+                "compare",
+                "resnet_mini",
+                "no_such_model",
+                "--out",
+                str(tmp_path),
+                "--limit",
+                "4",
+                "--exams",
+                "x",
+            ]
+        )
+        == 2
+    )
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_help_does_not_import_torch() -> None:
+    code = (
+        "import sys, vitscope.cli.compare; assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

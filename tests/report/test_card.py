@@ -1,0 +1,73 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from vitscope.report.card import count, make_card
+from vitscope.report.subject import find_runs
+from vitscope.results import Run
+
+
+def test_strip_of_a_cnn_and_a_vit(runs: Path) -> None:
+    cnn, vit = (find_runs([runs / name])[0].card for name in ("resnet", "vit"))
+    assert [len(stage.blocks) for stage in cnn.stages] == [3, 2, 2, 3]
+    assert [stage.size for stage in cnn.stages] == ["32 × 32", "16 × 16", "8 × 8", "4 × 4"]
+    assert cnn.stages[0].text == "stage 1, map 32 × 32: 1 stem, 2 conv"
+    assert cnn.kinds == ["stem", "conv", "head"]
+    assert [block.kind for block in vit.stages[0].blocks] == ["stem", *["msa", "mlp"] * 6, "head"]
+    assert vit.stages[0].blocks[1].text == "blocks.0.attn · MSA · 3 heads · 96 × 8 × 8"
+
+
+def test_facts(runs: Path) -> None:
+    subject = find_runs([runs / "resnet"])[0]
+    facts = dict(subject.card.facts)
+    assert facts["Parameters"] == f"{subject.run.model['parameters'] / 1e3:.2f} k"
+    assert facts["Cost of an image"] == f"{subject.run.model['flops'] / 1e6:.2f} MFLOP"
+    assert facts["Input"] == "3 × 32 × 32"
+    assert facts["Accuracy"].count("[") == 1
+    assert facts["Examined on"] == "30 images of fashion (test)"
+
+
+def test_surgery_and_training(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "vit", tmp_path / "copy")
+    path = tmp_path / "copy" / "run.json"
+    record = json.loads(path.read_text())
+    options = {"kind": "cb", "layers": list("abcdef"), "at": None}
+    record["model"]["surgery"] = [{"operation": "broadcast_context", "options": options}]
+    record["model"]["training"] = {
+        "recipe": {"name": "mini", "epochs": 6, "lr": 0.001, "optimizer": "adamw"},
+        "data": "fashion-full",
+        "images": 60000,
+        "epochs": 6,
+        "accuracy": [0.9035, 0.8976, 0.9091],
+        "seconds": 3945.3,
+    }
+    path.write_text(json.dumps(record))
+    run = Run.open(tmp_path / "copy")
+    card = make_card(run, run.results())
+    assert card.surgery == ["broadcast_context(kind=cb, layers=[6 entries])"]
+    assert dict(card.training) == {
+        "Recipe": "mini, adamw, lr 0.001",
+        "Trained on": "60\u202f000 images of fashion-full",
+        "Epochs": "6 of 6",
+        "Accuracy while training": "90.3 % [89.8, 90.9]",
+        "Training time": "1 h 5 min",
+    }
+
+
+def test_a_run_that_recorded_less_has_a_smaller_card(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "vit", tmp_path / "copy")
+    path = tmp_path / "copy" / "run.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "model": {"name": "old"}}))
+    card = find_runs([tmp_path / "copy"])[0].card
+    assert (card.stages, card.surgery, card.training, card.kinds) == ([], [], [], [])
+    assert [label for label, _ in card.facts] == ["Accuracy", "Examined on"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(12, "12"), (1234, "1.23 k"), (5_678_901, "5.68 M"), (4.1e9, "4.10 G")]
+)
+def test_count(number: float, text: str) -> None:
+    assert count(number) == text

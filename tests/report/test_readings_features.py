@@ -1,0 +1,71 @@
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from vitscope.exams.variance import VarianceResult
+from vitscope.report.readings import reading
+from vitscope.results import Run, UnitRow
+
+UNITS = (
+    UnitRow("stem", "stem", 0, 0.0, (8, 8, 8)),
+    UnitRow("a.attn", "msa", 0, 0.3, (8, 8, 8)),
+    UnitRow("a.mlp", "mlp", 0, 0.6, (8, 8, 8)),
+    UnitRow("b.mlp", "mlp", 0, 1.0, (8, 8, 8)),
+)
+
+
+def test_variance_counts_certain_changes_and_names_the_largest() -> None:
+    value = np.array([1.0, 0.8, 1.2, 1.25])
+    change = np.array([np.nan, -0.2, 0.4, 0.05])
+    result = VarianceResult(
+        model="m",
+        data="d",
+        n=10,
+        seed=0,
+        units=UNITS,
+        value=value,
+        low=value - 0.1,
+        high=value + 0.1,
+        change=change,
+        change_low=change - 0.1,
+        change_high=change + 0.1,
+        kinds=("msa", "mlp"),
+        kind_change=np.array([-0.2, 0.2]),
+        kind_change_low=np.array([-0.3, 0.1]),
+        kind_change_high=np.array([-0.1, 0.3]),
+    )
+    assert reading(result) == (
+        "The variance over space falls across 1 of 1 MSAs and rises across 0; 0 of 2 MLPs and rises across 1. "
+        "The largest change is 0.4 [0.3, 0.5] across a.mlp (mlp)."
+    )
+
+
+def test_attention_names_the_most_focused_layer(runs: Path) -> None:
+    result = Run.open(runs / "vit").results()["attention"]
+    rows = result.summary().query("quantity == 'entropy'").set_index("unit")["value"]
+    bound = result.summary().query("quantity == 'entropy_bound'").set_index("unit")["value"]
+    text = reading(result)
+    assert f"{100 * (rows / bound).mean():.0f} % of the largest possible entropy" in text
+    assert f"most focused in {rows.idxmin()} (" in text
+    assert f"most spread in {rows.idxmax()} (" in text
+
+
+def test_similarity_without_an_interval_is_read_without_one(runs: Path) -> None:
+    result = Run.open(runs / "resnet").results()["cka"]  # a single batch
+    text = reading(result)
+    pairs = result.table().query("quantity == 'cka'")
+    least = pairs.loc[pairs["value"].idxmin()]
+    assert text.endswith(
+        f"Least alike are {least['unit']} and {least['other_unit']}, with a CKA of {least['value']:.3g}."
+    )
+
+
+def test_maps_name_the_heads(runs: Path) -> None:
+    result = Run.open(runs / "vit").results()["maps"]
+    area = result.table().query("quantity == 'area' and head != 'rollout'")
+    widest = area.loc[area["value"].idxmax()]
+    text = reading(result)
+    assert text.startswith("In blocks.5.attn, heads mark ")
+    assert f"to {100 * widest['value']:.0f} % (head {widest['head']}) of the map" in text
+    assert reading(replace(result, units=())) == ""  # type: ignore[type-var]
