@@ -1,0 +1,162 @@
+"""`vitscope prescribe RUN [--apply --epochs N]`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from vitscope.errors import VitscopeError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vitscope.prescribe import Prescription, Prescriptions, Treatment
+
+_COLOURS = {"prescribed": "green", "not needed": "dim", "impossible": "red", "unknown": "yellow"}
+_SHOWN = ("accuracy", "nll", "ece", "signed_ece")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Propose operations from a diagnosis, with the evidence and the cost; --apply does them and looks again.
+
+    For example: `vitscope diagnose resnet_mini --exams all --out runs/a`, then `vitscope prescribe runs/a`
+    """
+
+    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    """A run folder of vitscope diagnose."""
+    model: str | None = None
+    """The model that was examined, if the run does not lead to it."""
+    apply: bool = False
+    """Operate, train the operated and, as a control, the untouched model, examine both again, write a page."""
+    only: tuple[str, ...] = ()
+    """Rules to apply, prescribed or not; default: all that are prescribed."""
+    epochs: int | None = None
+    """With --apply: the budget of both trainings."""
+    data: str | None = None
+    """With --apply: what to train on; default: what the run was examined on, whose training split is taken."""
+    fraction: float = 1.0
+    """With --apply: part of the training images to use, the same of every class."""
+    recipe: str = "mini"
+    """With --apply: a named recipe, or a YAML file."""
+    out: Path | None = None
+    """With --apply: the folder to write; default: RUN-treated. An interrupted treatment goes on."""
+    seed: int = 0
+    """With --apply: decides new weights and everything random in the trainings."""
+    device: str | None = None
+    """cpu, cuda ...; default: a GPU if there is one."""
+
+
+def run(options: Options) -> None:
+    """Print what the rules say; with --apply, treat and print what it did."""
+    import torch
+
+    from vitscope import distributed
+    from vitscope.prescribe import apply, prescribe
+    from vitscope.report.console import notes_on_stderr
+
+    if options.apply and options.epochs is None:
+        raise VitscopeError("--apply trains two models: state the budget, for example --epochs 1")
+    if not options.apply and (options.only or options.epochs is not None):
+        raise VitscopeError("--only and --epochs are about applying; add --apply")
+    with distributed.process_group(), notes_on_stderr():
+        told = _print if distributed.is_main() else None
+        if not options.apply:
+            found = prescribe(options.run, options.model)
+            if told is not None:
+                told(found)
+            return
+        assert options.epochs is not None
+        treatment = apply(
+            options.run,
+            options.epochs,
+            options.data,
+            options.only,
+            options.out,
+            options.recipe,
+            options.model,
+            options.fraction,
+            options.seed,
+            options.device or ("cuda" if torch.cuda.is_available() else "cpu"),
+            told=told,
+        )
+        if distributed.is_main():
+            _print_treatment(treatment)
+
+
+def _console() -> "Console":
+    import sys
+
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else 140)
+
+
+def _print(found: "Prescriptions") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = _console()
+    console.print(f"[bold]{escape(found.model)}[/bold] ({escape(found.run)})", highlight=False)
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for p in found.rules:
+        lines = [p.reason, *(f"  {evidence}" for evidence in p.evidence), *_details(p)]
+        table.add_row(p.rule, f"[{_COLOURS[p.state]}]{p.state}[/]", escape("\n".join(lines)))
+    console.print(table)
+    for p in found.prescribed:
+        console.print(f"{p.rule} ({p.claim}): {p.papers} {p.caution}", markup=False, highlight=False)
+    console.print(f"kept in {Path(found.run) / 'prescription.json'}", markup=False, highlight=False)
+
+
+def _details(p: "Prescription") -> list[str]:
+    """What it would do and cost, and what would make it more exact."""
+    lines = []
+    if p.operation is not None:
+        words = [p.operation, *(f"{key}={_word(value)}" for key, value in p.arguments.items())]
+        lines.append(f"  do: {' '.join(words)}")
+    if p.cost is not None:
+        size, work = _change(*p.cost.parameters), _change(*p.cost.flops)
+        moved = f"{p.cost.largest_change:.2g} (their standard deviation is {p.cost.output_scale:.2g})"
+        lines.append(
+            f"  costs {size} parameters, {work} FLOPs; before training, outputs move by at most {moved}"
+        )
+    if p.missing and p.state != "unknown":
+        lines.append(f"  where, could be told better by: {', '.join(p.missing)}")
+    return lines
+
+
+def _word(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _change(before: int, after: int) -> str:
+    return f"{100 * (after / before - 1):+.2f} %" if before else "no"
+
+
+def _print_treatment(treatment: "Treatment") -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from vitscope.report.numbers import with_interval
+
+    console = _console()
+    table = Table(escape(treatment.budget), *treatment.results, "after - control", box=None, pad_edge=False)
+    found: dict[str, dict[str, Any]] = {
+        arm: {str(row.quantity): row for row in results["prediction"].table().itertuples()}
+        for arm, results in treatment.results.items()
+    }
+    rows = treatment.differences()
+    effect: dict[str, Any] = {
+        str(row.quantity): row for row in rows[rows["exam"] == "prediction"].itertuples()
+    }
+    for quantity in _SHOWN:
+        clear = " *" if effect[quantity].low > 0 or effect[quantity].high < 0 else ""
+        cells = [escape(with_interval(arm[quantity])) for arm in found.values()]
+        table.add_row(quantity.replace("_", " "), *cells, escape(with_interval(effect[quantity])) + clear)
+    console.print()
+    console.print(table)
+    console.print(
+        "[dim]value \\[95 % interval]; control: not operated on, trained for the same budget; * leaves out 0[/dim]"
+    )
+    console.print(f"the page: {treatment.page}", markup=False, highlight=False)

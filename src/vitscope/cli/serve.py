@@ -1,0 +1,26 @@
+"""`vitscope serve RUNS`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Options:
+    """Pages of a folder of runs, with an index that follows those under way; Ctrl-C ends it."""
+
+    runs: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUNS")] = Path("runs")
+    """The folder; nothing outside of it is served, nothing in it is changed."""
+    host: str = "127.0.0.1"
+    """Address to listen on; the default is reachable from this machine only."""
+    port: int = 8321
+    """Port to listen on; 0: a free one."""
+
+
+def run(options: Options) -> None:
+    """Serve until Ctrl-C."""
+    from vitscope.serve import serve
+
+    serve(options.runs, options.host, options.port)

@@ -1,0 +1,198 @@
+"""A treatment: operate, train for a stated budget, examine again, and show before, control and after on one page.
+
+Weights that go on being trained change whether they were operated on or not. So the untouched model is trained for
+the same budget, on the same images in the same order: what the operation did is the difference between after and
+control, not between after and before.
+
+    OUT/before/     the model as it was, examined
+    OUT/control/    trained further, examined
+    OUT/after/      operated on, trained as long, examined
+    OUT/report.html
+"""
+
+import copy
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch import nn
+
+from vitscope import distributed
+from vitscope.data import load_data
+from vitscope.errors import VitscopeError
+from vitscope.exams.diagnose import diagnose
+from vitscope.exams.paired import differences
+from vitscope.prescribe.decide import decide, operate
+from vitscope.prescribe.patient import Patient, examined_on, find_patient
+from vitscope.prescribe.prescription import Prescription, Prescriptions
+from vitscope.prescribe.rules import RULES
+from vitscope.report import report
+from vitscope.results import Result, Run, atomic_write
+from vitscope.training import Trained, train
+from vitscope.training.recipe import Recipe
+
+ARMS = ("before", "control", "after")
+PAGE, DIFFERENCES = "report.html", "differences.csv"
+# What rules read, and so what a treatment is judged by.
+_READ = ("prediction", *(exam for rule in RULES.values() for exam in (*rule.needs, *rule.refines)))
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What was done and what it did; results by arm (before, control, after) and exam."""
+
+    path: Path
+    applied: tuple[Prescription, ...]
+    results: dict[str, dict[str, Result]]
+    trained: dict[str, Trained]
+    budget: str  # what both arms were trained for
+
+    @property
+    def page(self) -> Path:
+        """The page that shows all three."""
+        return self.path / PAGE
+
+    def differences(self) -> pd.DataFrame:
+        """After minus control, over the same images with paired intervals: the effect of the operations."""
+        after, control = self.results["after"], self.results["control"]
+        parts = [differences(after[exam], control[exam]).assign(exam=exam) for exam in after]
+        filled = [part for part in parts if len(part)]
+        table = pd.concat(filled, ignore_index=True)
+        return table[["exam", "quantity", "value", "low", "high", "n"]]
+
+
+def apply(
+    run: str | os.PathLike[str],
+    epochs: int,
+    data: str | None = None,
+    only: Sequence[str] = (),
+    out: str | os.PathLike[str] | None = None,
+    recipe: str | os.PathLike[str] | Recipe = "mini",
+    model: nn.Module | str | None = None,
+    fraction: float = 1.0,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    progress: bool = True,
+    told: Callable[[Prescriptions], None] | None = None,
+) -> Treatment:
+    """Do what is prescribed for the model of a run, and find out what it did.
+
+    Args:
+        run: A folder that `diagnose` wrote to.
+        epochs: The budget: how long both the operated and the untouched model are trained.
+        data: What to train on (its training split) and to examine on (the split and number of images that the run was
+            examined on); default: the run's own data.
+        only: Rules to apply, whether the diagnosis calls for them or not; default: all that are prescribed, without
+            those that answer the same evidence as another one.
+        out: The folder to write; default: beside the run. What it holds already is not done again.
+        recipe: How to train.
+        model: The model that was examined; default: where the run leads to.
+        fraction: Part of the training images to use, the same of every class.
+        seed: Of new weights, the order of images and the augmentation.
+        device: Where to run.
+        progress: Show the recipe and a bar on stderr.
+        told: Called with what the rules say before the work begins.
+    """
+    patient = find_patient(Run.open(run), model)
+    prescriptions = decide(patient)
+    if told is not None:
+        told(prescriptions)
+    chosen = choose(prescriptions, only)
+    place = examined_on(patient.run)
+    spec = data or place.spec
+    if spec is None:
+        raise VitscopeError(
+            f"{patient.run.path} was examined on images given in Python; name some: --data SPEC"
+        )
+    images = load_data(spec, split=place.split)
+    exams = [exam for exam in dict.fromkeys(_READ) if exam in patient.results or exam == "prediction"]
+    folder = Path(out) if out is not None else patient.run.path.with_name(f"{patient.run.path.name}-treated")
+    if distributed.is_main():
+        _reuse(patient.run.path, folder / "before", exams)
+    results: dict[str, dict[str, Result]] = {}
+    trained: dict[str, Trained] = {}
+    for arm, net, name in _arms(patient, chosen, seed):
+        if arm != "before":
+            trained[arm] = train(
+                net,
+                spec,
+                recipe,
+                folder / arm,
+                epochs=epochs,
+                fraction=fraction,
+                resume=True,
+                seed=seed,
+                device=device,
+                progress=progress,
+            )
+        results[arm] = diagnose(
+            net, images, exams, limit=place.limit, seed=place.seed, device=device, out=folder / arm, name=name
+        )
+    budget = _budget(recipe, epochs, fraction, spec, seed)
+    treatment = Treatment(folder, chosen, results, trained, budget)
+    if distributed.is_main():
+        atomic_write(folder / DIFFERENCES, treatment.differences().to_csv(index=False))
+        done = " and ".join(str(p.operation) for p in chosen)
+        report([folder / arm for arm in ARMS], treatment.page, f"{patient.name}: {done} ({budget})")
+    return treatment
+
+
+def choose(prescriptions: Prescriptions, only: Sequence[str] = ()) -> tuple[Prescription, ...]:
+    """The prescriptions to apply; a VitscopeError if there is none."""
+    known = {p.rule: p for p in prescriptions.rules}
+    if unknown := [name for name in only if name not in known]:
+        raise VitscopeError(f"no rule '{unknown[0]}'; there are: {', '.join(known)}")
+    for name in only:
+        if not known[name].applicable:
+            why = (
+                known[name].reason if known[name].state != "prescribed" else "it changes nothing in the model"
+            )
+            raise VitscopeError(f"'{name}' cannot be applied to {prescriptions.model}: {why}")
+    called = [p for p in prescriptions.prescribed if p.applicable]
+    names = {p.rule for p in called}
+    chosen = [known[name] for name in only] or [p for p in called if p.instead_of not in names]
+    if not chosen:
+        possible = [p.rule for p in prescriptions.rules if p.applicable]
+        choice = (
+            f"--only {possible[0]} applies one all the same"
+            if possible
+            else "no rule's operation is possible"
+        )
+        raise VitscopeError(f"no operation is prescribed for {prescriptions.model}; {choice}")
+    return tuple(chosen)
+
+
+def _reuse(run: Path, before: Path, exams: Sequence[str]) -> None:
+    """Take over what the run has measured; `diagnose` looks whether it was on the same images, and else measures."""
+    for exam in exams:
+        source, target = run / "exams" / exam, before / "exams" / exam
+        if source.exists() and not target.exists():
+            shutil.copytree(source, target)
+
+
+def _arms(
+    patient: Patient, chosen: Sequence[Prescription], seed: int
+) -> Iterator[tuple[str, nn.Module, str]]:
+    """Each arm with a model of its own, made when it is its turn."""
+    name = patient.name
+    yield "before", copy.deepcopy(patient.model), f"{name}, before"
+    yield "control", copy.deepcopy(patient.model), f"{name}, trained further"
+    operated = copy.deepcopy(patient.model)
+    torch.manual_seed(
+        seed
+    )  # new weights are the same when it goes on after an interruption, and in every process
+    for prescription in chosen:
+        operated = operate(operated, prescription)
+    yield "after", operated, " + ".join([name, *(str(p.operation) for p in chosen)])
+
+
+def _budget(
+    recipe: str | os.PathLike[str] | Recipe, epochs: int, fraction: float, spec: str, seed: int
+) -> str:
+    name = recipe.name if isinstance(recipe, Recipe) else os.fspath(recipe)
+    part = "" if fraction == 1.0 else f"{fraction:.0%} of "
+    return f"{epochs} epoch{'s' * (epochs != 1)} of {part}{spec} by recipe {name}, seed {seed}, both arms"

@@ -1,0 +1,104 @@
+"""Every rule on the model of a run, with the cost of its operation measured on a copy."""
+
+import copy
+import json
+import os
+import warnings
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from vitscope import distributed
+from vitscope.errors import VitscopeError
+from vitscope.prescribe.patient import Patient, find_patient
+from vitscope.prescribe.prescription import Prescription, Prescriptions
+from vitscope.prescribe.rule import Rule
+from vitscope.prescribe.rules import RULES
+from vitscope.results import Run, atomic_write
+from vitscope.results.codec import encode
+from vitscope.results.provenance import provenance
+from vitscope.surgery import OPERATIONS, Before, Comparison, NoEffectWarning, record
+
+SCHEMA = 1
+FILE = "prescription.json"
+
+
+def prescribe(run: str | os.PathLike[str], model: nn.Module | str | None = None) -> Prescriptions:
+    """What every rule says about the model of a run; also written into the run as `prescription.json`.
+
+    Args:
+        run: A folder that `diagnose` wrote to.
+        model: The model that was examined, or what `create_model` takes; default: where the run leads to.
+
+    Returns:
+        A prescription per rule, those included that the diagnosis does not call for, with the reason.
+
+    Raises:
+        VitscopeError: The run holds no exam, or its model is not found, or has other weights by now.
+    """
+    return decide(find_patient(Run.open(run), model))
+
+
+def decide(patient: Patient) -> Prescriptions:
+    """Ask every rule, and write down what they say."""
+    path = patient.run.path
+    found = Prescriptions(patient.name, str(path), tuple(_decided(rule, patient) for rule in RULES.values()))
+    if distributed.is_main():
+        content = {"schema": SCHEMA, "provenance": provenance(), **encode(found)}
+        atomic_write(path / FILE, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    return found
+
+
+def operate(model: nn.Module, prescription: Prescription) -> nn.Module:
+    """Do what is prescribed, in place.
+
+    Raises:
+        VitscopeError: It cannot be done on this model, or changes nothing in it; the message says why.
+    """
+    assert prescription.operation is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NoEffectWarning)
+        try:
+            return OPERATIONS[prescription.operation](model, **prescription.arguments)
+        except NoEffectWarning as error:
+            raise VitscopeError(str(error)) from error
+
+
+def _decided(rule: Rule, patient: Patient) -> Prescription:
+    blank = Prescription(
+        rule.name, rule.claim, rule.papers, "unknown", "", rule.caution, instead_of=rule.instead_of
+    )
+    lacking = tuple(exam for exam in rule.needs if exam not in patient.results)
+    refining = tuple(exam for exam in rule.refines if exam not in patient.results)
+    if lacking:
+        wanted = lacking + refining
+        return replace(blank, reason=f"not examined; make it: {patient.command(wanted)}", missing=wanted)
+    finding = rule.decide(patient)
+    found = replace(
+        blank,
+        state="prescribed" if finding.calls else "not needed",
+        reason=finding.reason,
+        operation=finding.operation,
+        arguments=finding.arguments,
+        evidence=finding.evidence,
+        missing=refining,
+    )
+    if found.operation is None:
+        return found
+    if any(entry["operation"] == found.operation for entry in record(patient.model)):
+        return replace(found, state="not needed", reason=f"{found.operation} was done to this model already")
+    try:
+        return replace(found, cost=_cost(patient.model, found))
+    except VitscopeError as error:
+        return replace(found, state="impossible", reason=f"{found.reason}, but {error}")
+
+
+def _cost(model: nn.Module, prescription: Prescription) -> Comparison:
+    """What really operating on a copy changes."""
+    before = Before(model)
+    state = torch.get_rng_state()  # new weights are drawn
+    try:
+        return before.compare(operate(copy.deepcopy(model), prescription))
+    finally:
+        torch.set_rng_state(state)

@@ -1,0 +1,117 @@
+"""From a run back to the model that was examined, and to the images it was examined on."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from vitscope.anatomy import Dissection, dissect
+from vitscope.errors import VitscopeError
+from vitscope.exams.identity import weights_hash
+from vitscope.models import create_model
+from vitscope.models.run_folder import CONFIG
+from vitscope.results import Result, Run
+from vitscope.surgery import replay
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A model and what its diagnosis found."""
+
+    run: Run
+    model: nn.Module
+    reference: str  # what `create_model` makes it from
+    results: Mapping[str, Result]
+
+    @property
+    def name(self) -> str:
+        """What the run calls the model."""
+        return str(self.run.model.get("name") or self.run.path.name)
+
+    @cached_property
+    def body(self) -> Dissection:
+        """The model's units and how they are connected."""
+        return dissect(self.model)
+
+    def command(self, exams: tuple[str, ...]) -> str:
+        """What to type to have more exams in the run."""
+        where = examined_on(self.run)
+        data = f" --data {where.spec} --split {where.split}" if where.spec else " --data DATA"
+        limit = f" --limit {where.limit}" if where.limit is not None else ""
+        names = " ".join(exams)
+        return f"vitscope diagnose {self.reference}{data}{limit} --exams {names} --out {self.run.path}"
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The images of a diagnosis; `spec` is None if they were given in Python."""
+
+    spec: str | None
+    split: str
+    limit: int | None
+    seed: int
+
+
+def examined_on(run: Run) -> Examined:
+    """The images that the exams of a run were made on, from the record of the last diagnosis in it."""
+    records: list[Mapping[str, Any]] = [run.record, *reversed(run.record.get("earlier") or [])]
+    for record in records:
+        options = record.get("options") or {}
+        if isinstance(options, Mapping) and "exams" in options:
+            named = re.fullmatch(r"(.+) \((\w+)\)", str(options.get("data")))
+            spec, split = named.groups() if named else (None, "test")
+            return Examined(spec, split, options.get("limit"), int(options.get("seed") or 0))
+    return Examined(None, "test", None, 0)
+
+
+def find_patient(run: Run, model: nn.Module | str | None = None) -> Patient:
+    """The model of a run: the one named, else the one in the folder, else the one that its record leads to.
+
+    Raises:
+        VitscopeError: There is none, or it has other weights than those that were examined.
+    """
+    results = run.results()
+    if not results:
+        raise VitscopeError(
+            f"{run.path} holds no finished exam; make some: vitscope diagnose MODEL --exams all --out {run.path}"
+        )
+    made, reference = _make(run, model)
+    made.eval()
+    examined = _examined_weights(run)
+    if examined is not None and weights_hash(made) != examined:
+        raise VitscopeError(
+            f"{run.path} was examined with other weights than {reference} has now; name the model that was "
+            "examined with --model, or examine this one again"
+        )
+    return Patient(run, made, reference, results)
+
+
+def _make(run: Run, model: nn.Module | str | None) -> tuple[nn.Module, str]:
+    facts, made = run.model, run.model.get("origin") or {}
+    if isinstance(model, nn.Module):
+        return model, str(facts.get("name") or type(model).__name__)
+    held = str(run.path) if (run.path / CONFIG).exists() else facts.get("run")
+    source = model or held or made.get("name") or facts.get("name")
+    if not source:
+        raise VitscopeError(f"{run.path} does not say which model was examined; name it: --model MODEL")
+    try:
+        if model or held:
+            return create_model(Path(source) if Path(source).is_dir() else source, pretrained=True), source
+        plain = create_model(source, pretrained=True, **made.get("arguments", {}))
+        return replay(plain, facts.get("surgery") or []), source
+    except VitscopeError as error:
+        raise VitscopeError(
+            f"the model that {run.path} is about cannot be made again from '{source}' ({error}); "
+            "name it: --model MODEL, or in Python prescribe(run, model=model)"
+        ) from error
+
+
+def _examined_weights(run: Run) -> str | None:
+    """The fingerprint of the last diagnosis in the folder, if it left one."""
+    records: list[Mapping[str, Any]] = [run.record, *reversed(run.record.get("earlier") or [])]
+    found = [(record.get("model") or {}).get("weights_sha256") for record in records]
+    return next((digest for digest in found if digest), None)

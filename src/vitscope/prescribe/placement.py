@@ -1,0 +1,99 @@
+"""Where in a model an operation belongs, from the profile of what was measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Any, cast
+
+import numpy as np
+
+from vitscope.exams.lesion import LesionResult
+from vitscope.exams.variance import VarianceResult
+from vitscope.prescribe.patient import Patient
+from vitscope.prescribe.prescription import Evidence
+from vitscope.surgery.msa_counts import LARGE_DATA, LARGE_HEAD, SMALL_DATA, closed_form
+from vitscope.surgery.replaceable import conv_stages
+
+# AlterNet-50 has 3 heads where its maps have 256 channels, and twice as many wherever these double.
+CHANNELS_PER_HEAD = 256 / 3
+
+
+@dataclass(frozen=True)
+class StageEnd:
+    """The last block of a stage of two or more."""
+
+    stage: int  # as anatomy counts
+    unit: str
+    peak: bool  # a convolution, after which the variance is the highest of the stage
+    certain: bool  # and the interval of the rise across it leaves out 0
+    possible: bool  # or could, within the interval of the change across it, be a rise
+    lesion: tuple[Evidence, ...]  # what it costs to lose it, if that was measured
+
+    @property
+    def needed(self) -> bool:
+        """It certainly costs more than a convolution does on average."""
+        return any(evidence.calls for evidence in self.lesion)
+
+
+def stage_ends(patient: Patient) -> list[StageEnd]:
+    """The ends of all stages that have two or more blocks, one of them a convolution."""
+    found = cast(VarianceResult, patient.results["variance"])
+    blocks = [
+        i
+        for i, unit in enumerate(found.units)
+        if unit.kind in ("conv", "msa") and np.isfinite(found.value[i])
+    ]
+    ends = []
+    for stage, members in groupby(blocks, key=lambda i: found.units[i].stage):
+        inside = list(members)
+        if len(inside) < 2 or all(found.units[i].kind == "msa" for i in inside):
+            continue
+        last = inside[-1]
+        conv = found.units[last].kind == "conv"
+        peak = conv and bool(found.value[last] == found.value[inside].max())
+        ends.append(
+            StageEnd(
+                stage,
+                found.units[last].name,
+                peak,
+                certain=peak and bool(found.change_low[last] > 0),
+                possible=peak or (conv and bool(found.change_high[last] > 0)),
+                lesion=_loss(patient, found.units[last].name),
+            )
+        )
+    return ends
+
+
+def _loss(patient: Patient, unit: str) -> tuple[Evidence, ...]:
+    """What the model loses without a unit, against the mean over all convolutions."""
+    found = patient.results.get("lesion")
+    if not isinstance(found, LesionResult):
+        return ()
+    names = [row.name for row in found.units]
+    convs = [i for i, row in enumerate(found.units) if row.kind == "conv"]
+    if unit not in names or not convs:
+        return ()
+    i, usual = names.index(unit), float(found.value[convs].mean())
+    what = f"accuracy lost without {unit}, against the mean Conv"
+    return (Evidence.above("lesion", what, [found.value[i], found.low[i], found.high[i]], found.n, usual),)
+
+
+def msa_blocks(patient: Patient, stages: Sequence[int]) -> dict[str, Any]:
+    """Arguments of `alternate`: MSAs at the ends of these stages, from the last one backwards, up to the budget."""
+    there = conv_stages(patient.body)
+    outputs = patient.body.graph[patient.body.graph.outputs[0]].shape[-1]
+    room = [
+        len(stage.replaceable) if stage.replaceable and stage.replaceable[0].unit.stage in stages else 0
+        for stage in there
+    ]
+    counts = closed_form(room, LARGE_DATA if outputs >= LARGE_HEAD else SMALL_DATA) if any(room) else room
+    widths = [max((block.channels for block in stage.replaceable), default=1) for stage in there]
+    return {"msa": counts, "heads": [max(1, round(width / CHANNELS_PER_HEAD)) for width in widths]}
+
+
+def following_mlps(patient: Patient, attending: Sequence[str]) -> tuple[str, list[str]]:
+    """Where Context Broadcasting goes: the MLPs after these MSAs, or these MSAs if one of them has no MLP after it."""
+    units = [unit for unit in patient.body.parts if unit.kind in ("msa", "mlp") and unit.residual]
+    after = {unit.name: following for unit, following in pairwise(units)}
+    mlps = [after[name].name for name in attending if name in after and after[name].kind == "mlp"]
+    return ("mlp", mlps) if len(mlps) == len(attending) else ("msa", list(attending))

@@ -1,0 +1,38 @@
+"""Pages of a folder of runs, over HTTP: an index, and a page per run that follows it while it is under way."""
+
+import os
+from pathlib import Path
+
+from vitscope.errors import VitscopeError
+
+__all__ = ["serve"]
+
+HOST, PORT = "127.0.0.1", 8321
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(root: str | os.PathLike[str], host: str = HOST, port: int = PORT) -> None:
+    """Serve the runs below a folder until Ctrl-C.
+
+    Args:
+        root: The folder; nothing outside of it is served, and nothing in it is changed.
+        host: The address to listen on; default: this machine only.
+        port: The port; 0 takes a free one.
+
+    Raises:
+        VitscopeError: No such folder, the port is taken, or what serving needs is not installed.
+    """
+    folder = Path(root)
+    if not folder.is_dir():
+        raise VitscopeError(
+            f"no folder '{folder}'; give the one that holds your runs, e.g. vitscope serve runs"
+        )
+    try:
+        from vitscope.serve.server import run_server
+    except ModuleNotFoundError as error:
+        if error.name not in ("starlette", "uvicorn"):
+            raise
+        raise VitscopeError(
+            f"serving needs {error.name}, which is not installed: pip install 'vitscope[serve]'"
+        ) from error
+    run_server(folder, host, port, [*_LOOPBACK, "[::1]"] if host in _LOOPBACK else ["*"])

@@ -1,0 +1,96 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import vitscope as vs
+from vitscope.errors import VitscopeError
+from vitscope.prescribe import Prescription, Prescriptions, apply
+from vitscope.prescribe.apply import choose
+from vitscope.surgery import Comparison
+
+COST = Comparison((1, 1), (1, 1), 0.0, 1.0)
+
+
+def rule(name: str, state: str, **more: object) -> Prescription:
+    fields = {"operation": name, "cost": COST, **more}
+    return Prescription(name, "C", "p", state, f"why {name}", "c", **fields)  # type: ignore[arg-type]
+
+
+def names(rules: list[Prescription], *only: str) -> list[str]:
+    return [p.rule for p in choose(Prescriptions("m", "run", tuple(rules)), only)]
+
+
+def test_prescribed_ones_are_applied_without_their_alternatives() -> None:
+    pool, local = rule("pool", "prescribed"), rule("local", "prescribed", instead_of="pool")
+    advice = rule("advice", "prescribed", operation=None, cost=None)
+    other = rule("other", "not needed")
+    assert names([pool, local, advice, other]) == ["pool"]
+    assert names([local, other]) == ["local"]
+    assert names([pool, local, other], "local", "other") == ["local", "other"]
+
+
+def test_nothing_to_apply_is_said_in_one_line() -> None:
+    impossible = rule("local", "impossible", cost=None)
+    with pytest.raises(VitscopeError, match="--only other"):
+        names([impossible, rule("other", "not needed")])
+    with pytest.raises(VitscopeError, match="why local"):
+        names([impossible], "local")
+    with pytest.raises(VitscopeError, match="there are: local"):
+        names([impossible], "unheard")
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> str:
+    """A few pictures of every class as a folder, to train and to examine on."""
+    for split, each in (("train", 8), ("test", 3)):
+        data = vs.load_data("fashion", split=split)
+        for label in range(len(data.classes)):
+            (tmp_path / "pictures" / split / str(label)).mkdir(parents=True)
+            for i in np.flatnonzero(data.labels == label)[:each]:
+                Image.fromarray(np.squeeze(data.images[i])).save(
+                    tmp_path / "pictures" / split / str(label) / f"{i}.png"
+                )
+    return f"folder:{tmp_path / 'pictures'}"
+
+
+def test_before_control_and_after(pictures: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    vs.diagnose("resnet_mini", vs.load_data(pictures, split="test"), ["prediction"], out=run)
+    budget = {"epochs": 1, "only": ["smooth"], "progress": False}
+    done = apply(run, **budget)  # type: ignore[arg-type]
+    assert done.path == tmp_path / "run-treated"
+    assert [p.rule for p in done.applied] == ["smooth"]
+    assert done.budget.startswith("1 epoch of folder:")
+    original = vs.create_model("resnet_mini", pretrained=True)
+    control, after = (vs.create_model(done.path / arm) for arm in ("control", "after"))
+    assert vs.surgery.record(control) == []
+    assert [entry["operation"] for entry in vs.surgery.record(after)] == ["smooth"]
+    start = dict(original.named_parameters())
+    assert not any(
+        torch.equal(value, start[name]) for name, value in control.named_parameters()
+    )  # trained, too
+    settings = [
+        json.loads((done.path / arm / "last.json").read_text())["setting"] for arm in ("control", "after")
+    ]
+    for key in ("recipe", "images", "seed", "fraction"):  # for the same budget
+        assert settings[0][key] == settings[1][key]
+    found = [done.results[arm]["prediction"] for arm in ("before", "control", "after")]
+    assert [result.n for result in found] == [30, 30, 30]
+    assert found[0].model == "resnet_mini"  # taken over from the run, not measured again
+    rows = done.differences().set_index("quantity")
+    assert rows.loc["accuracy", "value"] == pytest.approx(found[2].accuracy - found[1].accuracy)  # type: ignore[attr-defined]
+    page = done.page.read_text()
+    for name in ("resnet_mini, before", "resnet_mini, trained further", "resnet_mini + smooth"):
+        assert name in page
+
+    weights = done.path / "after" / "model.safetensors"
+    written = weights.stat().st_mtime_ns
+    again = apply(run, **budget)  # type: ignore[arg-type]
+    assert weights.stat().st_mtime_ns == written  # nothing is trained twice
+    assert again.differences().equals(done.differences())
+    with pytest.raises(VitscopeError, match="cannot go on"):
+        apply(run, **{**budget, "epochs": 2})  # type: ignore[arg-type]

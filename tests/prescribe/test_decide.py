@@ -1,0 +1,50 @@
+import json
+from pathlib import Path
+
+import torch
+
+import vitscope as vs
+from tests.prescribe.conftest import Change, kept
+from vitscope.exams.identity import weights_hash
+from vitscope.prescribe import RULES
+
+
+def test_what_was_said_is_in_the_run(changed: Change) -> None:
+    run = changed("resnet_mini")
+    found = vs.prescribe(run)
+    content = json.loads((run / "prescription.json").read_text())
+    assert content["schema"] == 1
+    assert [entry["rule"] for entry in content["rules"]] == list(RULES) == [p.rule for p in found.rules]
+    for entry, p in zip(content["rules"], found.rules, strict=True):
+        assert (entry["state"], entry["reason"], entry["arguments"]) == (p.state, p.reason, p.arguments)
+        assert [e["value"] for e in entry["evidence"]] == [e.value for e in p.evidence]
+    assert list(run.glob("*.part")) == []
+
+
+def test_a_missing_exam_is_named_with_its_command(changed: Change) -> None:
+    run = changed("vit_mini")
+    said = vs.prescribe(run)
+    found = said["localize"]
+    assert found.state == "unknown"
+    assert found.missing == ("hessian",)
+    assert found.reason.endswith(f"--exams hessian --out {run}")
+    assert said["alternate"].missing == ("lesion",)  # which would refine it
+
+
+def test_asking_leaves_model_and_random_state_alone(changed: Change) -> None:
+    run, model = changed("resnet_mini"), vs.create_model("resnet_mini", pretrained=True)
+    before, state = weights_hash(model), torch.get_rng_state()
+    assert vs.prescribe(run, model=model)["alternate"].cost is not None  # it was done on a copy
+    assert weights_hash(model) == before
+    assert vs.surgery.record(model) == []
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_what_was_done_already_is_not_needed(tmp_path: Path) -> None:
+    model = vs.surgery.smooth(vs.create_model("resnet_mini"))
+    data = vs.load_data("fashion", split="test")
+    kept(tmp_path / "run", model, vs.diagnose(model, data, ["prediction"], limit=10))
+    found = vs.prescribe(tmp_path / "run", model=model)["smooth"]
+    assert found.state == "not needed"
+    assert "already" in found.reason
+    assert not found.applicable

@@ -1,0 +1,67 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+import vitscope as vs
+from tests.prescribe.conftest import Change
+from vitscope.errors import VitscopeError
+from vitscope.models import save_model
+from vitscope.prescribe.patient import Examined, examined_on, find_patient
+from vitscope.results import Run
+
+
+def test_a_name_leads_back_to_the_model(diagnosed: Path) -> None:
+    patient = find_patient(Run.open(diagnosed / "vit_mini"))
+    assert patient.reference == patient.name == "vit_mini"
+    trained = vs.create_model("vit_mini", pretrained=True)
+    for name, value in trained.state_dict().items():
+        assert torch.equal(patient.model.state_dict()[name], value)
+    assert examined_on(patient.run) == Examined("fashion", "test", 20, 0)
+    out = str(diagnosed / "vit_mini")
+    wanted = f"vitscope diagnose vit_mini --data fashion --split test --limit 20 --exams hessian --out {out}"
+    assert patient.command(("hessian",)) == wanted
+
+
+def test_a_run_folder_leads_back_to_an_operated_model(tmp_path: Path) -> None:
+    model = vs.surgery.smooth(vs.create_model("resnet_mini"))
+    save_model(model, tmp_path / "model", classes=[str(i) for i in range(10)])
+    images = vs.load_data("fashion", split="test")
+    vs.diagnose(tmp_path / "model", images, ["variance"], limit=4, out=tmp_path / "elsewhere")
+    patient = find_patient(Run.open(tmp_path / "elsewhere"))
+    assert patient.reference == str(tmp_path / "model")
+    assert [entry["operation"] for entry in vs.surgery.record(patient.model)] == ["smooth"]
+    assert vs.prescribe(tmp_path / "elsewhere")["smooth"].state == "unknown"  # predictions were not examined
+
+
+def test_other_weights_than_examined_are_refused(changed: Change) -> None:
+    torch.manual_seed(1)
+    run = changed("resnet_mini")
+    with pytest.raises(VitscopeError, match="other weights"):
+        find_patient(Run.open(run), vs.create_model("resnet_mini"))
+    with pytest.raises(VitscopeError, match="other weights"):
+        find_patient(Run.open(run), "vit_mini")
+
+
+def test_a_model_that_cannot_be_made_again_has_to_be_named(changed: Change) -> None:
+    run = changed("resnet_mini")
+    record = json.loads((run / "run.json").read_text())
+    record["model"] |= {"name": "my own model", "origin": None}
+    (run / "run.json").write_text(json.dumps(record))
+    with pytest.raises(VitscopeError, match="--model MODEL"):
+        find_patient(Run.open(run))
+    assert find_patient(Run.open(run), "resnet_mini").name == "my own model"
+
+
+def test_a_run_without_exams_says_how_to_make_some(tmp_path: Path) -> None:
+    with Run.start(tmp_path / "run"):
+        pass
+    with pytest.raises(VitscopeError, match="vitscope diagnose MODEL"):
+        find_patient(Run.open(tmp_path / "run"))
+
+
+def test_images_given_in_python_have_no_name(tmp_path: Path) -> None:
+    with Run.start(tmp_path / "run", options={"data": "tensors", "exams": ["variance"]}):
+        pass
+    assert examined_on(Run.open(tmp_path / "run")) == Examined(None, "test", None, 0)
