@@ -5,9 +5,11 @@ import re
 
 from tests.cli.test_app import vitscope
 
+FEW = ("--exams", "prediction", "fourier", "variance")
 
-def test_demo_examines_both_models_and_writes_the_page(tmp_path):
-    done = vitscope("demo", "--out", str(tmp_path / "demo"), "--limit", "300")
+
+def test_demo_examines_the_models_and_writes_the_page(tmp_path):
+    done = vitscope("demo", "--out", str(tmp_path / "demo"), "--limit", "200", *FEW)
     assert done.returncode == 0, done.stderr
     for line in (
         "accuracy",
@@ -20,8 +22,9 @@ def test_demo_examines_both_models_and_writes_the_page(tmp_path):
     page = (tmp_path / "demo" / "report.html").read_text()
     assert "resnet_mini" in page
     assert "vit_mini" in page
+    assert "alternet_mini" in page
     assert not re.search(r"(src|href)=\"https?://", page), "the page must open without a network"
-    for name in ("resnet_mini", "vit_mini"):
+    for name in ("resnet_mini", "vit_mini", "alternet_mini"):
         run = json.loads((tmp_path / "demo" / name / "run.json").read_text())
         assert run["state"] == "done"
         assert {p.name for p in (tmp_path / "demo" / name / "exams").iterdir()} >= {
@@ -32,10 +35,18 @@ def test_demo_examines_both_models_and_writes_the_page(tmp_path):
 
 
 def test_a_second_demo_does_nothing_twice(tmp_path):
-    arguments = ("demo", "--out", str(tmp_path), "--limit", "100")
+    arguments = ("demo", "--out", str(tmp_path), "--limit", "60", *FEW)
     first = vitscope(*arguments)
     written = {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/exams/*/result.json")}
     second = vitscope(*arguments)
     assert first.returncode == second.returncode == 0
-    assert len(written) >= 6
+    assert len(written) == 9
     assert {p: p.stat().st_mtime_ns for p in tmp_path.glob("*/exams/*/result.json")} == written
+
+
+def test_every_exam_is_in_the_plan():
+    from vitscope.cli.demo import Options, _plan
+    from vitscope.exams import EXAMS
+
+    planned = [name for names, _ in _plan(Options()) for name in names]
+    assert sorted(planned) == sorted(EXAMS)

@@ -13,7 +13,7 @@ from vitscope.models import BadWeights, create_model
 from vitscope.models.input_configs import FASHION_CLASSES
 from vitscope.training import evaluate
 
-TRAINED = ("resnet_mini", "vit_mini")
+TRAINED = ("resnet_mini", "vit_mini", "alternet_mini")
 ACCURACY_AT_LEAST = 0.85
 
 
@@ -77,7 +77,9 @@ def test_shipped_folder_is_a_run_folder(name: str) -> None:
 def test_new_head_on_shipped_weights(name: str) -> None:
     trained, other = create_model(name, pretrained=True), create_model(name, pretrained=True, num_classes=7)
     assert other(torch.randn(2, 3, 32, 32)).shape == (2, 7)
-    stem = {"vit_mini": "patch_embed.proj.weight", "resnet_mini": "conv1.weight"}[name]
+    stem = {"vit_mini": "patch_embed.proj.weight", "resnet_mini": "conv1.weight"}.get(
+        name, "stem.conv.weight"
+    )
     assert torch.equal(other.state_dict()[stem], trained.state_dict()[stem])
 
 

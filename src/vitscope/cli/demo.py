@@ -6,31 +6,37 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from vitscope.claims import Verdict
+    from vitscope.results import Result
 
-MODELS = ("resnet_mini", "vit_mini")
+MODELS = ("resnet_mini", "vit_mini", "alternet_mini")
 DATA = "fashion"
+# Images per exam: enough to see what it is about, few enough for minutes on a laptop.
+LIMITS = {"diagnosis": 300, "evaluation": 60, "costly": 32}
 
 
 @dataclass(frozen=True)
 class Options:
-    """Examine a small CNN and a small vision transformer on the embedded images, and write a page about them."""
+    """Examine a small CNN, a small vision transformer and a small AlterNet on the embedded images; write a page."""
 
     out: Path = Path("runs/demo")
-    """Folder for the two runs and the page."""
+    """Folder for the runs and the page."""
     limit: int | None = None
-    """Use this many images; default: all 2,000."""
+    """Use at most this many images per exam; default: a few hundred, fewer for exams that take many passes."""
+    exams: tuple[str, ...] = ()
+    """Only these exams; default: every one there is."""
     seed: int = 0
-    """Decides which images a limit takes, and the bootstrap."""
+    """Decides which images are taken, and the bootstrap."""
 
 
 def run(options: Options) -> None:
-    """Load both models, run every exam, print what was found beside what the papers expect, write the page."""
+    """Load the models, run every exam, print what was found beside what the papers expect, write the page."""
     from rich.console import Console
 
-    from vitscope.claims import attention_verdicts, feature_verdicts
     from vitscope.data import load_data
     from vitscope.exams import diagnose
     from vitscope.models import create_model
@@ -39,25 +45,27 @@ def run(options: Options) -> None:
 
     console = Console(width=None if sys.stdout.isatty() else 140)
     data = load_data(DATA, split="test")
-    count = f"{options.limit or len(data):,}"
+    plan = _plan(options)
+    count = sum(len(exams) for exams, _ in plan)
     console.print(
-        f"vitscope demo: {' and '.join(MODELS)}, both trained on Fashion-MNIST, on {count} test images"
+        f"vitscope demo: {', '.join(MODELS)}, trained on Fashion-MNIST, on its test images; {count} exams each"
     )
-    results, verdicts, folders = {}, [], []
+    results: dict[str, dict[str, Result]] = {}
     with notes_on_stderr():
         for name in MODELS:
-            folder = options.out / name
             model = create_model(name, pretrained=True)
-            results[name] = diagnose(
-                model, data, limit=options.limit, seed=options.seed, out=folder, name=name
-            )
-            verdicts += feature_verdicts(name, results[name]) + attention_verdicts(name, results[name])
-            folders.append(folder)
+            results[name] = {}
+            for exams, limit in plan:
+                found = diagnose(
+                    model, data, exams, limit=limit, seed=options.seed, out=options.out / name, name=name
+                )
+                results[name].update(found)
     console.print()
     print_results(results, console)
     console.print()
-    console.print(_verdict_table(verdicts))
-    page = report(folders, options.out / "report.html", title="A small CNN and a small vision transformer")
+    console.print(_verdict_table(_verdicts(results)))
+    folders = [options.out / name for name in MODELS]
+    page = report(folders, options.out / "report.html", title="A CNN, a vision transformer and an AlterNet")
     console.print(f"\nthe page: {page} (open it in a browser; it needs no network)")
     console.print(
         "\nnow your own model and images:\n"
@@ -67,6 +75,45 @@ def run(options: Options) -> None:
         markup=False,
         highlight=False,
     )
+
+
+def _plan(options: Options) -> list[tuple[list[str], int]]:
+    """Exams that are run together, and on how many images."""
+    from vitscope.exams import EXAMS, Procedure, find_exams
+
+    if options.exams:
+        find_exams(options.exams)  # a misspelt one is noticed before anything is done
+    groups: dict[str, list[str]] = {group: [] for group in LIMITS}
+    for name, exam in EXAMS.items():
+        group = "diagnosis"
+        if isinstance(exam, Procedure):
+            group = "costly" if exam.costly else "evaluation" if exam.evaluation else "diagnosis"
+        if not options.exams or name in options.exams:
+            groups[group].append(name)
+    most = options.limit or max(LIMITS.values())
+    return [(names, min(most, LIMITS[group])) for group, names in groups.items() if names]
+
+
+def _verdicts(results: "Mapping[str, Mapping[str, Result]]") -> "list[Verdict]":
+    from vitscope.claims import (
+        alternet_verdicts,
+        attention_verdicts,
+        feature_verdicts,
+        robustness_verdicts,
+        transformer_verdicts,
+    )
+    from vitscope.exams.hessian import HessianResult
+
+    judges = (feature_verdicts, attention_verdicts, robustness_verdicts)
+    verdicts = [v for name, found in results.items() for judge in judges for v in judge(name, found)]
+    spectra = [found.get("hessian") for found in results.values()]
+    cnn, transformer, alternet = spectra
+    if isinstance(cnn, HessianResult):
+        if isinstance(transformer, HessianResult):
+            verdicts += transformer_verdicts(transformer, cnn)
+        if isinstance(alternet, HessianResult):
+            verdicts += alternet_verdicts(alternet, cnn)
+    return verdicts
 
 
 def _verdict_table(verdicts: "list[Verdict]") -> "Table":

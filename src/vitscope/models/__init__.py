@@ -4,7 +4,7 @@ from vitscope.models.checkpoints import Checkpoint, list_checkpoints
 from vitscope.models.describe import ModelInfo, describe
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel
 from vitscope.models.factory import create_model, list_models
-from vitscope.models.origin import Origin, name_of, origin
+from vitscope.models.origin import Origin, name_of, origin, run_of
 from vitscope.models.registered import OURS
 from vitscope.models.run_folder import load_run_weights, read_config, save_model
 
@@ -24,5 +24,6 @@ __all__ = [
     "name_of",
     "origin",
     "read_config",
+    "run_of",
     "save_model",
 ]

@@ -26,7 +26,7 @@ from timm.models import generate_default_cfgs, register_model
 from torch import Tensor, nn
 
 from vitscope.models.errors import CannotBuild
-from vitscope.models.input_configs import fashion_cfg, imagenet_cfg
+from vitscope.models.input_configs import WEIGHTS, fashion_cfg, imagenet_cfg
 from vitscope.models.preresnet import (
     BASIC,
     BOTTLENECK,
@@ -47,7 +47,12 @@ _NAMES = tuple(f"alternet_{depth}" for depth in (18, 34, 50, 101, 152))
 default_cfgs = generate_default_cfgs(
     {
         **{f"{name}.untrained": imagenet_cfg(FIRST_CONV, CLASSIFIER, pool_size=(7, 7)) for name in _NAMES},
-        "alternet_mini.untrained": fashion_cfg(FIRST_CONV, CLASSIFIER, pool_size=(4, 4)),
+        "alternet_mini.fashion": fashion_cfg(
+            FIRST_CONV,
+            CLASSIFIER,
+            pool_size=(4, 4),
+            file=str(WEIGHTS / "alternet_mini" / "model.safetensors"),
+        ),
     }
 )
 

@@ -1,12 +1,15 @@
 """What timm's registry is told about the models of this package: image size, normalisation, where the ends are."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 
 from vitscope.data.catalog import CATALOG
 from vitscope.models.origin import pair
+
+WEIGHTS = Path(__file__).parent / "weights"  # a folder per model that comes with weights
 
 SMALL = 64  # pixels: the largest side of what counts as a small image
 # mean and standard deviation of the training images of CIFAR-100

@@ -37,6 +37,12 @@ def set_origin(model: nn.Module, name: str, arguments: Mapping[str, Any]) -> Non
     model.vitscope_origin = Origin(name, dict(arguments))  # type: ignore[assignment]
 
 
+def run_of(model: nn.Module) -> str | None:
+    """The run folder that the model was read from, if it was."""
+    found = getattr(model, "vitscope_run", None)
+    return found if isinstance(found, str) else None
+
+
 def set_input(model: nn.Module, **known: Any) -> None:
     """Complete `model.pretrained_cfg`: what is known, over what the model says, over ImageNet's constants."""
     said = getattr(model, "pretrained_cfg", None) or {}

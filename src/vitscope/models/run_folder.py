@@ -97,6 +97,7 @@ def load_model(
 
         replay(model, config["surgery"])
     load_run_weights(model, folder, checkpoint)
+    model.vitscope_run = str(folder)  # type: ignore[assignment]
     return model
 
 

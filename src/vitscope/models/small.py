@@ -1,11 +1,11 @@
 """32-pixel models small enough to train on two cores, at most a million parameters each: one of every kind.
 
 All are timm's own classes with small numbers in them, registered in timm, for the ten classes of Fashion-MNIST.
-`resnet_mini` and `vit_mini`, of about the same size, come with weights: they were trained by `vitscope train`, and the
-card beside each file in `weights/` says how. The others keep the layout of the model they are named after.
+`resnet_mini` and `vit_mini` (and `alternet_mini`, beside the other AlterNets), of about the same size, come with
+weights: they were trained by `vitscope train`, and the card beside each file in `weights/` says how. The others keep
+the layout of the model they are named after.
 """
 
-from pathlib import Path
 from typing import Any
 
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
@@ -16,10 +16,8 @@ from timm.models.swin_transformer import SwinTransformer
 from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
 from torch import nn
 
-from vitscope.models.input_configs import fashion_cfg
+from vitscope.models.input_configs import WEIGHTS, fashion_cfg
 from vitscope.models.small_images import ReducedPiT, ReducedTwins, make_resnet, make_transformer
-
-WEIGHTS = Path(__file__).parent / "weights"
 
 
 def _fixed_size(first_conv: str, classifier: str = "head") -> dict[str, Any]:
