@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vitscope import data as data
     from vitscope import exams as exams
     from vitscope import plots as plots
     from vitscope import surgery as surgery
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from vitscope.anatomy import anatomy as anatomy
     from vitscope.data import load_data as load_data
     from vitscope.exams.diagnose import diagnose as diagnose
+    from vitscope.exams.evaluate import evaluate as evaluate
     from vitscope.models import create_model as create_model
     from vitscope.models import list_models as list_models
+    from vitscope.prescribe import prescribe as prescribe
     from vitscope.report import report as report
+    from vitscope.report.compare import compare as compare
     from vitscope.results import Result as Result
     from vitscope.training import train as train
 
@@ -34,12 +38,16 @@ _WHERE = {
     "Tap": "vitscope.anatomy:Tap",
     "add_rule": "vitscope.anatomy:add_rule",
     "anatomy": "vitscope.anatomy:anatomy",
+    "compare": "vitscope.report.compare:compare",
     "create_model": "vitscope.models:create_model",
+    "data": "vitscope.data",
     "diagnose": "vitscope.exams:diagnose",
+    "evaluate": "vitscope.exams.evaluate:evaluate",
     "exams": "vitscope.exams",
     "list_models": "vitscope.models:list_models",
     "load_data": "vitscope.data:load_data",
     "plots": "vitscope.plots",
+    "prescribe": "vitscope.prescribe:prescribe",
     "report": "vitscope.report:report",
     "Result": "vitscope.results:Result",
     "surgery": "vitscope.surgery",

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from vitscope.cli.app import main
-from vitscope.cli.diagnose import Options, _folders
 from vitscope.exams import find_exams
 from vitscope.results import Run
 
@@ -60,21 +59,6 @@ def test_errors_are_one_line(
     assert message in error
     assert "Traceback" not in error
     assert len(error.strip().splitlines()) == 1
-
-
-def test_each_model_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    for place in ("a", "b"):
-        (tmp_path / place / "vit").mkdir(parents=True)
-    models = (str(tmp_path / "a" / "vit"), str(tmp_path / "b" / "vit"), "hf:google/vit-base", "tv:resnet50")
-    folders = _folders(Options(models=models, out=Path("runs")))
-    assert [str(f) for f in folders.values()] == [
-        "runs/vit",
-        "runs/vit-2",
-        "runs/hf_google_vit-base",
-        "runs/tv_resnet50",
-    ]
-    assert _folders(Options(models=("resnet50",), out=Path("here"))) == {"resnet50": Path("here")}
-    assert _folders(Options(models=("resnet50",))) == {"resnet50": Path("runs/diagnose/resnet50")}
 
 
 def test_help_does_not_import_torch() -> None:

@@ -43,7 +43,10 @@ def test_fraction_that_empties_a_class() -> None:
         ("cifar", "did you mean 'cifar10'?"),
         ("fashon", "did you mean 'fashion'?"),
         ("/data/images", "write folder:PATH"),
-        ("imagenet", "there are fashion, fashion-full, cifar10, cifar100, folder:PATH, timm:PREFIX/NAME"),
+        (
+            "imagenet",
+            "there are fashion, fashion-full, cifar10, cifar100, folder:PATH, frames:PATH, timm:PREFIX/NAME",
+        ),
         ("", "no data set ''"),
     ],
 )

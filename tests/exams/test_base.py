@@ -23,7 +23,9 @@ def test_all_are_those_that_do_not_take_long() -> None:
     found = find_exams(["lesion", "all"])
     assert found[0] is EXAMS["lesion"]
     assert set(map(id, found)) == {
-        id(exam) for exam in EXAMS.values() if not (isinstance(exam, Procedure) and exam.costly)
+        id(exam)
+        for exam in EXAMS.values()
+        if not (isinstance(exam, Procedure) and (exam.costly or exam.evaluation))
     }
 
 

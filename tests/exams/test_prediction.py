@@ -1,26 +1,31 @@
 import math
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from vitscope.data import ImageData
 from vitscope.errors import BadData, VitscopeError
 from vitscope.exams.base import Batch, Subject
 from vitscope.exams.prediction import (
-    MEANS,
     QUANTITIES,
     PredictionAccumulator,
     PredictionResult,
+    Temperature,
+    at_temperature,
     confidence_bins,
+    prediction,
     scores,
 )
-from vitscope.results import Result
+
+ECE = QUANTITIES.index("ece")
 
 
-def finish(logits: torch.Tensor, labels: torch.Tensor, *cuts: int, seed: int = 0) -> PredictionResult:
-    accumulator = PredictionAccumulator(Subject("m", "d", seed=seed))
+def finish(
+    logits: torch.Tensor, labels: torch.Tensor, *cuts: int, seed: int = 0, temperature: Temperature = None
+) -> PredictionResult:
+    accumulator = at_temperature(temperature)(Subject("m", "d", seed=seed))
     indices = torch.arange(len(labels))
     edges = [0, *cuts, len(labels)]
     for a, b in pairwise(edges):
@@ -41,16 +46,6 @@ def values(result: PredictionResult) -> dict[str, float]:
     return dict(zip(QUANTITIES, result.value.tolist(), strict=True))
 
 
-def test_closed_forms() -> None:
-    p = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]], dtype=torch.float64)
-    found = dict(zip(MEANS, scores(p.log(), torch.tensor([0, 2])).T.tolist(), strict=True))
-    assert found["accuracy"] == [1.0, 0.0]
-    assert found["top5"] == [1.0, 1.0]
-    np.testing.assert_allclose(found["nll"], [-math.log(0.7), -math.log(0.3)], rtol=1e-12)
-    np.testing.assert_allclose(found["brier"], [0.09 + 0.04 + 0.01, 0.01 + 0.36 + 0.49], rtol=1e-12)
-    np.testing.assert_allclose(found["confidence"], [0.7, 0.6], rtol=1e-12)
-
-
 def test_uniform_prediction_has_log_k() -> None:
     found = values(finish(torch.zeros(50, 7), torch.arange(50) % 7))
     assert found["nll"] == pytest.approx(math.log(7), rel=1e-12)
@@ -66,11 +61,6 @@ def test_extreme_logits_do_not_underflow() -> None:
     found = values(finish(torch.tensor([[0.0, 5000.0], [5000.0, 0.0]]), torch.tensor([0, 0])))
     assert found["nll"] == pytest.approx(2500.0)
     assert found["ece"] == pytest.approx(0.5)
-
-
-def test_bins_are_open_below_and_closed_above() -> None:
-    edge = torch.tensor([1 / 15, 2 / 15, 14 / 15, 1.0, 1.0 - 1e-12, 2 / 15 + 1e-9], dtype=torch.float64)
-    assert confidence_bins(edge).argmax(1).tolist() == [0, 1, 13, 14, 14, 2]
 
 
 def test_saturated_model_is_off_by_its_error_rate() -> None:
@@ -105,8 +95,10 @@ def test_batches_and_processes_do_not_matter() -> None:
     merged = parts[0].finish()
     assert isinstance(merged, PredictionResult)
     for other in (pieces, merged):
-        for name in ("value", "low", "high"):
-            np.testing.assert_allclose(getattr(other, name), getattr(whole, name), rtol=1e-12)
+        for name in ("value", "low", "high", "drawn", "class_value", "class_low", "class_high", "bin_low"):
+            np.testing.assert_allclose(getattr(other, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
+        for name in ("histogram", "class_count", "class_predicted", "seen", "right", "bin_count"):
+            np.testing.assert_array_equal(getattr(other, name), getattr(whole, name))
     assert merged.n == 300
 
 
@@ -118,8 +110,8 @@ def test_intervals_are_those_of_a_plain_bootstrap() -> None:
     replicates = np.array([per_image[generator.integers(0, 400, 400)].mean(0) for _ in range(2000)])
     low, high = np.quantile(replicates, [0.025, 0.975], axis=0)
     width = high - low
-    np.testing.assert_allclose(result.low[:-1], low, atol=0.12 * width.max())
-    np.testing.assert_allclose((result.high - result.low)[:-1], width, rtol=0.12)
+    np.testing.assert_allclose(result.low[:5], low, atol=0.12 * width.max())
+    np.testing.assert_allclose((result.high - result.low)[:5], width, rtol=0.12)
 
 
 def test_interval_of_ece_covers_the_truth() -> None:
@@ -127,7 +119,7 @@ def test_interval_of_ece_covers_the_truth() -> None:
     for seed in range(40):
         logits, labels = calibrated(500, seed=seed)
         sharp = finish(1.6 * logits, labels, seed=seed)
-        covered += sharp.low[-1] <= TRUE_ECE <= sharp.high[-1]
+        covered += sharp.low[ECE] <= TRUE_ECE <= sharp.high[ECE]
     assert covered >= 34  # 38 expected
 
 
@@ -173,11 +165,89 @@ def test_outputs_that_are_not_finite_or_not_classes_are_refused() -> None:
         finish(torch.zeros(3, 4, 2, 2), torch.tensor([0, 1, 2]))
 
 
-def test_table_and_disk(tmp_path: Path) -> None:
-    result = finish(*calibrated(100))
-    assert result.table()["quantity"].tolist() == list(QUANTITIES)
-    result.save(tmp_path)
-    back = Result.load(tmp_path)
-    assert isinstance(back, PredictionResult)
-    np.testing.assert_array_equal(back.value, result.value)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["prediction.csv", "reliability.csv", "result.json"]
+def test_signed_error_is_confidence_minus_accuracy() -> None:
+    found = values(finish(*calibrated(300)))
+    assert found["signed_ece"] == pytest.approx(found["confidence"] - found["accuracy"], abs=1e-15)
+    assert abs(found["signed_ece"]) <= found["ece"] + 1e-12
+
+
+def test_classes_are_counted_as_by_hand() -> None:
+    logits, labels = calibrated(200, classes=5)
+    labels[labels == 3] = 4  # a class without images, but with predictions
+    result = finish(logits, labels, 70)
+    p = logits.double().softmax(1)
+    confidence, predicted = (found.numpy() for found in p.max(1))
+    for k in range(5):
+        own, taken = labels.numpy() == k, predicted == k
+        assert result.class_count[k] == own.sum()
+        assert result.class_predicted[k] == taken.sum()
+        right = (own & taken).sum()
+        if k != 3:
+            np.testing.assert_allclose(
+                result.class_value[k], [right / own.sum(), right / taken.sum(), confidence[own].mean()]
+            )
+            half = 1.97 * confidence[own].std(ddof=1) / math.sqrt(own.sum())
+            assert result.class_high[k, 2] - result.class_value[k, 2] == pytest.approx(half, rel=0.05)
+    assert np.isnan(result.class_value[3, [0, 2]]).all()
+    assert result.class_value[3, 1] == 0
+
+
+def test_histogram_tells_right_from_wrong() -> None:
+    logits, labels = calibrated(250)
+    result = finish(logits, labels, 100)
+    confidence, predicted = logits.double().softmax(1).max(1)
+    right = predicted == labels
+    for column, chosen in enumerate((right, ~right)):
+        counted = np.histogram(confidence[chosen], bins=60, range=(0, 1))[0]  # no confidence is at an edge
+        np.testing.assert_array_equal(result.histogram[:, column], counted)
+
+
+def test_says_which_images_are_right() -> None:
+    logits, labels = calibrated(130)
+    accumulator = PredictionAccumulator(Subject("m", "d"))
+    places = torch.randperm(1000, generator=torch.Generator().manual_seed(3))[:130]
+    accumulator.update(Batch(logits, labels, places))
+    seen, right = accumulator.finish().outcomes()
+    order = places.argsort()
+    assert seen.tolist() == places[order].tolist()
+    assert right.tolist() == (logits.argmax(1) == labels)[order].tolist()
+
+
+def test_replicates_have_the_values_first() -> None:
+    result = finish(*calibrated(60))
+    found = result.replicates()
+    assert list(found) == list(QUANTITIES)
+    np.testing.assert_array_equal([numbers[0] for numbers in found.values()], result.value)
+    low, high = np.quantile(found["nll"][1:], [0.025, 0.975])
+    assert (result.low[2], result.high[2]) == (low, high)
+
+
+def test_a_temperature_divides_the_logits() -> None:
+    logits, labels = calibrated(100)
+    scaled, plain = finish(logits.double(), labels, temperature=2.5), finish(logits.double() / 2.5, labels)
+    np.testing.assert_allclose(scaled.value, plain.value, rtol=1e-12)
+    assert (scaled.temperature, plain.temperature, scaled.scaling) == (2.5, 1.0, None)
+
+
+def test_fit_leaves_the_plain_quantities_and_appends_scaled_ones() -> None:
+    logits, labels = calibrated(120)
+    fitted, plain = finish(logits, labels, 50, temperature="fit"), finish(logits, labels)
+    np.testing.assert_allclose(fitted.value, plain.value, rtol=1e-12)
+    assert fitted.scaling is not None
+    assert fitted.scaling.n + fitted.scaling.n_fitted == 120
+    rows = fitted.table().set_index("quantity")
+    assert list(rows.index[: len(QUANTITIES)]) == list(QUANTITIES)
+    assert rows.loc["temperature", "n"] == fitted.scaling.n_fitted
+    assert rows.loc["scaled_nll", "n"] == fitted.scaling.n
+    assert set(fitted.replicates()) == set(rows.index)
+
+
+@pytest.mark.filterwarnings("ignore:temperature not converged")  # the weights are random
+def test_one_call_on_real_images(small_vit: torch.nn.Module, fashion: ImageData) -> None:
+    result = prediction(small_vit, fashion, limit=40, batch_size=16, name="mine", temperature="fit")
+    assert (result.model, result.n) == ("mine", 40)
+    assert result.class_names == fashion.classes
+    assert result.class_count.tolist() == [4] * 10
+    seen, right = result.outcomes()
+    assert len(seen) == 40
+    assert right.mean() == pytest.approx(result.accuracy)

@@ -55,6 +55,42 @@ def test_own_dropout_among_which_the_units_are_lost_is_left_alone() -> None:
     assert network.source == "MC dropout, p = 0.3"
 
 
+class DropsInItsHead(WithDropout):
+    """The dropout stands where no map comes after it, as in many classifiers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        x = x + self.conv(x)
+        return self.head(self.drop(x.mean((2, 3))))
+
+
+def test_draws_in_the_head_count_for_predictions_and_not_for_features() -> None:
+    model = DropsInItsHead(0.5).eval()
+    for_features = random_network(model, vs.anatomy(model, IMAGES), IMAGES, 0.3, seed=0)
+    assert for_features is not None
+    assert (for_features.source, for_features.p) == ("MC dropout, p = 0.3", 0.3)
+    assert for_features.model is not model
+    for_predictions = random_network(model, None, IMAGES, 0.3, seed=0)
+    assert for_predictions is not None
+    assert (for_predictions.source, for_predictions.p) == ("the model's own dropout", None)
+    assert for_predictions.model is model
+
+
+@torch.no_grad()
+def test_a_model_that_averages_over_passes_is_asked_for_single_ones() -> None:
+    model = WithDropout(0.0).eval()
+    vs.surgery.mc_dropout(model, p=0.3, example=(3, 12, 12))
+    single = random_network(model, None, IMAGES, 0.3, seed=0)
+    vs.surgery.ensemble(model, passes=4, example=(3, 12, 12))
+    network = random_network(model, None, IMAGES, 0.3, seed=0)
+    assert single is not None
+    assert network is not None
+    assert network.model is not model
+    with network.passes(0, 0):
+        drawn = torch.stack([network.model(IMAGES) for _ in range(4)])
+    torch.testing.assert_close(model(IMAGES), drawn.softmax(2).mean(0).log())
+
+
 def test_mc_dropout_that_is_there_is_used() -> None:
     model = WithDropout(0.0).eval()
     vs.surgery.mc_dropout(model, p=0.1, example=(3, 12, 12))

@@ -99,6 +99,23 @@ def test_own_dropout_has_the_spread_of_a_coin() -> None:
     assert result.value[1, 2] == pytest.approx(1.0)
 
 
+class DropsInItsHead(KnownSpread):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        x = x + self.conv(x)
+        return self.head(self.drop(x.mean((2, 3))))
+
+
+def test_draws_that_reach_no_map_are_replaced_by_dropout_that_does() -> None:
+    data = (torch.randn(6, 3, 16, 16), torch.zeros(6, dtype=torch.long))
+    result = uncertainty(DropsInItsHead(0.25), data, passes=100, p=0.2)
+    assert result.source == "MC dropout, p = 0.2"
+    assert result.value[0, 1] == 0.0
+    assert result.value[1, 1] == pytest.approx(
+        math.sqrt(0.2 / 0.8), rel=0.05
+    )  # one mask for all images: fewer coins
+
+
 def test_pieces_change_nothing(
     small_vit: nn.Module, fashion: ImageData, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,7 +84,9 @@ def fourier_result() -> FourierResult:
 def prediction_result() -> PredictionResult:
     count = np.array([0] * 10 + [5, 20, 30, 40, 105])
     confidence = np.where(count > 0, (np.arange(15) + 0.5) / 15, np.nan)
-    value = np.array([0.9, 0.99, 0.3, 0.15, 0.86, 0.04])
+    accuracy = confidence - 0.1
+    value = np.array([0.9, 0.99, 0.3, 0.15, 0.86, 0.04, -0.04, 0.05])
+    by_class = np.array([[0.8, 0.9, 0.7], [1.0, 0.85, 0.9], [np.nan, 0.0, np.nan]])
     return PredictionResult(
         model="m",
         data="d",
@@ -95,5 +97,18 @@ def prediction_result() -> PredictionResult:
         high=value + 0.02,
         bin_count=count,
         bin_confidence=confidence,
-        bin_accuracy=confidence - 0.1,
+        bin_accuracy=accuracy,
+        bin_low=accuracy - 0.05,
+        bin_high=np.minimum(accuracy + 0.05, 1.0),
+        temperature=1.0,
+        drawn=np.tile(value, (5, 1)),
+        histogram=np.repeat([[0, 0], [3, 1], [8, 2]], [40, 10, 10], axis=0)[:60],
+        class_names=("cat", "dog", "owl"),
+        class_count=np.array([100, 100, 0]),
+        class_predicted=np.array([90, 105, 5]),
+        class_value=by_class,
+        class_low=by_class - 0.05,
+        class_high=np.minimum(by_class + 0.05, 1.0),
+        seen=np.array([-1, -1, -1, 255]),
+        right=np.array([-1, -1, (1 << 52) - 1, 0]),
     )

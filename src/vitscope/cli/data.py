@@ -67,7 +67,8 @@ def _list() -> None:
     console.print(
         f"\nprepared ones lie in {data_root()} (set VITSCOPE_DATA to move them)\n"
         "prepare one with: vitscope data prepare NAME [--source PATH]\n"
-        "also: folder:PATH (one folder of images per class), timm:PREFIX/NAME (timm's create_dataset)",
+        "also: folder:PATH (one folder of images per class), frames:PATH (streams of frames), "
+        "timm:PREFIX/NAME (timm's create_dataset)",
         highlight=False,
         markup=False,
         soft_wrap=True,

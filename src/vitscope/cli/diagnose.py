@@ -50,12 +50,13 @@ def run(options: Options) -> None:
     from vitscope.exams import diagnose, find_exams
     from vitscope.models import create_model
     from vitscope.report.console import notes_on_stderr, print_results
+    from vitscope.results.folders import run_folders
 
     if not options.models:
         raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")
     exams = [exam.result.exam for exam in find_exams(options.exams or None)]
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    folders = _folders(options)
+    folders = run_folders(options.models, options.out, Path("runs/diagnose"))
     with distributed.process_group(), notes_on_stderr():
         data = load_data(options.data, split=options.split)
         sizes: dict[str, Any] = {"img_size": options.img_size, "num_classes": options.num_classes}
@@ -81,21 +82,3 @@ def run(options: Options) -> None:
             print_results(results)
             kept = " ".join(map(str, folders.values()))
             print(f"kept in {kept}\nmake a page of it: vitscope report {kept} -o report.html")
-
-
-def _folders(options: Options) -> dict[str, Path]:
-    """Where each model's run goes; models of the same name get numbers."""
-    folders: dict[str, Path] = {}
-    single = len(set(options.models)) == 1 and options.out is not None
-    for model in options.models:
-        if model in folders:
-            continue
-        if single:
-            folders[model] = options.out  # type: ignore[assignment]
-            continue
-        plain = Path(model).name if Path(model).is_dir() else model
-        plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in plain).strip(".") or "model"
-        taken = {path.name for path in folders.values()}
-        unique = next(n for n in (plain, *(f"{plain}-{i}" for i in range(2, 10_000))) if n not in taken)
-        folders[model] = (options.out or Path("runs/diagnose")) / unique
-    return folders

@@ -17,7 +17,8 @@ def load_data(spec: str, split: str = "test", fraction: float = 1.0, seed: int =
     Args:
         spec: "fashion" (in the package), "fashion-full", "cifar10", "cifar100" (prepare them once with
             `vitscope data prepare NAME`), "folder:PATH" (one folder per class, perhaps below train, val or
-            test), or "timm:PREFIX/NAME" (what timm's create_dataset opens).
+            test), "frames:PATH" (streams of frames, see docs/streams.md), or "timm:PREFIX/NAME" (what timm's
+            create_dataset opens).
         split: "train" or "test"; folders and timm know more.
         fraction: share of every class to keep.
         seed: which images that share holds.
@@ -31,6 +32,10 @@ def _open(spec: str, split: str) -> ImageData:
         from vitscope.data.folder import open_folder
 
         return open_folder(rest, split)
+    if colon and kind == "frames":
+        from vitscope.data.frame_folder import open_frames
+
+        return open_frames(rest, split)
     if colon and kind == "timm":
         from vitscope.data.timm_sets import open_timm
 
@@ -39,7 +44,7 @@ def _open(spec: str, split: str) -> ImageData:
         near = difflib.get_close_matches(spec, CATALOG, n=1)
         hint = f"did you mean '{near[0]}'?" if near else "for a folder of images write folder:PATH"
         raise BadData(
-            f"no data set '{spec}'; there are {', '.join(CATALOG)}, folder:PATH, timm:PREFIX/NAME; {hint}"
+            f"no data set '{spec}'; there are {', '.join(CATALOG)}, folder:PATH, frames:PATH, timm:PREFIX/NAME; {hint}"
         )
     if split not in SPLITS:
         raise BadData(f"{spec} has no split '{split}'; it has {' and '.join(SPLITS)}")

@@ -21,6 +21,17 @@ from vitscope.exams.covariance import covariance
 from vitscope.exams.hessian import hessian
 from vitscope.exams.hessian_density import hessian_density
 from vitscope.exams.hessian_series import hessian_training, log_log_slope
+from vitscope.exams.landscape import landscape
+from vitscope.exams.landscape_line import landscape_line
+from vitscope.exams.trajectory import trajectory
+from vitscope.exams.corruption import corruption
+from vitscope.exams.perturbations import blur, noise
+from vitscope.exams.frequency_noise import frequency_noise
+from vitscope.exams.occlusion import occlusion
+from vitscope.exams.adversarial import adversarial
+from vitscope.exams.shape_bias import shape_bias
+from vitscope.exams.passes import passes
+from vitscope.exams.temporal import temporal
 # isort: on
 
 __all__ = [
@@ -29,24 +40,36 @@ __all__ = [
     "Batch",
     "Procedure",
     "Subject",
+    "adversarial",
     "attention",
+    "blur",
     "cb_scale",
     "cka",
+    "corruption",
     "covariance",
     "diagnose",
     "examine",
     "find_exams",
     "fourier",
+    "frequency_noise",
     "hessian",
     "hessian_density",
     "hessian_training",
+    "landscape",
+    "landscape_line",
     "lesion",
     "log_log_slope",
     "low_pass",
     "maps",
+    "noise",
+    "occlusion",
+    "passes",
     "prediction",
     "procedure",
+    "shape_bias",
     "softmax_gradient",
+    "temporal",
+    "trajectory",
     "uncertainty",
     "variance",
 ]

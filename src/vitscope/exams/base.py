@@ -15,6 +15,7 @@ from torchmetrics import Metric
 
 from vitscope import distributed
 from vitscope.anatomy import AttentionMap, Unit
+from vitscope.data.readout import PLAIN, Readout
 from vitscope.errors import VitscopeError
 from vitscope.results import Result, UnitRow
 
@@ -34,6 +35,7 @@ class Subject:
     units: tuple[UnitRow, ...] = ()  # whose maps are measured
     seed: int = 0
     attending: tuple[Unit, ...] = ()  # whose attention is measured
+    readout: Readout = PLAIN  # how outputs are read as answers
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Accumulator(Metric):
         batch_matters: Whether the result depends on how images are put together to batches.
         least_images: How many images a batch needs at least to be of use.
         evaluation: Whether it is a part of an evaluation as well as of a diagnosis.
+        settings: Options that change the result, for the key it is found by.
     """
 
     full_state_update = False
@@ -74,6 +77,7 @@ class Accumulator(Metric):
     batch_matters: ClassVar[bool] = False
     least_images: ClassVar[int] = 1
     evaluation: ClassVar[bool] = False
+    settings: ClassVar[str] = ""
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(process_group=distributed.cpu_group())

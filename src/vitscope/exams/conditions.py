@@ -1,8 +1,8 @@
 """The same images under several conditions: corrupted, occluded, attacked, or as they are.
 
 Under each condition the predictions are scored as in `prediction`. Bootstrap weights depend on the seed and the place
-of an image in the data alone, so that replicate r of one condition and of another, or of another model, has drawn the same
-images: the difference of the two is a replicate of the paired difference.
+of an image in the data alone, so that replicate r of one condition and of another, or of another model, has drawn the
+same images: the difference of the two is a replicate of the paired difference.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,14 @@ from vitscope.exams.prediction import BINS, MEANS, check_predictions, confidence
 
 QUANTITIES = (*MEANS, "ece")
 COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin
+
+
+def score_columns(logits: Tensor, labels: Tensor) -> Tensor:
+    """(N, COLUMNS): what every prediction adds to the sums."""
+    per_image = scores(logits, labels)
+    right, confidence = per_image[:, :1], per_image[:, -1:]
+    gaps = confidence_bins(confidence[:, 0]) * (confidence - right)
+    return torch.cat([torch.ones_like(right), per_image, gaps], 1)
 
 
 class ConditionScores(OwnNumbers):
@@ -36,10 +44,7 @@ class ConditionScores(OwnNumbers):
         """Take in the predictions (N, classes) for the images at these places of the data."""
         logits, labels, indices = logits.detach().cpu(), labels.cpu(), indices.cpu()
         check_predictions(logits, labels, indices)
-        per_image = scores(logits, labels)
-        right, confidence = per_image[:, :1], per_image[:, -1:]
-        gaps = confidence_bins(confidence[:, 0]) * (confidence - right)
-        columns = torch.cat([torch.ones_like(right), per_image, gaps], 1)
+        columns = score_columns(logits, labels)
         weights = torch.from_numpy(poisson_weights(indices.numpy(), self._seed))
         self.sums += weights.T @ columns
         self.n += len(labels)

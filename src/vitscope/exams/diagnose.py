@@ -14,9 +14,10 @@ import torch
 from torch import nn
 
 from vitscope import distributed
-from vitscope.data import data_config, load_data
+from vitscope.data import load_data
 from vitscope.exams.base import EXAMS, Accumulator, Procedure, find_exams
-from vitscope.exams.identity import data_name, exam_keys, weights_hash
+from vitscope.exams.identity import data_name, exam_keys
+from vitscope.exams.model_facts import model_facts
 from vitscope.exams.one_pass import examine
 from vitscope.exams.partial import Partial
 from vitscope.exams.parts import Parts
@@ -60,20 +61,37 @@ def diagnose(
         model = create_model(model, pretrained=True)
     if isinstance(data, str):
         data = load_data(data, split="test")
-    name = name or name_of(model)
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
+    return run_exams(model, data, chosen, request, out, name or name_of(model))
+
+
+def run_exams(
+    model: nn.Module,
+    data: Any,
+    chosen: Sequence[type[Accumulator] | Procedure],
+    request: dict[str, Any],
+    out: str | os.PathLike[str] | None,
+    name: str,
+) -> dict[str, Result]:
+    """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`)."""
     names = [exam.result.exam for exam in chosen]
     if out is None:
         results = {result.exam: result for result in _examined(model, data, chosen, request, name)}
         return {exam: results[exam] for exam in names}
 
-    options = {"data": data_name(data), "exams": names, **request}
-    keys = exam_keys(model, data, chosen, limit, seed, batch_size)
+    settings = {e.result.exam: e.settings for e in chosen if isinstance(e, type) and e.settings}
+    options = {
+        "data": data_name(data),
+        "exams": names,
+        **request,
+        **({"settings": settings} if settings else {}),
+    }
+    keys = exam_keys(model, data, chosen, request["limit"], request["seed"], request["batch_size"])
     with _start(Path(out), model, name, options) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
         todo = [exam for exam in chosen if exam.result.exam not in results]
         own_keys = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
-        partial_pass = Partial(Path(out), own_keys, batch_size)
+        partial_pass = Partial(Path(out), own_keys, request["batch_size"])
         parts = {e.result.exam: Parts(Path(out), e.result.exam, keys[e.result.exam]) for e in todo}
         for result in _examined(model, data, todo, request, name, partial_pass, parts):
             results[result.exam] = result
@@ -114,16 +132,9 @@ def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]
 
 
 def _start(out: Path, model: nn.Module, name: str, options: dict[str, Any]) -> Run:
-    parameters = list(model.parameters())
-    facts = {
-        "name": name,
-        "class": type(model).__name__,
-        "parameters": sum(p.numel() for p in parameters),
-        "input_size": data_config(model).input_size,
-        "weights_sha256": weights_hash(model),
-    }
-    device = options["device"] or (parameters[0].device if parameters else "cpu")
-    return Run.start(out, options, seed=options["seed"], device=str(device), model=facts)
+    first = next(model.parameters(), None)
+    device = options["device"] or (first.device if first is not None else "cpu")
+    return Run.start(out, options, seed=options["seed"], device=str(device), model=model_facts(model, name))
 
 
 def _keep(run: Run, result: Result, key: str) -> None:

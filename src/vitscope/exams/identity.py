@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vitscope.data import ImageData, data_config
+from vitscope.data import FrameData, ImageData, data_config, readout
 from vitscope.exams.base import Accumulator, Procedure
 
 
@@ -37,6 +37,9 @@ def data_fingerprint(data: Any) -> str | None:
     if isinstance(data, ImageData):
         digest.update(f"{data.spec} {data.split} {len(data)}".encode())
         digest.update(np.ascontiguousarray(data.labels).tobytes())
+        digest.update(readout(data).digest)
+        if isinstance(data, FrameData):
+            digest.update(data.digest)
         if data.images is not None:
             for start in range(0, len(data), 4096):
                 digest.update(np.ascontiguousarray(data.images[start : start + 4096]).tobytes())
@@ -73,7 +76,8 @@ def exam_keys(
     keys: dict[str, str | None] = {}
     for exam in exams:
         size = [batch_size] if exam.batch_matters else []
-        content = json.dumps([exam.result.exam, exam.version, *common, *size]).encode()
+        settings = [exam.settings] if isinstance(exam, type) and exam.settings else []
+        content = json.dumps([exam.result.exam, exam.version, *common, *size, *settings]).encode()
         keys[exam.result.exam] = hashlib.sha256(content).hexdigest()
     return keys
 

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -13,7 +13,8 @@ from torchmetrics import Metric
 
 from vitscope import distributed
 from vitscope.anatomy import Anatomy, anatomy, preserved
-from vitscope.data import batches, data_config
+from vitscope.data import Readout, batches, data_config, readout
+from vitscope.data.readout import PLAIN
 from vitscope.exams.identity import data_name
 from vitscope.exams.one_pass import Images, compare_classes, first_batch, placed, progress
 from vitscope.models import name_of
@@ -43,17 +44,24 @@ class OwnNumbers(Metric):
 class OwnPasses:
     """A model that is about to be shown images, in evaluation mode."""
 
-    parts: Anatomy
+    model: nn.Module
+    input_shape: tuple[int, ...]  # (C, H, W)
     stream: Iterable[Images]  # this process's share; to be read once
     n_images: int  # in it
     device: torch.device
     dtype: torch.dtype
     common: dict[str, Any]  # the fields that every result has, but for n
+    readout: Readout = PLAIN  # how outputs are read as answers
+
+    @cached_property
+    def parts(self) -> Anatomy:
+        """The model's units, looked for when first asked: not every exam needs them, and not every model has some."""
+        return anatomy(self.model, self.input_shape)
 
     def noise(self, images: int, seed: int = 0) -> Tensor:
         """Gaussian noise in the place of prepared images, the same in every process."""
         generator = torch.Generator().manual_seed(seed)
-        return torch.randn(images, *self.parts.input_shape, generator=generator).to(self.device, self.dtype)
+        return torch.randn(images, *self.input_shape, generator=generator).to(self.device, self.dtype)
 
     @contextmanager
     def progress(self, exam: str, n_images: int | None = None) -> Iterator[Callable[[int], Any]]:
@@ -73,11 +81,13 @@ def own_passes(
     device: str | torch.device | None,
     name: str | None,
     labelled: bool = False,
+    skip: int = 0,
 ) -> Iterator[OwnPasses]:
     """Put the model in its place and open the data; `examine` documents the arguments.
 
     Args:
         labelled: Labels have to fit the model's classes.
+        skip: Batches that this process has seen before, from the first on.
     """
     with preserved(model), placed(model, device) as place:
         torch.manual_seed(seed)
@@ -91,15 +101,17 @@ def own_passes(
             seed=seed,
             device=place,
         )
-        stream = share(rank=distributed.rank(), world=distributed.world_size())
+        stream = share(rank=distributed.rank(), world=distributed.world_size(), skip=skip)
         if labelled:
             compare_classes(model, data)
         first, mine = first_batch(stream if len(stream) else share(), keep=bool(len(stream)))
         yield OwnPasses(
-            parts=anatomy(model, tuple(first[0].shape[1:])),
+            model=model,
+            input_shape=tuple(first[0].shape[1:]),
             stream=mine,
             n_images=stream.n_images,
             device=place,
             dtype=next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32),
             common={"model": name or name_of(model), "data": data_name(data), "seed": seed},
+            readout=readout(data),
         )

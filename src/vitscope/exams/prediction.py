@@ -1,175 +1,223 @@
 """How good the predictions are, and whether the model knows it.
 
-For image i with label y, probabilities p = softmax(logits), confidence c = max p and prediction argmax p:
-
-    accuracy = mean of [prediction = y]        top5  = mean of [y among the 5 largest]
-    nll      = mean of -log p_y                brier = mean of sum_k (p_k - [k = y])^2, from 0 to 2
-    ece      = sum_b |sum_{i in b} (c_i - [prediction_i = y_i])| / n
-
-with 15 confidence bins b = (lo, hi] of equal width, so that a confidence of exactly 1 is in the last one. The
-intervals are bootstrap intervals over images.
+Accuracy, top-5, negative log-likelihood, Brier score and calibration errors, whose formulas are in `prediction_scores`
+and `calibration`, with bootstrap intervals over images; accuracy, precision and confidence of every class; and what
+dividing the logits by a number does (`prediction_temperature`). All of it comes from sums over one pass.
 """
 
-from dataclasses import dataclass
-from typing import Any, cast
+import warnings
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from vitscope.errors import BadData, VitscopeError
+from vitscope import distributed
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.bootstrap import REPLICATES, biased_interval, percentile_interval, poisson_weights
+from vitscope.exams.calibration import CELLS, adaptive_error, confidence_cells, share_interval
+from vitscope.exams.image_bits import lengthened, with_bits
+from vitscope.exams.interval import mean_interval
 from vitscope.exams.one_pass import examine
-from vitscope.results import About, Result, tidy
+from vitscope.exams.prediction_result import QUANTITIES, SHADES, PredictionResult
+from vitscope.exams.prediction_scores import BINS, MEANS, check_predictions, confidence_bins, scores
+from vitscope.exams.prediction_temperature import (
+    TEMPERATURES,
+    Scaling,
+    check_temperature,
+    find_scaling,
+    in_fitting_half,
+)
 
-BINS = 15
-MEANS = ("accuracy", "top5", "nll", "brier", "confidence")
-QUANTITIES = (*MEANS, "ece")
+__all__ = [
+    "BINS",
+    "MEANS",
+    "QUANTITIES",
+    "PredictionAccumulator",
+    "PredictionResult",
+    "at_temperature",
+    "check_predictions",
+    "confidence_bins",
+    "prediction",
+    "scores",
+]
 
-
-def scores(logits: Tensor, labels: Tensor) -> Tensor:
-    """(N, 5): per image, what `MEANS` are the means of; in float64."""
-    log_p = logits.double().log_softmax(1)
-    p = log_p.exp()
-    confidence = p.max(1).values
-    ranked = logits.topk(min(5, logits.shape[1]), dim=1).indices == labels[:, None]
-    true = labels[:, None]
-    brier = p.square().sum(1) - 2 * p.gather(1, true)[:, 0] + 1
-    nll = -log_p.gather(1, true)[:, 0]
-    return torch.stack([ranked[:, 0].double(), ranked.any(1).double(), nll, brier, confidence], 1)
-
-
-def confidence_bins(confidence: Tensor) -> Tensor:
-    """(N, BINS): one-hot bin of each confidence; bins are (lo, hi]."""
-    edges = torch.arange(1, BINS, dtype=torch.float64) / BINS
-    return nn.functional.one_hot(torch.bucketize(confidence.contiguous(), edges, right=False), BINS).double()
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PredictionResult(Result, exam="prediction"):
-    """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
-
-    about = About(
-        title="Predictions",
-        shows="Accuracy against confidence: on the diagonal the model is right as often as it says. Bars "
-        "below it are over-confident, bars above it under-confident; the calibration error is the "
-        "mean distance.",
-        papers="In the paper, models trained without augmentation are over-confident, and strong "
-        "augmentation makes both CNNs and vision transformers under-confident.",
-        misleads="Noise can only raise the calibration error, so it is too high on few images; its "
-        "interval reaches down accordingly. Bins with few images scatter widely.",
-    )
-
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    bin_count: np.ndarray
-    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
-    bin_accuracy: np.ndarray
-
-    @property
-    def accuracy(self) -> float:
-        """Share of images whose prediction is right."""
-        return float(self.value[QUANTITIES.index("accuracy")])
-
-    @property
-    def nll(self) -> float:
-        """Mean negative log-likelihood, in nats."""
-        return float(self.value[QUANTITIES.index("nll")])
-
-    @property
-    def ece(self) -> float:
-        """Expected calibration error."""
-        return float(self.value[QUANTITIES.index("ece")])
-
-    def table(self) -> pd.DataFrame:
-        """One row per quantity: accuracy, top5, nll, brier, confidence, ece."""
-        return tidy(QUANTITIES, self.value, self.low, self.high, self.n)
-
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The quantities, and the reliability diagram bin by bin."""
-        edges = np.arange(BINS + 1) / BINS
-        bins = {"low_edge": edges[:-1], "high_edge": edges[1:], "count": self.bin_count}
-        bins |= {"confidence": self.bin_confidence, "accuracy": self.bin_accuracy}
-        return {**super().tables(), "reliability": pd.DataFrame(bins)}
+Temperature = float | Literal["fit"] | None
 
 
 class PredictionAccumulator(Accumulator):
     """Sums of the scores and of each bin's calibration gap, plain and in every bootstrap replicate."""
 
     result = PredictionResult
+    version = 2
     needs_labels = True
     evaluation = True
+    temperature: ClassVar[Temperature] = None
 
     n: Tensor
     sums: (
         Tensor  # (1 + replicates, 1 + means + bins): weight, scores, gap of each bin; the first row is plain
     )
+    cells: Tensor  # (2, cells, 1 + replicates): weight and gap of each cell of the adaptive error
     bins: Tensor  # (bins, 3): count, confidence, correct
+    histogram: Tensor  # (shades, 2): right, wrong
+    classes: Tensor  # (classes, 5): images, right ones, images taken for it, confidence and its square
+    seen: Tensor  # (words,) bits
+    right: Tensor
+    fitting: Tensor  # see find_scaling
+    reporting: Tensor
+    n_fitted: Tensor
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
-        shape = (1 + REPLICATES, 1 + len(MEANS) + BINS)
-        self.add_state("sums", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("bins", torch.zeros((BINS, 3), dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("n", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+        rows = 1 + REPLICATES
+        self._add_sum("sums", (rows, 1 + len(MEANS) + BINS))
+        self._add_sum("cells", (2, CELLS, rows))
+        self._add_sum("bins", (BINS, 3))
+        self._add_sum("histogram", (SHADES, 2))
+        self._add_sum("classes", (0, 5))
+        self._add_sum("seen", (0,), torch.int64)
+        self._add_sum("right", (0,), torch.int64)
+        self._add_sum("n", (), torch.int64)
+        if self.temperature == "fit":
+            self._add_sum("fitting", (rows, 1 + len(TEMPERATURES)))
+            self._add_sum("reporting", (rows, 1 + len(TEMPERATURES) * (3 + BINS)))
+            self._add_sum("n_fitted", (), torch.int64)
 
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
-        logits, labels = batch.logits.detach().cpu(), batch.labels.cpu()
-        check_predictions(logits, labels, batch.indices)
+        logits, labels, indices = batch.logits.detach().cpu(), batch.labels.cpu(), batch.indices.cpu()
+        check_predictions(logits, labels, indices)
+        logits, labels = self.subject.readout(logits, labels, indices)
+        if isinstance(self.temperature, float | int):
+            logits = logits.double() / self.temperature
+        weights = torch.from_numpy(poisson_weights(indices.numpy(), self.subject.seed))
         per_image = scores(logits, labels)
         correct, confidence = per_image[:, 0], per_image[:, -1]
         bins = confidence_bins(confidence)
-        one = torch.ones_like(confidence)
-        columns = torch.cat([one[:, None], per_image, bins * (confidence - correct)[:, None]], 1)
-        weights = torch.from_numpy(poisson_weights(batch.indices.cpu().numpy(), self.subject.seed))
-        self.sums += weights.T @ columns
+        one, gap = torch.ones_like(confidence), confidence - correct
+        self.sums += weights.T @ torch.cat([one[:, None], per_image, bins * gap[:, None]], 1)
+        cells = confidence_cells(confidence)
+        self.cells[0].index_add_(0, cells, weights)
+        self.cells[1].index_add_(0, cells, weights * gap[:, None])
         self.bins += bins.T @ torch.stack([one, confidence, correct], 1)
+        self.histogram += confidence_bins(confidence, SHADES).T @ torch.stack([correct, one - correct], 1)
+        self._add_to_classes(logits, labels, correct, confidence)
+        self.seen = with_bits(self.seen, indices)
+        self.right = with_bits(self.right, indices[correct.bool()])
         self.n += len(labels)
+        if self.temperature == "fit":
+            self._try_temperatures(logits, labels, in_fitting_half(indices, self.subject.seed), weights)
+
+    def _add_to_classes(self, logits: Tensor, labels: Tensor, correct: Tensor, confidence: Tensor) -> None:
+        self.classes = lengthened(self.classes, logits.shape[1])
+        one, none = torch.ones_like(confidence), torch.zeros_like(confidence)
+        of_label = torch.stack([one, correct, none, confidence, confidence.square()], 1)
+        of_prediction = torch.stack([none, none, one, none, none], 1)
+        self.classes.index_add_(0, labels, of_label)
+        self.classes.index_add_(0, logits.topk(1, 1).indices[:, 0], of_prediction)
+
+    def _try_temperatures(self, logits: Tensor, labels: Tensor, fits: Tensor, weights: Tensor) -> None:
+        tried = [scores(logits.double() / t, labels) for t in TEMPERATURES]
+        one = torch.ones(len(labels), 1, dtype=torch.float64)
+        nll = torch.cat([one, *(s[:, 2:3] for s in tried)], 1)
+        self.fitting += weights[fits].T @ nll[fits]
+        gaps = [confidence_bins(s[:, 4]) * (s[:, 4:] - s[:, :1]) for s in tried]
+        columns = [torch.cat([s[:, 2:], gap], 1) for s, gap in zip(tried, gaps, strict=True)]
+        self.reporting += weights[~fits].T @ torch.cat([one, *columns], 1)[~fits]
+        self.n_fitted += int(fits.sum())
+
+    def finish(self) -> PredictionResult:
+        """The result; before sums are taken, every process has as many classes and words as the others."""
+        for name in ("classes", "seen", "right"):
+            length = max(distributed.gather(len(getattr(self, name))))
+            setattr(self, name, lengthened(getattr(self, name), length))
+        result = cast(PredictionResult, super().finish())
+        if result.scaling is not None and not result.scaling.converged:
+            warnings.warn(
+                f"temperature not converged: {result.scaling.temperature:g} is the end of what was tried",
+                stacklevel=2,
+            )
+        return result
 
     def compute(self) -> dict[str, Any]:
-        """Every quantity with its interval, and the reliability diagram."""
-        sums, bins = self.sums.numpy(), self.bins.numpy().copy()
+        """Every quantity with its interval, the reliability diagram, and the classes."""
+        drawn = self._drawn()
+        low, high = (np.array(end) for end in percentile_interval(drawn[1:]))
+        for biased in map(QUANTITIES.index, ("ece", "adaptive_ece")):
+            low[biased], high[biased] = biased_interval(float(drawn[0, biased]), drawn[1:, biased])
+        count, confidence, right = self.bins.numpy().T
+        bin_low, bin_high = share_interval(right, count)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bin_confidence, bin_accuracy = confidence / count, right / count
+        return {
+            "n": int(self.n),
+            "temperature": 1.0 if self.temperature in (None, "fit") else float(self.temperature),
+            "value": drawn[0],
+            "low": low,
+            "high": high,
+            "drawn": drawn[1:],
+            "bin_count": count.astype(np.int64),
+            "bin_confidence": bin_confidence,
+            "bin_accuracy": bin_accuracy,
+            "bin_low": bin_low,
+            "bin_high": bin_high,
+            "histogram": self.histogram.numpy().astype(np.int64),
+            **self._class_fields(),
+            "seen": self.seen.numpy().copy(),
+            "right": self.right.numpy().copy(),
+            "scaling": self._scaling(),
+        }
+
+    def _drawn(self) -> np.ndarray:
+        """(1 + replicates, quantities)."""
+        sums, (weight, gap) = self.sums.numpy(), self.cells.numpy()
         with np.errstate(invalid="ignore", divide="ignore"):
             means = sums[:, 1 : 1 + len(MEANS)] / sums[:, :1]
             ece = np.abs(sums[:, 1 + len(MEANS) :]).sum(1) / sums[:, 0]
-            in_bin = bins[:, 1:] / bins[:, :1]
-        low, high = percentile_interval(means[1:])
-        ece_low, ece_high = biased_interval(float(ece[0]), ece[1:])
+        signed = means[:, MEANS.index("confidence")] - means[:, MEANS.index("accuracy")]
+        return np.column_stack([means, ece, signed, adaptive_error(weight, gap)])
+
+    def _class_fields(self) -> dict[str, Any]:
+        count, right, predicted, confidence, squares = self.classes.numpy().T
+        known, outputs = self.subject.readout.classes, range(len(count))
+        value, low, high = np.full((3, len(count), 3), np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value[:, 0], value[:, 1] = right / count, right / predicted
+        low[:, 0], high[:, 0] = share_interval(right, count)
+        low[:, 1], high[:, 1] = share_interval(right, predicted)
+        for k in np.flatnonzero(count):
+            value[k, 2], low[k, 2], high[k, 2] = mean_interval(confidence[k], squares[k], int(count[k]))
         return {
-            "n": int(self.n),
-            "value": np.append(means[0], ece[0]),
-            "low": np.append(low, ece_low),
-            "high": np.append(high, ece_high),
-            "bin_count": bins[:, 0].astype(np.int64),
-            "bin_confidence": in_bin[:, 0],
-            "bin_accuracy": in_bin[:, 1],
+            "class_names": tuple(known[k] if k < len(known) else str(k) for k in outputs),
+            "class_count": count.astype(np.int64),
+            "class_predicted": predicted.astype(np.int64),
+            "class_value": value,
+            "class_low": low,
+            "class_high": high,
         }
 
+    def _scaling(self) -> Scaling | None:
+        if self.temperature != "fit":
+            return None
+        n_fitted = int(self.n_fitted)
+        return find_scaling(self.fitting, self.reporting, n_fitted, int(self.n) - n_fitted)
 
-def check_predictions(logits: Tensor, labels: Tensor, indices: Tensor) -> None:
-    """Refuse what cannot be scored: no classes, labels that are none of them, or outputs that are not finite."""
-    if logits.dim() != 2 or logits.shape[1] < 2:
-        shape = tuple(logits.shape)
-        raise VitscopeError(
-            f"the model puts out {shape}, expected (images, classes); leave 'prediction' out of the exams"
-        )
-    classes = logits.shape[1]
-    outside = (labels < 0) | (labels >= classes)
-    if outside.any():
-        image, label = int(indices.cpu()[outside][0]), int(labels[outside][0])
-        raise BadData(
-            f"image {image} has label {label}, the model has outputs 0 to {classes - 1}; "
-            "give the model as many classes as the data, or correct the labels"
-        )
-    if not torch.isfinite(logits).all():
-        image = int(indices[int((~torch.isfinite(logits)).any(1).nonzero()[0])])
-        raise VitscopeError(
-            f"the outputs for image {image} are not finite; check the weights and the preprocessing"
-        )
+    def _add_sum(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> None:
+        self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+
+
+def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:
+    """The exam with logits divided by a number, or by one that is fitted to half of the images."""
+    if temperature is None:
+        return PredictionAccumulator
+    check_temperature(temperature)
+
+    class Scaled(PredictionAccumulator):
+        settings = f"temperature {temperature}"
+
+    Scaled.temperature = temperature
+    return Scaled
 
 
 def prediction(
@@ -179,7 +227,15 @@ def prediction(
     batch_size: int = 128,
     seed: int = 0,
     device: str | torch.device | None = None,
+    name: str | None = None,
+    temperature: Temperature = None,
 ) -> PredictionResult:
-    """Examine `model`'s predictions on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [PredictionAccumulator], limit, batch_size, seed, device)
+    """Examine `model`'s predictions on `data`; `examine` documents the other arguments.
+
+    Args:
+        temperature: Divide the logits by this number. "fit" leaves them as they are, and adds what dividing them by
+            the best number does: fitted on one half of the images, reported on the other.
+    """
+    exam = at_temperature(temperature)
+    results = examine(model, data, [exam], limit, batch_size, seed, device, name)
     return cast(PredictionResult, results["prediction"])

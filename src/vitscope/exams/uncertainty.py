@@ -172,7 +172,7 @@ def _spreads(
     return torch.stack([data, by_pass, share], 2)
 
 
-@procedure(UncertaintyResult)
+@procedure(UncertaintyResult, version=2)
 def uncertainty(
     model: nn.Module,
     data: Any,

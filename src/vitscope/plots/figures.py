@@ -57,8 +57,7 @@ def save_figures(result: Result, folder: Path) -> list[Path]:
     paths = []
     for plot in PLOTS.get(result.exam, []):
         with styled(**{"svg.hashsalt": plot.name}):
-            ax = new_panel()
-            plot.draw(result, ax)
+            ax = plot.draw(result, new_panel())  # a plot may put axes of another projection into their place
             for kind in ("png", "svg"):
                 paths.append(folder / f"{plot.name}.{kind}")
                 atomic_write(paths[-1], render(ax, kind))

@@ -42,11 +42,11 @@ def plot_training(run: str | os.PathLike[str], ax: Axes | None = None) -> Axes:
         right.fill_between(
             measured["epoch"], measured["low"], measured["high"], color=_ACCURACY, alpha=0.18, linewidth=0
         )
-        right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        right.yaxis.set_major_formatter(PercentFormatter(1.0))
         right.set_ylabel("Accuracy")
     ax.set_xlabel("Epoch")
     ax.set_ylabel("Loss (nats)")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     ax.legend(
         lines,
         [str(line.get_label()) for line in lines],

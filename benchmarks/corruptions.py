@@ -1,0 +1,142 @@
+"""Corrupted images against the reference package, and the corruption exam against plain passes, in CPU time.
+
+    python benchmarks/corruptions.py generation [--side 224] [--images 16] [--rounds 3]
+    python benchmarks/corruptions.py suite [--images 2000] [--model resnet_mini]
+
+`generation` makes every type at severities 1, 3 and 5 by both in turn (pip install imagecorruptions-imaug), one
+thread. Goal: at least as fast as the package over all types. `suite` runs the exam without a cache, with an empty one
+and with a full one, and as many plain passes of the model over the same images, before and after; time of worker
+processes counts. Goals: at most 1.3 of the 76 plain passes on top of generation; with a full cache nothing but passes.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import vitscope as vs
+from vitscope.data import batches
+from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
+from vitscope.data.corruptions.constants import IMAGENET
+from vitscope.data.corruptions.share import ShareWriter
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("generation", "suite"))
+    parser.add_argument("--side", type=int, default=224)
+    parser.add_argument("--images", type=int)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--model", default="resnet_mini")
+    options = parser.parse_args()
+    torch.set_num_threads(1)  # threads that wait for each other count as CPU time
+    warnings.filterwarnings("ignore")
+    if options.what == "generation":
+        generation(options.side, options.images or 16, options.rounds)
+    else:
+        suite(options.model, options.images or 2000)
+
+
+def generation(side: int, images: int, rounds: int) -> None:
+    from imagecorruptions import corrupt as reference
+    from PIL import Image
+    from skimage import data
+
+    whole = Image.fromarray(data.astronaut())
+    places = np.random.default_rng(0).integers(0, 512 - 200, (images, 2)).tolist()
+    pictures = np.stack(
+        [np.asarray(whole.crop((x, y, x + 200, y + 200)).resize((side, side))) for x, y in places]
+    )
+    tensor = torch.from_numpy(pictures).permute(0, 3, 1, 2).contiguous()
+    totals = [0.0, 0.0]
+    print(f"{images} images of {side} pixels, severities 1, 3 and 5, milliseconds of CPU time per image")
+    print(f"{'':<20}{'vitscope':>10}{'package':>10}{'ratio':>8}")
+    for kind in TYPES:
+        times: list[list[float]] = [[], []]
+        for severity in (1, 3, 5):
+            strength = IMAGENET[kind][severity - 1]
+            ways: tuple[Callable[[], object], ...] = (
+                lambda kind=kind, severity=severity, strength=strength: corrupt(
+                    tensor, kind, severity, strength=strength
+                ),
+                lambda kind=kind, severity=severity: [reference(p, severity, kind) for p in pictures],
+            )
+            for way in ways:
+                way()  # tables are made, and code is compiled, once
+            for _ in range(rounds):
+                for way, found in zip(ways, times, strict=True):
+                    start = time.process_time()
+                    way()
+                    found.append(1000 * (time.process_time() - start) / images)
+        ours, theirs = (statistics.mean(found) for found in times)
+        totals = [totals[0] + ours, totals[1] + theirs]
+        print(f"{kind:<20}{ours:>10.3f}{theirs:>10.3f}{theirs / ours:>8.1f}")
+    print(f"{'all 15 types':<20}{totals[0]:>10.3f}{totals[1]:>10.3f}{totals[1] / totals[0]:>8.1f}")
+
+
+def suite(name: str, images: int) -> None:
+    model = vs.create_model(name, pretrained=True).eval()
+    data = vs.load_data("fashion")
+    passes = 1 + len(TYPES) * len(SEVERITIES)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["VITSCOPE_DATA"] = folder
+        alone = generated(model, data, images, folder)
+        exam = lambda **how: vs.exams.corruption(model, data, limit=images, **how)  # noqa: E731
+        steps: list[tuple[str, Callable[[], object]]] = [
+            ("plain passes", lambda: plain(model, data, images, passes)),
+            ("exam, no cache", lambda: exam(cache=False)),
+            ("exam, empty cache", exam),
+            ("plain passes", lambda: plain(model, data, images, passes)),
+            ("exam, full cache", exam),
+            ("plain passes", lambda: plain(model, data, images, passes)),
+        ]
+        times = [(label, measured(step)) for label, step in steps]
+    base = statistics.median(seconds for label, seconds in times if label == "plain passes")
+    print(f"{name}, {images} images: {passes} passes; generation alone {alone:.1f} s")
+    print(f"{'':<20}{'CPU s':>8}{'/ plain':>9}{'(- generation) / plain':>25}")
+    for label, seconds in times:
+        made = alone if label in ("exam, no cache", "exam, empty cache") else 0.0
+        print(f"{label:<20}{seconds:>8.1f}{seconds / base:>9.2f}{(seconds - made) / base:>25.2f}")
+
+
+def measured(step: Callable[[], object]) -> float:
+    """CPU time of this process and of those that it started and waited for."""
+    before = os.times()
+    step()
+    after = os.times()
+    return sum(after[:4]) - sum(before[:4])
+
+
+@torch.inference_mode()
+def plain(model: torch.nn.Module, data: vs.data.ImageData, images: int, passes: int) -> None:
+    for _ in range(passes):
+        for batch, _, _ in batches(data, model, limit=images):
+            model(batch)
+
+
+def generated(model: torch.nn.Module, data: vs.data.ImageData, images: int, folder: str) -> float:
+    """CPU time that all types and severities take in this process."""
+    writer = ShareWriter(Path(folder) / "clean", 128)
+    for batch, labels, indices in batches(data, model, limit=images):
+        low, high = batch.amin(), batch.amax()
+        writer.add((255 * (batch - low) / (high - low)).to(torch.uint8), labels, indices)
+    share = writer.finish()
+
+    def all_of_them() -> None:
+        for kind in TYPES:
+            for severity in SEVERITIES:
+                for rows in share.batches:
+                    corrupt(share.read(rows), kind, severity, 0, share.indices[rows])
+
+    return measured(all_of_them)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""`vitscope evaluate`."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from rich.table import Table
+
+    from vitscope.exams.evaluate import Evaluation
+
+RUNS = Path("runs/evaluate")
+_USUAL = {"model", "minus", "exam", "kind", "condition", "quantity", "value", "low", "high", "n"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Evaluate models on the same images: how good, how calibrated and how robust their predictions are.
+
+    For example: `vitscope evaluate resnet_mini vit_mini --data fashion --exams prediction corruption`
+    """
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Names (see: vitscope models) or run folders; the others are compared with the first."""
+    data: str = "fashion"
+    """Where the images come from (see: vitscope data list)."""
+    split: str = "test"
+    """Which part of the data."""
+    labels: str | None = None
+    """Published labels: imagenet (folders are WordNet ids), numeric (folders are numbers), real:PATH (ReaL)."""
+    classes: str | None = None
+    """Which outputs may be chosen: present (classes that have images), or a file that names them; default: all."""
+    exams: tuple[str, ...] = ()
+    """Which exams, for example: prediction corruption; default, and all: every one but the slow."""
+    temperature: float | Literal["fit"] | None = None
+    """Divide logits by this number; fit: find the best on half of the images, and report what it does on the other."""
+    limit: int | None = None
+    """Use this many images, the same share of every class; default: all."""
+    batch_size: int = 128
+    """Images per forward pass."""
+    seed: int = 0
+    """Decides which images a limit takes, and everything that is drawn."""
+    device: str | None = None
+    """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
+    out: Path | None = None
+    """The run folder, or of several models the folder above theirs; default: runs/evaluate/MODEL."""
+    pretrained: bool = True
+    """Load the weights that come with a name; a run folder's are always loaded."""
+    img_size: int | None = None
+    """Side of the images, if the model should not have its own."""
+    num_classes: int | None = None
+    """Size of the head, if the model should not have its own."""
+
+
+def run(options: Options) -> None:
+    """Evaluate each model, print what was found and how models differ, say where the figures are."""
+    import torch
+
+    from vitscope import distributed
+    from vitscope.data import load_data
+    from vitscope.exams import find_exams
+    from vitscope.exams.evaluate import evaluate
+    from vitscope.report.console import notes_on_stderr
+
+    names = options.exams or None
+    find_exams(names, purpose="evaluation")  # a misspelt one is noticed before data is loaded
+    with distributed.process_group(), notes_on_stderr():
+        found = evaluate(
+            options.models,
+            load_data(options.data, split=options.split),
+            names,
+            limit=options.limit,
+            batch_size=options.batch_size,
+            seed=options.seed,
+            device=options.device or ("cuda" if torch.cuda.is_available() else "cpu"),
+            out=_out(options),
+            labels=options.labels,
+            classes=options.classes,
+            temperature=options.temperature,
+            pretrained=options.pretrained,
+            img_size=options.img_size,
+            num_classes=options.num_classes,
+        )
+        if distributed.is_main():
+            _print(found)
+
+
+def _out(options: Options) -> Path:
+    from vitscope.results.folders import run_folders
+
+    several = len(set(options.models)) != 1
+    return options.out or (RUNS if several else run_folders(options.models, None, RUNS)[options.models[0]])
+
+
+def _print(found: "Evaluation") -> None:
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    models = list(found.results)
+    console.print(_values(found.table(), models))
+    console.print("[dim]value \\[95 % interval][/dim]")
+    if len(models) > 1:
+        console.print()
+        console.print(_differences(found.differences(), models))
+        console.print("[dim]difference \\[95 % interval over the same images]; * leaves out 0[/dim]")
+        for model in models[1:] if "prediction" in found.results[models[0]] else ():
+            flips = found.flips(model)
+            console.print(
+                f"{model} is right about {flips.only_first} images that {models[0]} gets wrong, and wrong about "
+                f"{flips.only_second} that it gets right (McNemar's exact test: p = {flips.p_value:.2g})",
+                highlight=False,
+                markup=False,
+            )
+    kept = " ".join(map(str, found.folders.values()))
+    figures = " ".join(str(folder / "figures") for folder in found.folders.values())
+    print(f"figures in {figures}\nkept in {kept}\nmake a page of it: vitscope report {kept} -o report.html")
+
+
+def _values(rows: "DataFrame", models: list[str]) -> "Table":
+    from vitscope.report.numbers import with_interval
+
+    return _grid(rows, models, "", with_interval)
+
+
+def _differences(rows: "DataFrame", models: list[str]) -> "Table":
+    from vitscope.report.numbers import with_interval
+
+    def signed(row: Any) -> str:
+        clear = " *" if row.low > 0 or row.high < 0 else ""
+        return f"{'+' if row.value >= 0 else ''}{with_interval(row)}{clear}"
+
+    return _grid(rows, models[1:], f"minus {models[0]}", signed)
+
+
+def _told(column: str, value: Any) -> str:
+    """What an exam's own column adds to the name of a quantity."""
+    import pandas as pd
+
+    if pd.isna(value):
+        return ""
+    if pd.api.types.is_bool(value):
+        return column if value else ""
+    return f"{column} {value:g}" if isinstance(value, float | int) else f"{column} {value}"
+
+
+def _grid(rows: "DataFrame", models: list[str], title: str, cell: Any) -> "Table":
+    """A row for every quantity of every exam, a column for every model."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from vitscope.report.numbers import label
+
+    table = Table(title, *models, box=None, pad_edge=False)
+    own = [column for column in rows.columns if column not in _USUAL]
+    for exam, part in rows.groupby("exam", sort=False):
+        table.add_row(f"[bold]{exam}[/bold]")
+        cells: dict[str, dict[str, str]] = {}
+        for row in part.itertuples():
+            told = [_told(column, getattr(row, column)) for column in own]
+            what = ", ".join(filter(None, [label(str(exam), row).replace("_", " "), *told]))
+            cells.setdefault(what, {})[str(row.model)] = escape(cell(row))
+        for what, by_model in cells.items():
+            table.add_row(f"  {what}", *(by_model.get(model, "") for model in models))
+    counts = {str(model): str(part["n"].max()) for model, part in rows.groupby("model")}
+    table.add_row("images", *(counts.get(model, "") for model in models))
+    return table

@@ -1,0 +1,172 @@
+"""Corrupted images that are kept on disk, for the next run and for other models with the same input size.
+
+    <root>/corruptions/<key>/<type>-<severity>.npy       bytes (n, C, H, W)
+    <root>/corruptions/<key>/<type>-<severity>.sha256    of these bytes, written last
+
+with <root> as in `catalog.data_root`. The key stands for the images and their places in the data (which image set,
+which subset, which size), the seed and the version of the corruptions. Arrays are written beside their place and then
+renamed, and are used only if their bytes have the sum that was written for them. Delete the folder, or call
+`clear_cache()`, to have the space back.
+"""
+
+import hashlib
+import os
+import secrets
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
+
+import numpy as np
+from torch import Tensor
+
+from vitscope.data.catalog import data_root
+from vitscope.data.corruptions.registry import VERSION
+from vitscope.data.corruptions.share import Share
+from vitscope.errors import BadData
+from vitscope.results.atomic import atomic_write
+
+FOLDER = "corruptions"
+_SCRATCH = ".scratch-"
+_ABANDONED_AFTER = 24 * 3600.0  # seconds; what is this old was left by a process that was killed
+_PIECE = 1 << 23  # bytes read at once
+
+Condition = tuple[str, int]  # type and severity
+
+
+def cache_folder() -> Path:
+    """Where corrupted images are kept."""
+    return data_root() / FOLDER
+
+
+def clear_cache() -> int:
+    """Delete all corrupted images that are kept; returns their bytes."""
+    files = [path for path in cache_folder().rglob("*") if path.is_file()]
+    freed = sum(path.stat().st_size for path in files)
+    shutil.rmtree(cache_folder(), ignore_errors=True)
+    return freed
+
+
+@contextmanager
+def scratch_folder(in_cache: bool) -> Iterator[Path]:
+    """A folder to work in, removed afterwards: in the cache, where there is room, or in the system's own place."""
+    root = cache_folder() if in_cache else None
+    try:
+        if root is not None:
+            root.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned(root)
+        folder = TemporaryDirectory(prefix=_SCRATCH, dir=root)
+    except OSError as error:
+        raise BadData(
+            f"cannot write to {root} ({error.strerror}); set VITSCOPE_DATA to a folder that you may write to, "
+            "or use cache=False"
+        ) from error
+    with folder as path:
+        yield Path(path)
+
+
+class Cache:
+    """The corrupted images of one share and seed."""
+
+    def __init__(self, share: Share, seed: int) -> None:
+        self._share = share
+        key = hashlib.sha256(f"{share.digest} {seed} {VERSION}".encode()).hexdigest()[:32]
+        self._folder = cache_folder() / key
+        self._usable = True
+
+    def open(self, condition: Condition) -> np.ndarray | None:
+        """The images, memory-mapped; None if they are not there, or not as they were written."""
+        path = self._path(condition)
+        try:
+            images: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+            written = path.with_suffix(".sha256").read_text().strip()
+        except (OSError, ValueError):
+            return None
+        if images.dtype != np.uint8 or images.shape != (len(self._share), *self._share.size):
+            return None
+        return images if _digest(images) == written else None
+
+    def keep(self, condition: Condition, batches: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Pass all batches of a condition on, and keep them once the last has passed.
+
+        A disk that is full puts an end to keeping, not to passing on.
+        """
+        writing = _Writing(self._path(condition), (len(self._share), *self._share.size))
+        try:
+            for images in batches:
+                self._attempt(writing.add, images)
+                yield images
+            self._attempt(writing.finish)
+        finally:
+            writing.discard()
+
+    def _attempt(self, write: Callable[..., None], *arguments: Tensor) -> None:
+        if not self._usable:
+            return
+        try:
+            write(*arguments)
+        except OSError as error:
+            self._usable = False
+            warnings.warn(
+                f"corrupted images are not kept in {self._folder.parent}: {error.strerror or error}; "
+                "make room, or use cache=False",
+                stacklevel=2,
+            )
+
+    def _path(self, condition: Condition) -> Path:
+        kind, severity = condition
+        return self._folder / f"{kind}-{severity}.npy"
+
+
+class _Writing:
+    """An array that is being written beside its place, from its first row to its last."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
+        self._path, self._shape = path, shape
+        self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        self._file: BinaryIO | None = None
+        self._digest = hashlib.sha256()
+
+    def add(self, images: Tensor) -> None:
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._temporary.open("wb")
+            header = {"descr": "|u1", "fortran_order": False, "shape": self._shape}
+            np.lib.format.write_array_header_1_0(self._file, header)
+        content = images.contiguous().numpy()
+        self._digest.update(content.data)
+        self._file.write(content.data)
+
+    def finish(self) -> None:
+        if self._file is None:  # no images, nothing to keep
+            return
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        os.replace(self._temporary, self._path)
+        atomic_write(self._path.with_suffix(".sha256"), self._digest.hexdigest() + "\n")
+
+    def discard(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._temporary.unlink(missing_ok=True)
+
+
+def _digest(images: np.ndarray) -> str:
+    digest = hashlib.sha256()
+    rows = max(1, _PIECE // max(images[0].nbytes, 1)) if len(images) else 1
+    for start in range(0, len(images), rows):
+        digest.update(np.ascontiguousarray(images[start : start + rows]).data)
+    return digest.hexdigest()
+
+
+def _remove_abandoned(root: Path) -> None:
+    """What processes that were killed have left behind."""
+    for old in (*root.glob(f"{_SCRATCH}*"), *root.glob("*/.*.part")):
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > _ABANDONED_AFTER:
+                shutil.rmtree(old) if old.is_dir() else old.unlink()

@@ -1,0 +1,95 @@
+"""Digital: what processing does to a picture.
+
+contrast             (x - mean) c + mean, the mean over each channel of the picture
+elastic_transform    a random affine map, then smooth random displacements
+pixelate             made smaller by box averages, and large again
+jpeg_compression     of low quality
+"""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch import Tensor
+from torchvision.io import decode_jpeg, encode_jpeg
+
+from vitscope.data.corruptions import filters
+from vitscope.data.corruptions.draws import Draws, uniforms
+from vitscope.data.corruptions.filters import to_bytes, to_unit
+
+
+def contrast(images: Tensor, draws: Draws, left: float) -> Tensor:
+    """Every channel comes closer to its mean."""
+    pixels = to_unit(images)
+    mean = pixels.mean((2, 3), keepdim=True)
+    return to_bytes((pixels - mean) * left + mean)
+
+
+def elastic_transform(images: Tensor, draws: Draws, amplitude: float, width: float, affine: float) -> Tensor:
+    """Bend the picture; all three are in pixels.
+
+    Args:
+        images: Bytes (N, C, H, W).
+        draws: A generator per image.
+        amplitude: Displacements are this often a uniform number from -1 to 1,
+        width: after a Gaussian blur of this deviation.
+        affine: How far each of three points that fix the affine map may move in x and in y.
+    """
+    pixels = to_unit(images)
+    if affine > 0:
+        pixels = _affine(pixels, (2 * uniforms(draws, 3, 2) - 1) * affine)
+    if amplitude > 0:
+        drawn = 2 * uniforms(draws, 2, *images.shape[2:]) - 1
+        moved = filters.gaussian_blur(drawn, width, truncate=3.0, border="mirror") * amplitude
+        grid = _grid(images) + moved.permute(0, 2, 3, 1)
+        size = torch.tensor([images.shape[3], images.shape[2]])
+        pixels = _sampled(pixels, (2 * grid + 1) / size - 1, align_corners=False)
+    return to_bytes(pixels)
+
+
+def pixelate(images: Tensor, draws: Draws, left: float) -> Tensor:
+    """Fewer and larger pixels."""
+    narrow = _averaged(images.numpy(), left)
+    small = _averaged(narrow.swapaxes(2, 3), left).swapaxes(2, 3)
+    rows, columns = (
+        ((np.arange(large) + 0.5) * few / large).astype(int)
+        for large, few in zip(images.shape[2:], small.shape[2:], strict=True)
+    )
+    return torch.from_numpy(small.take(rows, 2).take(columns, 3))
+
+
+def jpeg_compression(images: Tensor, draws: Draws, quality: float) -> Tensor:
+    """There and back through JPEG."""
+    return torch.stack([decode_jpeg(encode_jpeg(image, round(quality))) for image in images])
+
+
+def _averaged(images: np.ndarray, left: float) -> np.ndarray:
+    """Rows of bytes made shorter by box averages; all rows of a batch at once."""
+    width = int(images.shape[3] * left)
+    rows = Image.fromarray(images.reshape(-1, images.shape[3]))
+    short = np.asarray(rows.resize((width, rows.height), Image.Resampling.BOX))
+    return short.reshape(*images.shape[:3], width)
+
+
+def _affine(pixels: Tensor, moves: Tensor) -> Tensor:
+    """Move three points around the middle by `moves` (N, 3, 2), and everything else with them."""
+    height, width = pixels.shape[2:]
+    reach = min(height, width) // 3
+    middle = torch.tensor([width // 2, height // 2])
+    points = middle + reach * torch.tensor([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])
+    moved = torch.cat([points + moves, torch.ones(len(moves), 3, 1)], 2)
+    back = torch.linalg.solve(moved, points.expand(len(moves), 3, 2))  # (N, 3, 2): where a point comes from
+    grid = _grid(pixels)
+    source = grid @ back[:, None, :2] + back[:, None, 2:]
+    return _sampled(pixels, 2 * source / torch.tensor([width - 1, height - 1]) - 1, align_corners=True)
+
+
+def _grid(pixels: Tensor) -> Tensor:
+    """(H, W, 2): x and y of every pixel."""
+    height, width = pixels.shape[2:]
+    return torch.stack(torch.meshgrid(torch.arange(width), torch.arange(height), indexing="xy"), 2).float()
+
+
+def _sampled(pixels: Tensor, grid: Tensor, align_corners: bool) -> Tensor:
+    """Bilinear; mirrored beyond the border, at the outermost pixels' centres or at their edges."""
+    return F.grid_sample(pixels, grid, padding_mode="reflection", align_corners=align_corners)

@@ -1,0 +1,117 @@
+"""Corrupted images of a share, condition by condition: from the cache, or made by processes that work ahead.
+
+They give back pieces of at most two megabytes, in order: memory does not grow with the number of images.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from vitscope import distributed
+from vitscope.data.corruptions.cache import Cache, Condition
+from vitscope.data.corruptions.registry import corrupt, prepare
+from vitscope.data.corruptions.share import Share
+from vitscope.errors import VitscopeError
+
+_PIECE = 2 << 20  # bytes
+_FEW = 8 << 20  # bytes; so little is corrupted by the time that processes have started
+_MOST_WORKERS = 8
+
+
+class CorruptionFailed(VitscopeError):
+    """A process that corrupts images has died."""
+
+
+def corrupted(
+    share: Share,
+    conditions: Sequence[Condition],
+    seed: int,
+    cache: Cache | None = None,
+    workers: int | None = None,
+) -> Iterator[tuple[Condition, Iterator[Tensor]]]:
+    """Every condition in turn with its batches of bytes, which are to be read before the next condition is asked for.
+
+    Args:
+        share: The images.
+        conditions: Types and severities.
+        seed: Of everything random.
+        cache: Where images are found and kept; None: they are made each time.
+        workers: Processes that corrupt images; 0: this one does. Default: one per core, none for a few images.
+    """
+    kept: dict[Condition, np.ndarray] = {}
+    for condition in conditions if cache is not None else ():
+        images = cache.open(condition) if cache is not None else None
+        if images is not None:
+            kept[condition] = images
+    pieces = _pieces(share, [condition for condition in conditions if condition not in kept], seed, workers)
+    for condition in conditions:
+        if condition in kept:
+            images = kept[condition]
+            yield condition, (torch.from_numpy(np.array(images[rows])) for rows in share.batches)
+        else:
+            made = _joined(share, pieces)
+            yield condition, made if cache is None else cache.keep(condition, made)
+
+
+class _Jobs(Dataset[Tensor]):
+    """A piece of a batch under a condition each."""
+
+    def __init__(self, share: Share, conditions: Sequence[Condition], seed: int) -> None:
+        self._share, self._seed = share, seed
+        self._pieces = [piece for rows in share.batches for piece in _cut(share, rows)]
+        self._conditions = conditions
+
+    def __len__(self) -> int:
+        return len(self._conditions) * len(self._pieces)
+
+    def __getitem__(self, number: int) -> Tensor:
+        which, place = divmod(number, len(self._pieces))
+        rows = self._pieces[place]
+        return corrupt(
+            self._share.read(rows), *self._conditions[which], self._seed, self._share.indices[rows]
+        )
+
+
+def _pieces(
+    share: Share, conditions: Sequence[Condition], seed: int, workers: int | None
+) -> Iterator[Tensor]:
+    jobs = _Jobs(share, conditions, seed)
+    if not len(jobs):
+        return
+    count = _default_workers(share.n_bytes * len(conditions)) if workers is None else workers
+    if count:
+        prepare(conditions, min(share.size[1:]))
+    loader = DataLoader(jobs, batch_size=None, num_workers=count, generator=torch.Generator())
+    try:
+        yield from loader
+    except RuntimeError as error:
+        if "DataLoader worker" not in str(error):
+            raise
+        raise CorruptionFailed(
+            f"a process that corrupts images died ({error}); try fewer workers, or workers=0 to see it happen here"
+        ) from error
+
+
+def _joined(share: Share, pieces: Iterator[Tensor]) -> Iterator[Tensor]:
+    """The pieces of one condition as batches."""
+    for rows in share.batches:
+        found = list(islice(pieces, len(_cut(share, rows))))
+        yield found[0] if len(found) == 1 else torch.cat(found)
+
+
+def _cut(share: Share, rows: slice) -> list[slice]:
+    """A batch in pieces that are not too large."""
+    at_once = max(1, _PIECE // int(np.prod(share.size)))
+    return [slice(i, min(i + at_once, rows.stop)) for i in range(rows.start, rows.stop, at_once)]
+
+
+def _default_workers(n_bytes: int) -> int:
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if distributed.is_active() else 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    each = min(cores // here, _MOST_WORKERS)
+    return each if n_bytes > _FEW and each > 1 else 0

@@ -1,0 +1,53 @@
+"""A share in per cent along some axis, as a line with its interval."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+
+def draw_curve(
+    ax: Axes,
+    x: np.ndarray,
+    value: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    colour: str,
+    label: str | None = None,
+    line: str = "-o",
+) -> None:
+    """A line through shares, drawn in per cent, with a band for their 95 % interval.
+
+    Args:
+        ax: Where to draw.
+        x: Places.
+        value: Shares.
+        low: Lower end of their intervals.
+        high: Upper end.
+        colour: Of line and band.
+        label: For the legend.
+        line: Style and marker, as matplotlib's `plot` takes them.
+    """
+    ax.fill_between(x, 100 * low, 100 * high, color=colour, alpha=0.18, linewidth=0)
+    ax.plot(x, 100 * value, line, color=colour, label=label, markersize=3.8, linewidth=1.6)
+
+
+def legend_above(ax: Axes, columns: int = 3) -> None:
+    """The legend over the axes, where no curve can be."""
+    ax.legend(
+        ncols=columns,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2,
+        handlelength=1.8,
+        columnspacing=1.2,
+    )
+
+
+def frequency_axis(ax: Axes, furthest: float) -> None:
+    """Ticks in units of pi, from 0 on."""
+    ticks = np.arange(0.0, furthest + 1e-9, 0.1 if furthest <= 0.6 else 0.2).tolist()
+    ax.set_xticks(ticks, [_in_pi(tick) for tick in ticks])
+    ax.set_xlim(0.0, furthest)
+
+
+def _in_pi(tick: float) -> str:
+    return "0" if tick == 0 else "π" if abs(tick - 1.0) < 1e-9 else f"{tick:.1f}π"

@@ -1,0 +1,161 @@
+"""Figures of the passes exam."""
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter, StrMethodFormatter
+
+from vitscope.exams.passes import PassesResult
+from vitscope.plots.figures import axes_or_new, figure
+from vitscope.plots.heads import nothing
+from vitscope.plots.style import MODELS, grid
+
+NOTHING = "no branch of the model can take dropout"
+SMOOTHED = "--"
+
+
+@figure(
+    "passes", "NLL of the average over passes; shaded: 95 % interval over images; dotted: the model itself."
+)
+def plot_passes(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """NLL against the number of passes."""
+    return _plot(result, "nll", "NLL (nats)", ax, colour)
+
+
+@figure("passes", "Accuracy of the average over passes.", "passes_accuracy")
+def plot_passes_accuracy(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Accuracy against the number of passes."""
+    return _plot(result, "accuracy", "Accuracy", ax, colour, share=True)
+
+
+@figure("passes", "Calibration error of the average over passes.", "passes_ece")
+def plot_passes_ece(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Calibration error against the number of passes."""
+    return _plot(result, "ece", "ECE", ax, colour, share=True)
+
+
+@figure(
+    "passes",
+    "Entropy of single passes (data, aleatoric), and what contradiction between them adds (model, epistemic).",
+    "passes_spread",
+)
+def plot_passes_spread(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Aleatoric and epistemic uncertainty against the number of passes."""
+    ax = axes_or_new(ax)
+    if not _drawn(result):
+        return nothing(ax, NOTHING)
+    other = next(shade for shade in MODELS if shade != colour)
+    for quantity, shade, label in (("aleatoric", colour, "data"), ("epistemic", other, "model")):
+        _lines(ax, result, quantity, shade, label, reference=False)
+    _along_passes(ax, result, "Uncertainty (nats)")
+    ax.set_ylim(bottom=0.0)
+    ax.legend(ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
+    return ax
+
+
+@figure(
+    "passes",
+    "NLL against throughput relative to the model itself, whose NLL is dotted; the numbers are passes.",
+    "passes_throughput",
+)
+def plot_passes_throughput(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """NLL against relative throughput, a point for each number of passes."""
+    ax = axes_or_new(ax)
+    if not _drawn(result):
+        return nothing(ax, NOTHING)
+    for smoothed in _groups(result):
+        speed, nll = result.of("throughput", smoothed), result.of("nll", smoothed)
+        shown = (speed["passes"] > 0).to_numpy()
+        x, y = 100.0 * speed["value"].to_numpy()[shown], nll["value"].to_numpy()[shown]
+        ax.errorbar(
+            x,
+            y,
+            [y - nll["low"].to_numpy()[shown], nll["high"].to_numpy()[shown] - y],
+            fmt="o" + (SMOOTHED if smoothed else "-"),
+            color=colour,
+            markersize=4.5,
+            linewidth=1.4,
+            elinewidth=0.9,
+            capsize=1.5,
+            markerfacecolor="white" if smoothed else colour,
+            label="with spatial smoothing" if smoothed else "as it is",
+        )
+        for passes, at, height in zip(speed["passes"][shown], x, y, strict=True):
+            ax.annotate(str(passes), (at, height), (5, 5), textcoords="offset points", fontsize=9)
+    single = result.of("nll")
+    if single["passes"].iloc[0] == 0:
+        ax.axhline(single["value"].iloc[0], color=colour, linewidth=1.2, linestyle=":")
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50, 100]))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g} %"))
+    ax.invert_xaxis()
+    ax.set_xlabel("Relative throughput")
+    ax.set_ylabel("NLL (nats)")
+    _legend(ax, result)
+    grid(ax)
+    return ax
+
+
+def _plot(
+    result: PassesResult, quantity: str, label: str, ax: Axes | None, colour: str, share: bool = False
+) -> Axes:
+    ax = axes_or_new(ax)
+    if not _drawn(result):
+        return nothing(ax, NOTHING)
+    _lines(ax, result, quantity, colour, "as it is", reference=True)
+    _along_passes(ax, result, label)
+    if share:
+        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    _legend(ax, result)
+    return ax
+
+
+def _lines(ax: Axes, result: PassesResult, quantity: str, colour: str, label: str, reference: bool) -> None:
+    for smoothed in _groups(result):
+        rows = result.of(quantity, smoothed)
+        passes = rows[rows["passes"] > 0]
+        ax.fill_between(
+            passes["passes"],
+            passes["low"],
+            passes["high"],
+            color=colour,
+            alpha=0.12 if smoothed else 0.22,
+            linewidth=0,
+        )
+        ax.plot(
+            passes["passes"],
+            passes["value"],
+            "o" + (SMOOTHED if smoothed else "-"),
+            color=colour,
+            markersize=4.5,
+            linewidth=1.6,
+            markerfacecolor="white" if smoothed else colour,
+            label=f"{label}, smoothed" if smoothed else label,
+        )
+        single = rows[rows["passes"] == 0]
+        if reference and len(single) and not smoothed:
+            ax.axhline(single["value"].iloc[0], color=colour, linewidth=1.2, linestyle=":")
+
+
+def _along_passes(ax: Axes, result: PassesResult, label: str) -> None:
+    counts = sorted(set(result.passes[result.passes > 0].tolist()))
+    ax.set_xscale("log")
+    ax.xaxis.set_major_locator(FixedLocator(counts))
+    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    ax.set_xlabel("Members" if (result.passes > 0).all() else "Passes")
+    ax.set_ylabel(label)
+    grid(ax)
+
+
+def _legend(ax: Axes, result: PassesResult) -> None:
+    if len(_groups(result)) > 1:
+        ax.legend(ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
+
+
+def _drawn(result: PassesResult) -> bool:
+    return bool((result.passes > 0).any())
+
+
+def _groups(result: PassesResult) -> list[bool]:
+    """Without spatial smoothing, and with it if it was asked for."""
+    return [False, True] if result.smoothed.any() else [False]

@@ -1,0 +1,109 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.data.test_labels import CRAB, SHARK, TENCH, write
+from vitscope.cli.app import main
+from vitscope.cli.evaluate import Options, _out
+from vitscope.data import load_data
+from vitscope.exams.prediction import PredictionResult, prediction
+from vitscope.models import create_model
+from vitscope.results import Run
+
+ROOT = Path(__file__).parents[2]
+SMALL = ["--data", "fashion", "--exams", "prediction", "--limit", "50", "--batch-size", "16"]
+
+
+def test_two_models_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["evaluate", "resnet_mini", "vit_mini", *SMALL, "--temperature", "fit", "--out", str(tmp_path)])
+        == 0
+    )
+    shown = " ".join(capsys.readouterr().out.split())
+    for text in ("accuracy", "adaptive ece", "temperature", "minus resnet_mini", "gets wrong", "McNemar"):
+        assert text in shown
+    assert f"figures in {tmp_path}/resnet_mini/figures" in shown
+    assert f"vitscope report {tmp_path}/resnet_mini {tmp_path}/vit_mini" in shown
+    run = Run.open(tmp_path / "vit_mini")
+    assert (run.model["name"], set(run.results())) == ("vit_mini", {"prediction"})
+    assert (run.path / "figures" / "prediction_classes.png").exists()
+    assert "nll" in pd.read_csv(tmp_path / "differences.csv")["quantity"].tolist()
+
+
+def test_classes_of_imagenet_in_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pictures = load_data("fashion").subset(np.arange(40))
+    write(tmp_path / "a", pictures, {name: ["0.png", "1.png"] for name in (CRAB, TENCH, SHARK)})
+    labels = ["--labels", "imagenet", "--classes", "present", "--no-pretrained", "--num-classes", "1000"]
+    arguments = ["vit_mini", "--data", f"folder:{tmp_path}/a", "--exams", "prediction", *labels]
+    assert main(["evaluate", *arguments, "--out", str(tmp_path / "run")]) == 0
+    result = Run.open(tmp_path / "run").results()["prediction"]
+    assert isinstance(result, PredictionResult)
+    assert result.class_names == (TENCH, SHARK, CRAB)
+    assert result.n == 6
+    shown = capsys.readouterr()
+    assert "minus" not in shown.out
+    assert shown.err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no model was named"),
+        (["resnet_mini", "--exams", "palmistry"], "no exam 'palmistry'"),
+        (["resnet_mini", *SMALL, "--labels", "wordnet"], "no labels 'wordnet'"),
+        (["resnet_mini", *SMALL, "--labels", "real:nowhere.json"], "cannot read labels from nowhere.json"),
+        (["resnet_mini", *SMALL, "--temperature", "-1"], "expected a number above 0, or fit"),
+        (["resnet_mini", *SMALL, "--num-classes", "3", "--no-pretrained"], "num_classes=10"),
+    ],
+)
+def test_errors_are_one_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", *arguments, "--out", str(tmp_path / "run")]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_default_folders() -> None:
+    runs = Path("runs/evaluate")
+    assert _out(Options(models=("vit_mini", "tv:resnet18"))) == runs
+    assert _out(Options(models=("tv:resnet18", "tv:resnet18"))) == runs / "tv_resnet18"
+    assert _out(Options(models=("vit_mini",), out=Path("here"))) == Path("here")
+
+
+def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
+    """With 3 batches of 20 images, the processes have seen other classes and other ends of the data."""
+    command = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "vitscope.cli.app",
+    ]
+    command += ["evaluate", "vit_mini", *SMALL[:-1], "20", "--temperature", "fit", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, *command],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("figures in") == 1  # one process speaks for both
+    model, data = create_model("vit_mini", pretrained=True), load_data("fashion")
+    one = prediction(model, data, limit=50, temperature="fit")
+    two = Run.open(tmp_path).results()["prediction"]
+    assert isinstance(two, PredictionResult)
+    np.testing.assert_array_equal(one.outcomes(), two.outcomes())
+    np.testing.assert_array_equal(one.class_predicted, two.class_predicted)
+    for quantity, numbers in one.replicates().items():
+        np.testing.assert_allclose(two.replicates()[quantity], numbers, rtol=1e-5, atol=1e-6)

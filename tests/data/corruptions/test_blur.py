@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+import torch
+
+from vitscope.data.corruptions import blur, filters
+from vitscope.data.corruptions.draws import draws_for, whole_numbers
+
+
+def pictures(n: int = 3, side: int = 24) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(0, 256, (n, 3, side, side), dtype=torch.uint8, generator=generator)
+
+
+@pytest.mark.parametrize("reach", [1, 2, 4])
+def test_glass_takes_neighbours_one_pixel_after_the_other(reach: int) -> None:
+    """The published code: from the last pixel to the first, each takes the value that a near one has by then."""
+    images = pictures()
+    found = blur._displaced(images, draws_for(0, range(3), 7), reach)
+    inner = 24 - 2 * reach
+    moves = whole_numbers(draws_for(0, range(3), 7), 2 * reach, 2, inner, inner).astype(int) - reach
+    for n in range(3):
+        expected = images[n].numpy().copy()
+        for h in range(24 - reach, reach, -1):
+            for w in range(24 - reach, reach, -1):
+                down, right = moves[n, :, h - reach - 1, w - reach - 1]
+                if h < 24 and w < 24:
+                    expected[:, h, w] = expected[:, h + down, w + right]
+        np.testing.assert_array_equal(found[n].numpy(), expected)
+
+
+def test_glass_blurs_before_and_after() -> None:
+    flat = torch.full((2, 3, 24, 24), 90, dtype=torch.uint8)
+    assert torch.equal(blur.glass_blur(flat, draws_for(0, range(2), 1), 0.7, 1, 2), flat)
+    images = pictures()
+    sharp = blur.glass_blur(images, draws_for(0, range(3), 1), 0.05, 1, 1)
+    soft = blur.glass_blur(images, draws_for(0, range(3), 1), 1.5, 1, 1)
+    assert float(soft.float().std()) < 0.5 * float(sharp.float().std())
+
+
+def test_motion_goes_at_most_45_degrees_from_the_horizontal() -> None:
+    dot = torch.zeros(40, 1, 33, 33, dtype=torch.uint8)
+    dot[:, :, 16, 16] = 255
+    found = blur.motion_blur(dot, draws_for(0, range(40), 2), 6, 3.0)[:, 0].float()
+    down, right = (
+        (found * torch.arange(33).view(shape)).sum((1, 2)) / found.sum((1, 2)) - 16
+        for shape in ((33, 1), (1, 33))
+    )
+    assert (right < 0).all()  # smeared towards where it came from
+    assert (down.abs() <= 1.2 * right.abs()).all()
+    assert down.min() < -0.5
+    assert down.max() > 0.5
+
+
+def test_zoom_blur_is_the_mean_over_zooms() -> None:
+    images = pictures(n=1)
+    unit = filters.to_unit(images)
+    expected = (2 * unit + filters.zoomed(unit, 1.02) + filters.zoomed(unit, 1.04)) / 4
+    found = blur.zoom_blur(images, (), 1.05, 0.02)
+    assert torch.equal(found, filters.to_bytes(expected))
+
+
+def test_defocus_spreads_a_point_over_a_disk() -> None:
+    dot = torch.zeros(1, 1, 33, 33, dtype=torch.uint8)
+    dot[0, 0, 16, 16] = 255
+    found = blur.defocus_blur(dot, (), 3, 0.1)[0, 0]
+    inside = (torch.arange(33)[:, None] - 16) ** 2 + (torch.arange(33) - 16) ** 2 <= 9
+    assert set(found[inside].tolist()) == {255 // int(inside.sum())}
+    assert not found[~inside].any()

@@ -1,0 +1,117 @@
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.data.corruptions.test_share import written
+from vitscope.data.corruptions import cache as caching
+from vitscope.data.corruptions.cache import Cache, cache_folder, clear_cache, scratch_folder
+from vitscope.data.corruptions.share import Share
+from vitscope.errors import BadData
+
+SNOW = ("snow", 2)
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
+    return tmp_path / "data" / "corruptions"
+
+
+@pytest.fixture
+def share(tmp_path: Path) -> Share:
+    generator = torch.Generator().manual_seed(0)
+    return written(
+        tmp_path / "clean", torch.randint(0, 256, (10, 3, 4, 4), dtype=torch.uint8, generator=generator), [10]
+    )
+
+
+def fill(cache: Cache, share: Share) -> None:
+    list(cache.keep(SNOW, (255 - share.read(rows) for rows in share.batches)))
+
+
+def test_kept_and_found(share: Share, root: Path) -> None:
+    cache = Cache(share, seed=0)
+    assert cache.open(SNOW) is None
+    fill(cache, share)
+    found = cache.open(SNOW)
+    assert isinstance(found, np.memmap)
+    assert torch.equal(torch.from_numpy(np.array(found)), 255 - share.read(slice(0, 10)))
+    assert Cache(share, seed=1).open(SNOW) is None
+    assert cache.open(("snow", 3)) is None
+    assert not list(root.rglob("*.part"))
+
+
+def test_what_was_not_read_to_the_end_is_not_kept(share: Share, root: Path) -> None:
+    cache = Cache(share, seed=0)
+    batches = cache.keep(SNOW, (share.read(rows) for rows in share.batches))
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]
+    assert cache.open(SNOW) is None
+    assert not [path for path in root.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "no sum", "no array", "other shape"])
+def test_damage_is_noticed(damage: str, share: Share, root: Path) -> None:
+    cache = Cache(share, seed=0)
+    fill(cache, share)
+    (array,) = root.rglob("*.npy")
+    content = bytearray(array.read_bytes())
+    if damage == "flip":
+        content[-5] ^= 1
+        array.write_bytes(content)
+    elif damage == "cut":
+        array.write_bytes(content[:-5])
+    elif damage == "no sum":
+        array.with_suffix(".sha256").unlink()
+    elif damage == "no array":
+        array.write_bytes(b"not an array")
+    else:
+        np.save(array, np.zeros((9, 3, 4, 4), np.uint8))
+    assert cache.open(SNOW) is None
+    fill(cache, share)
+    assert cache.open(SNOW) is not None
+
+
+def test_a_disk_that_cannot_be_written_to_does_not_stop_the_images(share: Share, root: Path) -> None:
+    cache = Cache(share, seed=0)
+    root.parent.mkdir(parents=True)
+    root.write_text("a file where the folder should be")
+    with pytest.warns(UserWarning, match="corrupted images are not kept"):
+        found = list(cache.keep(SNOW, (share.read(rows) for rows in share.batches)))
+    assert torch.equal(torch.cat(found), share.read(slice(0, 10)))
+    with (
+        pytest.raises(
+            BadData, match="set VITSCOPE_DATA to a folder that you may write to, or use cache=False"
+        ),
+        scratch_folder(True),
+    ):
+        pass
+    with scratch_folder(False) as folder:
+        assert folder.is_dir()
+
+
+def test_cleared(share: Share) -> None:
+    fill(Cache(share, seed=0), share)
+    assert clear_cache() > 480
+    assert not cache_folder().exists()
+    assert clear_cache() == 0
+
+
+def test_what_killed_processes_left_behind_goes(share: Share, root: Path) -> None:
+    fill(Cache(share, seed=0), share)
+    old = [root / ".scratch-old", next(root.rglob("*.npy")).parent / ".snow-3.npy.abc.part"]
+    old[0].mkdir()
+    old[1].write_text("")
+    (root / ".scratch-new").mkdir()
+    for path in old:
+        os.utime(path, (time.time() - caching._ABANDONED_AFTER - 60,) * 2)
+    with scratch_folder(True) as folder:
+        assert folder.parent == root
+    assert not any(path.exists() for path in old)
+    assert (root / ".scratch-new").exists()
+    assert not folder.exists()
+    assert len(list(root.rglob("*.npy"))) == 1

@@ -1,0 +1,101 @@
+"""The documentation: its code runs, its commands are understood, its links lead somewhere."""
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from vitscope.cli.app import VERBS, read_options
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"^(?: {4}|\$ )+(?:\$ )?(vitscope [a-z].*)$", re.MULTILINE)
+
+
+def test_python_blocks_run(tmp_path):
+    """The blocks of a page one after the other, each page on its own; one process, because torch takes long to load."""
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\n"
+        "for page, *blocks in eval(sys.stdin.read()):\n"
+        "    names = {'__name__': page}\n"
+        "    for number, block in enumerate(blocks):\n"
+        "        exec(compile(block, f'{page}, block {number}', 'exec'), names)\n"
+    )
+    pages = [
+        (name, *BLOCK.findall(page.read_text()))
+        for name, page in zip(NAMES, PAGES, strict=True)
+        if "```python" in page.read_text()
+    ]
+    assert len(pages) >= 4
+    done = subprocess.run(
+        [sys.executable, script],
+        input=repr(pages),
+        text=True,
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_commands_are_understood(name, capsys):
+    lines = [line.split(" #")[0] for line in CODE.findall((ROOT / name).read_text())]
+    for command in (part.strip() for line in lines for part in line.split(";")):
+        words = shlex.split(command)[1:]
+        if "..." in words or "--help" in words or any(word.isupper() for word in words):
+            continue  # a pattern, not a command
+        assert words[0] in VERBS, command
+        module = importlib.import_module(f"vitscope.cli.{words[0]}")
+        rest = module.expand(words[1:]) if hasattr(module, "expand") else words[1:]
+        try:
+            read_options(module.Options, rest, "vitscope")
+        except SystemExit:
+            pytest.fail(f"{command}\n{capsys.readouterr().err}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links_lead_somewhere(name):
+    page = ROOT / name
+    for found in LINK.findall(page.read_text()):
+        target, _, anchor = (found[0] or found[1]).partition("#")
+        if "://" in target:
+            continue
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+            assert anchor in {_slug(heading) for heading in headings}, f"{name} links to {target}#{anchor}"
+
+
+def test_every_page_is_in_the_site():
+    def leaves(tree: object) -> list[str]:
+        if isinstance(tree, str):
+            return [tree]
+        children = tree.values() if isinstance(tree, dict) else tree
+        return [leaf for child in children for leaf in leaves(child)]
+
+    listed = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]}
+    assert sorted(listed) == sorted(pages)
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "index.html").exists()
+
+
+def _slug(heading: str) -> str:
+    plain = re.sub(r"[^\w\s-]", "", heading.lower())
+    return re.sub(r"[\s]+", "-", plain.strip())

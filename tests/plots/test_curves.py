@@ -1,0 +1,26 @@
+import numpy as np
+
+from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
+from vitscope.plots.figures import new_panel
+
+
+def test_a_curve_is_drawn_in_per_cent() -> None:
+    ax = new_panel()
+    x, value = np.array([0.0, 1.0]), np.array([0.5, 0.25])
+    draw_curve(ax, x, value, value - 0.1, value + 0.1, "#123456", "mine", "--s")
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), [50, 25])
+    assert (ax.lines[0].get_color(), ax.lines[0].get_linestyle()) == ("#123456", "--")
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    np.testing.assert_allclose([band.min(), band.max()], [15, 60])
+    legend_above(ax)
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["mine"]
+
+
+def test_frequencies_are_in_units_of_pi() -> None:
+    ax = new_panel()
+    frequency_axis(ax, 1.0)
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["0", "0.2π", "0.4π", "0.6π", "0.8π", "π"]
+    frequency_axis(ax, 0.3)
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["0", "0.1π", "0.2π", "0.3π"]

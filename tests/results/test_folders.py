@@ -1,0 +1,24 @@
+from pathlib import Path
+
+from vitscope.results.folders import run_folders
+
+DEFAULT = Path("runs/diagnose")
+
+
+def test_each_model_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        (tmp_path / place / "vit").mkdir(parents=True)
+    models = (str(tmp_path / "a" / "vit"), str(tmp_path / "b" / "vit"), "hf:google/vit-base", "tv:resnet50")
+    folders = run_folders(models, Path("runs"), DEFAULT)
+    assert [str(f) for f in folders.values()] == [
+        "runs/vit",
+        "runs/vit-2",
+        "runs/hf_google_vit-base",
+        "runs/tv_resnet50",
+    ]
+
+
+def test_one_model_takes_the_folder_itself() -> None:
+    assert run_folders(("resnet50",), Path("here"), DEFAULT) == {"resnet50": Path("here")}
+    assert run_folders(("resnet50", "resnet50"), Path("here"), DEFAULT) == {"resnet50": Path("here")}
+    assert run_folders(("resnet50",), None, DEFAULT) == {"resnet50": Path("runs/diagnose/resnet50")}
