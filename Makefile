@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint format bench docs clean
+.PHONY: help install demo test test-slow lint format bench docs docs-tables clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,8 +18,8 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $(STAMP)
 
-demo: install  ## examine two trained models on the embedded images, write runs/demo/report.html
-	@echo "running the demo: two trained models, every exam, one page"
+demo: install  ## examine three trained models on the embedded images, write runs/demo/report.html
+	@echo "running the demo: three trained models, every exam, one page"
 	$(BIN)/vitscope demo
 
 test: install  ## the tests (under 15 minutes on 2 cores)
@@ -41,7 +41,11 @@ format: install  ## let ruff put the files in order
 bench: install  ## speed, as ratios of CPU time in one run
 	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-docs: install  ## regenerate the tables in docs/ (about half an hour)
+docs: install  ## build the site of docs/ into site/
+	$(BIN)/mkdocs build --strict
+	@echo "open site/index.html"
+
+docs-tables: install  ## regenerate the tables in docs/ (about half an hour)
 	$(BIN)/python -m tests.registry --write docs
 	$(BIN)/python -m tests.surgery_table --write docs/surgery
 
