@@ -5,7 +5,7 @@
 
 `generation` makes every type at severities 1, 3 and 5 by both in turn (pip install imagecorruptions-imaug), one
 thread. Goal: at least as fast as the package over all types. `suite` runs the exam without a cache, with an empty one
-and with a full one, and as many plain passes of the model over the same images, before and after; time of worker
+and with a full one, and plain passes of the model over the same images before and after each; time of worker
 processes counts. Goals: at most 1.3 of the 76 plain passes on top of generation; with a full cache nothing but passes.
 """
 
@@ -22,10 +22,12 @@ import numpy as np
 import torch
 
 import vitscope as vs
-from vitscope.data import batches
+from vitscope.data import ImageData, batches
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
 from vitscope.data.corruptions.constants import IMAGENET
 from vitscope.data.corruptions.share import ShareWriter
+
+PLAIN = 10  # passes that are timed before and after every exam
 
 
 def main() -> None:
@@ -85,25 +87,27 @@ def suite(name: str, images: int) -> None:
     model = vs.create_model(name, pretrained=True).eval()
     data = vs.load_data("fashion")
     passes = 1 + len(TYPES) * len(SEVERITIES)
+
+    def exam(cache: bool = True) -> object:
+        return vs.exams.corruption(model, data, limit=images, cache=cache)
+
     with tempfile.TemporaryDirectory() as folder:
         os.environ["VITSCOPE_DATA"] = folder
         alone = generated(model, data, images, folder)
-        exam = lambda **how: vs.exams.corruption(model, data, limit=images, **how)  # noqa: E731
-        steps: list[tuple[str, Callable[[], object]]] = [
-            ("plain passes", lambda: plain(model, data, images, passes)),
-            ("exam, no cache", lambda: exam(cache=False)),
-            ("exam, empty cache", exam),
-            ("plain passes", lambda: plain(model, data, images, passes)),
-            ("exam, full cache", exam),
-            ("plain passes", lambda: plain(model, data, images, passes)),
-        ]
-        times = [(label, measured(step)) for label, step in steps]
-    base = statistics.median(seconds for label, seconds in times if label == "plain passes")
-    print(f"{name}, {images} images: {passes} passes; generation alone {alone:.1f} s")
-    print(f"{'':<20}{'CPU s':>8}{'/ plain':>9}{'(- generation) / plain':>25}")
-    for label, seconds in times:
-        made = alone if label in ("exam, no cache", "exam, empty cache") else 0.0
-        print(f"{label:<20}{seconds:>8.1f}{seconds / base:>9.2f}{(seconds - made) / base:>25.2f}")
+        steps = {"no cache": lambda: exam(cache=False), "empty cache": exam, "full cache": exam}
+        found, base = {}, []
+        for label, step in steps.items():
+            base.append(measured(lambda: plain(model, data, images)) / PLAIN * passes)
+            found[label] = measured(step)
+        base.append(measured(lambda: plain(model, data, images)) / PLAIN * passes)
+    scale = statistics.mean(base)
+    print(f"{name}, {images} images, {passes} passes; CPU s")
+    print(f"{'':<20}{'total':>8}{'/ plain':>9}{'less generation / plain':>25}")
+    print(f"{'plain passes':<20}{scale:>8.1f}{1:>9.2f}")
+    print(f"{'generation':<20}{alone:>8.1f}{alone / scale:>9.2f}")
+    for label, seconds in found.items():
+        rest = seconds if label == "full cache" else seconds - alone
+        print(f"{'exam, ' + label:<20}{seconds:>8.1f}{seconds / scale:>9.2f}{rest / scale:>25.2f}")
 
 
 def measured(step: Callable[[], object]) -> float:
@@ -115,13 +119,13 @@ def measured(step: Callable[[], object]) -> float:
 
 
 @torch.inference_mode()
-def plain(model: torch.nn.Module, data: vs.data.ImageData, images: int, passes: int) -> None:
-    for _ in range(passes):
+def plain(model: torch.nn.Module, data: ImageData, images: int) -> None:
+    for _ in range(PLAIN):
         for batch, _, _ in batches(data, model, limit=images):
             model(batch)
 
 
-def generated(model: torch.nn.Module, data: vs.data.ImageData, images: int, folder: str) -> float:
+def generated(model: torch.nn.Module, data: ImageData, images: int, folder: str) -> float:
     """CPU time that all types and severities take in this process."""
     writer = ShareWriter(Path(folder) / "clean", 128)
     for batch, labels, indices in batches(data, model, limit=images):

@@ -1,10 +1,6 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import timm
 import torch
@@ -230,35 +226,3 @@ def test_local_attention_is_bounded_by_its_neighbourhood() -> None:
     result = attention(model, images())
     np.testing.assert_allclose(result.bound, np.log(9 + 1))
     assert (result.of("distance")[0] <= 2 * 0.25 + 1e-6).all()
-
-
-def test_two_processes_give_the_tables_of_one(tmp_path: Path) -> None:
-    exams = ["attention", "softmax_gradient", "low_pass", "maps"]
-    options = [
-        "--no-pretrained",
-        "--data",
-        "fashion",
-        "--limit",
-        "50",
-        "--batch-size",
-        "16",
-        "--exams",
-        *exams,
-    ]
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    for name, launcher in (("one", []), ("two", torchrun)):
-        command = [sys.executable, *launcher, "-m", "vitscope.cli.app", "diagnose", "vit_mini", *options]
-        done = subprocess.run(
-            [*command, "--out", str(tmp_path / name)],
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
-    for exam in exams:
-        one, two = (pd.read_csv(tmp_path / name / "exams" / exam / f"{exam}.csv") for name in ("one", "two"))
-        assert len(one) > 0
-        assert (two["n"] == (8 if exam == "maps" else 50)).all()
-        for column in ("value", "low", "high"):
-            np.testing.assert_allclose(two[column], one[column], rtol=1e-6, atol=1e-9, equal_nan=True)

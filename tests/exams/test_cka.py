@@ -217,6 +217,7 @@ with distributed.process_group():
 """
 
 
+@pytest.mark.slow  # tests/test_distributed.py does the same for one model
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(SHARED)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

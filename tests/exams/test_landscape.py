@@ -146,7 +146,8 @@ def test_everything_is_put_back_after_an_accident(act, error, memory_format) -> 
 @pytest.mark.parametrize("act", [ctrl_c, lambda: signal.raise_signal(signal.SIGINT)])
 def test_an_interrupted_landscape_goes_on_with_the_same_digits(tmp_path: Path, act) -> None:
     data = images()
-    whole = landscape(convolutional(), data, **PLAIN)
+    formats = ("contiguous", "channels_last")  # which one is faster is found by trying; digits depend on it
+    wholes = [landscape(convolutional(), data, memory_format=order, **PLAIN) for order in formats]
     model = convolutional()
     accident = After(model, 16 + 12, act)
     with pytest.raises(KeyboardInterrupt):
@@ -154,9 +155,8 @@ def test_an_interrupted_landscape_goes_on_with_the_same_digits(tmp_path: Path, a
     accident.handle.remove()
     counter = After(model, 0, act)
     again = landscape(model, data, parts=Parts(tmp_path, "landscape", "key"), **PLAIN)
-    np.testing.assert_array_equal(again.nll, whole.nll)
-    np.testing.assert_array_equal(again.rise_high, whole.rise_high)
-    np.testing.assert_array_equal(again.accuracy, whole.accuracy)
+    fields = ("nll", "rise_high", "accuracy")
+    assert any(all(np.array_equal(getattr(again, f), getattr(w, f)) for f in fields) for w in wholes)
     full = After(other := convolutional(), 0, act)
     landscape(other, data, **PLAIN)
     assert 0 < counter.count < full.count - 6  # neither the trial of memory formats nor finished points

@@ -141,7 +141,7 @@ def _print_treatment(treatment: "Treatment") -> None:
     from vitscope.report.numbers import with_interval
 
     console = _console()
-    table = Table(escape(treatment.budget), *treatment.results, "after - control", box=None, pad_edge=False)
+    table = Table("", *treatment.results, "after - control", box=None, pad_edge=False)
     found: dict[str, dict[str, Any]] = {
         arm: {str(row.quantity): row for row in results["prediction"].table().itertuples()}
         for arm, results in treatment.results.items()
@@ -154,7 +154,8 @@ def _print_treatment(treatment: "Treatment") -> None:
         clear = " *" if effect[quantity].low > 0 or effect[quantity].high < 0 else ""
         cells = [escape(with_interval(arm[quantity])) for arm in found.values()]
         table.add_row(quantity.replace("_", " "), *cells, escape(with_interval(effect[quantity])) + clear)
-    console.print()
+    done = ", ".join(str(p.operation) for p in treatment.applied)
+    console.print(f"\n{done}; {treatment.budget}", markup=False, highlight=False)
     console.print(table)
     console.print(
         "[dim]value \\[95 % interval]; control: not operated on, trained for the same budget; * leaves out 0[/dim]"

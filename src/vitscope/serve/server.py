@@ -1,7 +1,9 @@
 """The server process: a socket that is bound before anything is said, and an end on Ctrl-C."""
 
 import contextlib
+import signal
 import socket
+import sys
 from pathlib import Path
 
 import uvicorn
@@ -25,6 +27,9 @@ def run_server(root: Path, host: str, port: int, hosts: list[str]) -> None:
         timeout_graceful_shutdown=2,
     )
     print(f"serving {root} at http://{shown}:{listening.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
+    signal.signal(
+        signal.SIGTERM, lambda *_: sys.exit(143)
+    )  # which leaves through the `with` and so cleans up
     with pages, listening, contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run([listening])
 
