@@ -60,6 +60,13 @@ def test_no_difference_is_inconclusive():
     assert verdict.judgement == "inconclusive"
 
 
+def test_few_batches_decide_nothing():
+    few = [spectrum(name, drawn(n, p)[:2]) for name, n, p in (("vit", 2, 5.0), ("cnn", 0, 50.0))]
+    verdicts = transformer_verdicts(*few)
+    assert [v.judgement for v in verdicts] == ["inconclusive", "inconclusive"]
+    assert verdicts[0].found.endswith("of 2 batches")
+
+
 def test_unlike_spectra_are_refused():
     one = spectrum("a", drawn(0, 5.0))
     with pytest.raises(BadResult, match="batch_size"):

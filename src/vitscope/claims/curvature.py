@@ -16,6 +16,7 @@ from vitscope.exams.hessian import HessianResult
 from vitscope.exams.spectrum_numbers import Quantity, replicates
 
 ALIKE = ("data", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
+LEAST_BATCHES = 8  # fewer do not tell how far the spectrum of one batch lies from that of another
 Expected = Literal["higher", "lower"]
 
 
@@ -48,6 +49,9 @@ def _verdict(
         f"{quantity.upper()} {drawn[0][0]:.3g}, {other.model} {drawn[1][0]:.3g}: "
         f"{difference[0]:+.3g} [{low:+.3g}, {high:+.3g}]"
     )
+    batches = len(model.eigenvalues)
+    if batches < LEAST_BATCHES:
+        return Verdict("C5", statement, model.model, f"{found}, of {batches} batches", "inconclusive")
     return Verdict("C5", statement, model.model, found, _judge(low, high, expected))
 
 
