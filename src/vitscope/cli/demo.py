@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,8 +64,8 @@ def run(options: Options) -> None:
     console.print()
     print_results(results, console)
     console.print()
-    console.print(_verdict_table(_verdicts(results)))
     folders = [options.out / name for name in MODELS]
+    console.print(_verdict_table(_verdicts(results, folders)))
     page = report(folders, options.out / "report.html", title="A CNN, a vision transformer and an AlterNet")
     console.print(f"\nthe page: {page} (open it in a browser; it needs no network)")
     console.print(
@@ -94,26 +95,16 @@ def _plan(options: Options) -> list[tuple[list[str], int]]:
     return [(names, min(most, LIMITS[group])) for group, names in groups.items() if names]
 
 
-def _verdicts(results: "Mapping[str, Mapping[str, Result]]") -> "list[Verdict]":
-    from vitscope.claims import (
-        alternet_verdicts,
-        attention_verdicts,
-        feature_verdicts,
-        robustness_verdicts,
-        transformer_verdicts,
-    )
-    from vitscope.exams.hessian import HessianResult
+def _verdicts(results: "Mapping[str, Mapping[str, Result]]", folders: "list[Path]") -> "list[Verdict]":
+    """What the papers claim of single models, then of one beside another."""
+    from vitscope.claims import attention_verdicts, feature_verdicts, robustness_verdicts
+    from vitscope.report.pair_claims import pair_verdicts
+    from vitscope.report.subject import find_runs
 
     judges = (feature_verdicts, attention_verdicts, robustness_verdicts)
     verdicts = [v for name, found in results.items() for judge in judges for v in judge(name, found)]
-    spectra = [found.get("hessian") for found in results.values()]
-    cnn, transformer, alternet = spectra
-    if isinstance(cnn, HessianResult):
-        if isinstance(transformer, HessianResult):
-            verdicts += transformer_verdicts(transformer, cnn)
-        if isinstance(alternet, HessianResult):
-            verdicts += alternet_verdicts(alternet, cnn)
-    return verdicts
+    pairs = combinations(find_runs(folders), 2)
+    return [*verdicts, *(verdict for pair in pairs for verdict in pair_verdicts(*pair))]
 
 
 def _verdict_table(verdicts: "list[Verdict]") -> "Table":
