@@ -38,7 +38,9 @@ from vitscope.data import data_config, load_data
 from vitscope.memory import kept_memory
 from vitscope.models import create_model
 from vitscope.training import get_recipe, train
+from vitscope.training.augment import AugmentedData
 from vitscope.training.checkpoint import Progress
+from vitscope.training.fused_step import seen_as_in_memory
 from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer
 from vitscope.training.steps import Stepper
@@ -133,8 +135,8 @@ def recipe(batch: int):
 
 def examples(model: nn.Module, data) -> tuple[Tensor, Tensor]:
     """The batch, augmented once: augmentation is done by other processes and costs a step nothing."""
-    stepper = Stepper(model, data, data_config(model), CLASSES, recipe(len(data)), 0, torch.device("cpu"))
-    images, labels = zip(*(stepper.data[i] for i in range(len(data))), strict=True)
+    augmented = AugmentedData(data, recipe(len(data)), data_config(model), 0)
+    images, labels = zip(*(augmented[i] for i in range(len(data))), strict=True)
     return torch.stack(images), torch.tensor(labels)
 
 
@@ -193,7 +195,8 @@ def bare(model: nn.Module, images: Tensor, labels: Tensor) -> Step:
         mixed, targets = mix(images.clone(memory_format=layout), labels)
         optimizer.zero_grad(set_to_none=True)
         nn.functional.cross_entropy(model(mixed), targets).backward()
-        optimizer.step()
+        with seen_as_in_memory(optimizer):
+            optimizer.step()
 
     return step
 

@@ -88,13 +88,12 @@ class Mix:
 
     def __call__(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Images and labels (N,) in, images and target probabilities (N, classes) out."""
-        even = len(images) - len(images) % 2
-        target = self._smooth(labels)
-        if even:
-            mixed, target_even = self._mixup(images[:even], labels[:even])
-            images = torch.cat([mixed, images[even:]])
-            target = torch.cat([target_even, target[even:]])
-        return images, target
+        if len(images) % 2 == 0:
+            return self._mixup(images, labels)
+        if len(images) == 1:
+            return images, self._smooth(labels)
+        mixed, target = self._mixup(images[:-1], labels[:-1])
+        return torch.cat([mixed, images[-1:]]), torch.cat([target, self._smooth(labels[-1:])])
 
     def _smooth(self, labels: Tensor) -> Tensor:
         hard = torch.nn.functional.one_hot(labels, self._n_classes).float()

@@ -12,22 +12,14 @@ import torch
 from torch import Tensor, nn
 
 
-def gradient_norm(model: nn.Module) -> Tensor:
-    """The 2-norm of all gradients together."""
-    norms = torch._foreach_norm([p.grad for p in model.parameters() if p.grad is not None])
-    total = torch.linalg.vector_norm(torch.stack(list(norms)))
-    return total.full_tensor() if hasattr(total, "full_tensor") else total
-
-
 @contextmanager
-def worst_nearby(model: nn.Module, rho: float) -> Iterator[None]:
-    """Inside, the parameters stand `rho` up their gradients, which are cleared.
+def worst_nearby(model: nn.Module, rho: float, norm: float) -> Iterator[None]:
+    """Inside, the parameters stand `rho` up their gradients, of this `norm` all together, which are cleared.
 
     At the end, parameters and buffers are bit for bit as before: running statistics do not see the second pass.
     """
     moved: list[Tensor] = [p for p in model.parameters() if p.grad is not None]
     gradients = [p.grad for p in moved if p.grad is not None]
-    norm = float(gradient_norm(model))
     with torch.no_grad():
         kept = [(tensor, tensor.clone()) for tensor in (*moved, *model.buffers())]
         if norm > 0:

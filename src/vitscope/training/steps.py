@@ -25,11 +25,13 @@ from vitscope.training.augment import AugmentedData, Mix
 from vitscope.training.checkpoint import Progress
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher
 from vitscope.training.divergence import Patience, TrainingDiverged
+from vitscope.training.fused_step import seen_as_in_memory
+from vitscope.training.gradient_norm import GradientNorm
 from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer, build_schedule
 from vitscope.training.precision import Precision
 from vitscope.training.recipe import Recipe
-from vitscope.training.sam import gradient_norm, worst_nearby
+from vitscope.training.sam import worst_nearby
 from vitscope.training.seeding import STEP, seed_all
 from vitscope.training.shares import Repeated, batches, parts, share
 from vitscope.training.waiting import timed
@@ -89,6 +91,7 @@ class Stepper:
         self.optimizer = build_optimizer(model, recipe, device)
         self.schedule = build_schedule(self.optimizer, recipe, self.steps)
         self.patience = Patience(recipe.patience, self.data.data)
+        self._gradient_norm = GradientNorm(model)
 
     def epoch(self, progress: Progress, after_step: Callable[[int, float], bool]) -> bool:
         """Go on with the epoch that `progress` stands in, and keep `progress` up to date.
@@ -169,15 +172,15 @@ class Stepper:
 
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._gradient(cut, counted / len(batch), draws)
-        norm = gradient_norm(self.model)
+        norm = self._gradient_norm()
         if self.recipe.sam_rho is not None and bool(norm.isfinite()):
-            with worst_nearby(self.model, self.recipe.sam_rho):
+            with worst_nearby(self.model, self.recipe.sam_rho, float(norm)):
                 self._gradient(cut, counted / len(batch), draws)
-            norm = gradient_norm(self.model)
+            norm = self._gradient_norm()
         scaler = self.precision.scaler
         if scaler is not None:
             scaler.unscale_(self.optimizer)
-            norm = gradient_norm(self.model)
+            norm = self._gradient_norm()
         done = progress.epoch * self.steps + progress.step
         self.schedule.step_update(done)
         if self.patience.watch(loss, float(norm), scaler is not None, batch, progress):
@@ -224,10 +227,11 @@ class Stepper:
     def _update(self, norm: Tensor, done: int) -> None:
         if self.recipe.clip_norm is not None and not float(norm) < self.recipe.clip_norm:
             nn.utils.clip_grads_with_norm_(self.model.parameters(), self.recipe.clip_norm, norm)
-        if self.precision.scaler is not None:
-            self.precision.scaler.step(self.optimizer)
-        else:
-            self.optimizer.step()
+        with seen_as_in_memory(self.optimizer):
+            if self.precision.scaler is not None:
+                self.precision.scaler.step(self.optimizer)
+            else:
+                self.optimizer.step()
         if self.ema is not None:
             self.ema.update(self.model, step=done + 1)
 
