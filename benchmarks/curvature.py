@@ -1,6 +1,6 @@
 """Curvature: what a product with the Hessian and a whole spectrum cost, beside the libraries that people use for them.
 
-    python benchmarks/curvature.py [hessian] [landscape] [--rounds 5] [--peers] [--models vit_tiny resnet18]
+    python benchmarks/curvature.py [hessian] [landscape] [memory] [--rounds 5] [--peers] [--models vit_tiny resnet18]
 
 CPU time of this process with one thread, variants in turn, on the same batch of 16 images and the same weights.
 
@@ -12,13 +12,17 @@ CPU time of this process with one thread, variants in turn, on the same batch of
 - `landscape`: a grid of 21 x 21 points with all that comes before it, over 441 forward passes, with the faster memory
   format. 1.0 is the limit, 1.05 the goal. Timed over the points of a smaller grid. `by copies` is the same with a
   state dict that is made and loaded for every point.
+- `memory`: what the top 5 need at most beside the basis, over what a training step (AdamW) needs at most; both in
+  processes of their own, over what they hold before. 3 is the goal.
 """
 
 import argparse
 import contextlib
 import io
 import itertools
+import json
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +44,7 @@ from vitscope.memory import kept_memory
 from vitscope.models import create_model
 
 BATCH, K, TOL = 16, 5, 1e-3
+BASIS = 20  # vectors kept at once where memory is measured
 GRID, TIMED_GRID, CHUNK = 21, 4, 128
 GOALS = {
     "vit_tiny": (2.2, 10.0, 2.0),
@@ -53,8 +58,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--models", nargs="+", default=list(GOALS), choices=list(GOALS))
     parser.add_argument("--peers", action="store_true", help="run the other libraries too")
+    parser.add_argument("--measure", choices=list(MEASURED), help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)  # threads that wait for each other count as CPU time
+    if options.measure:
+        measured(options.measure, *options.models)
+        return
     for section in options.sections or SECTIONS:
         SECTIONS[section](options)
 
@@ -136,7 +145,58 @@ def by_copies(model: nn.Module, images: Tensor, rounds: int) -> float:
     return seconds
 
 
-SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {"hessian": hessian, "landscape": landscape}
+def memory(options: argparse.Namespace) -> None:
+    for name in options.models:
+        peaks = {}
+        for work in MEASURED:
+            command = [sys.executable, "-W", "ignore", __file__, "--models", name, "--measure", work]
+            peaks[work] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        step, spectrum = peaks["step"]["bytes"], peaks["spectrum"]["bytes"]
+        basis = peaks["spectrum"]["basis"]
+        print(
+            f"{name}: top {K} {spectrum >> 20:,} MiB, of it {basis >> 20:,} the basis; a training step "
+            f"{step >> 20:,} MiB; ratio without the basis {(spectrum - basis) / step:.2f}, goal 3"
+        )
+
+
+def measured(work: str, name: str) -> None:
+    """Print what the work needs at most, in a process that does nothing else."""
+    model, images, labels = trained_a_little(name, steps=0)
+    before = resident("VmRSS")
+    basis = MEASURED[work](model, images, labels)
+    print(json.dumps({"bytes": resident("VmHWM") - before, "basis": basis}))
+
+
+def one_training_step(model: nn.Module, images: Tensor, labels: Tensor) -> int:
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    for _ in range(2):
+        optimizer.zero_grad()
+        F.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+    return 0
+
+
+def one_spectrum(model: nn.Module, images: Tensor, labels: Tensor) -> int:
+    with hessian_of(model, images, labels) as product:
+        start = torch.randn(product.size, generator=torch.Generator().manual_seed(0))
+        found = lanczos(product, start, K, TOL, basis_size=BASIS)
+    return (BASIS + 1) * start.numel() * start.element_size() if found.products > BASIS else 0
+
+
+def resident(kind: str) -> int:
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith(kind))
+
+
+MEASURED: dict[str, Callable[[nn.Module, Tensor, Tensor], int]] = {
+    "step": one_training_step,
+    "spectrum": one_spectrum,
+}
+SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "hessian": hessian,
+    "landscape": landscape,
+    "memory": memory,
+}
 
 
 def trained_a_little(name: str, steps: int = 20) -> tuple[nn.Module, Tensor, Tensor]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vitscope.memory import kept_memory
+from vitscope.memory import give_back, kept_memory
 
 PAGES = (64 << 20) // resource.getpagesize()  # of a tensor of 64 MB
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="memory is kept with glibc only")
@@ -57,3 +57,14 @@ def test_the_outermost_decides() -> None:
 def test_other_devices_are_left_alone() -> None:
     with kept_memory(torch.device("meta")):
         assert torch.ones(3).sum() == 3
+
+
+@glibc
+def test_what_lies_free_between_other_blocks_is_given_back() -> None:
+    blocks = [torch.ones(1 << 14) for _ in range(1000)]  # 64 kB each: small enough to lie side by side
+    kept = blocks[::2]
+    del blocks
+    before = resident()
+    give_back(torch.device("cpu"))
+    assert before - resident() > 16 << 20
+    assert all(bool((block == 1).all()) for block in kept)

@@ -19,7 +19,7 @@ def test_products_gradient_and_losses(make) -> None:
             found = product(vector)
         np.testing.assert_allclose(found.numpy(), dense @ vector.numpy() + 0.2 * vector.numpy(), atol=1e-8)
         assert product.count == 2
-        gradient, nll, penalty = product.gradient, product.nll, product.penalty
+        gradient, nll, penalty = product.gradient(), product.nll, product.penalty
         named = product.named(vector)
     loss = -(targets * model(images).log_softmax(1)).sum(1).mean()
     expected = torch.autograd.grad(loss, list(model.parameters()))

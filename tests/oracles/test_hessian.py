@@ -44,8 +44,8 @@ def test_power_mode_gives_pyhessians_answers(make) -> None:
         values, _ = theirs.eigenvalues(maxIter=100, tol=1e-3, top_n=2)
         traces = theirs.trace(maxIter=200, tol=1e-4)
     with hessian_of(model, images, labels) as product:
-        ours = power(product, product.gradient, 2)
-        ours_trace = trace_estimates(product, product.gradient, probes=200)
+        ours = power(product, product.gradient(), 2)
+        ours_trace = trace_estimates(product, product.gradient(), probes=200)
     exact = top_eigenvalues(model, images, labels, k=2, tol=1e-4).values
     # both stop when the value hardly moves; from another random start they stop elsewhere within that
     np.testing.assert_allclose(ours.values, values, rtol=0.03)

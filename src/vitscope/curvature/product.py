@@ -21,6 +21,7 @@ from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.select import select_parameters
 from vitscope.curvature.twice import TwiceDifferentiable
 from vitscope.errors import VitscopeError
+from vitscope.memory import give_back
 
 _TYPES = (torch.float32, torch.float64)
 _DEAD_ENDS = ("torch::autograd::Error", "torch::autograd::NotImplemented")
@@ -34,7 +35,6 @@ class HessianProduct:
         size: Length of a vector.
         nll: The loss, without the penalty.
         penalty: The l2 term's value.
-        gradient: Of the NLL, flat.
         count: Products made so far.
     """
 
@@ -67,11 +67,12 @@ class HessianProduct:
         self._curved = [i for i, g in enumerate(gradients) if g is not None and g.requires_grad]
         self._gradients = [g for g in gradients if g is not None and g.requires_grad]
         self.nll = float(self._over_ranks(loss.detach().reshape(1)))
-        self.gradient = self._over_ranks(self._flat([g if g is None else g.detach() for g in gradients]))
-        if not bool(torch.isfinite(self.gradient).all()):
+        self._constant = {i: g for i, g in enumerate(gradients) if g is not None and not g.requires_grad}
+        if not bool(torch.isfinite(self.gradient()).all()):
             raise VitscopeError(
                 f"the loss is {self.nll:g} and its gradient is not finite; check the weights and the images"
             )
+        give_back(self.device)
 
     def __call__(self, vector: Tensor) -> Tensor:
         """H v, as a new flat vector."""
@@ -91,6 +92,12 @@ class HessianProduct:
         for i in self._decayed:
             self._l2.add_product(self._tensors[i], parts[i], pieces[i])
         return product
+
+    def gradient(self) -> Tensor:
+        """The gradient of the NLL, as a new flat vector; if processes share the batch, all of them have to ask."""
+        known = self._constant | dict(zip(self._curved, self._gradients, strict=True))
+        parts = [known.get(i) for i in range(len(self._tensors))]
+        return self._over_ranks(self._flat([part if part is None else part.detach() for part in parts]))
 
     def named(self, vector: Tensor) -> dict[str, Tensor]:
         """A flat vector cut into the parameters it is made of."""

@@ -51,7 +51,7 @@ def log_amplitudes(feature: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
     # The mean has no part in f > 0; without it rounding does not drown small amplitudes.
     centred, mean, channels_last = centred_points(feature)
     points = centred if channels_last else centred.mT  # (N, points, C)
-    zero = _mean_log((mean * (height * width)).square_().flatten(1), 1)[:, None]
+    zero = _mean_log((mean * (height * width)).square_().add_(FLOOR**2).flatten(1), 1)[:, None]
     if height * width <= DENSE:
         plane = _at_once(points, _waves(height, width, False, feature.device))
     else:
@@ -69,24 +69,27 @@ def on_diagonal(side: int) -> list[int]:
 def _at_once(points: Tensor, waves: Tensor) -> Tensor:
     """(N, F): both directions by one product."""
     cosine, sine = (waves @ points).chunk(2, 1)
-    return _mean_log(cosine.square().addcmul_(sine, sine), 2)
+    return _mean_log(_power(cosine, sine), 2)
 
 
 def _one_by_one(points: Tensor, height: int, width: int) -> Tensor:
     """(N, F): along y, then along x."""
     images, _, channels = points.shape
-    lines = points.view(images, height, -1)
-    logs = []
-    for along_y, along_x in _steps(height, width, points.device):
-        rows = torch.bmm(along_y.expand(images, -1, -1), lines).view(-1, along_x.shape[1], channels)
-        cosine, sine = torch.bmm(along_x.expand(len(rows), -1, -1), rows).chunk(2, 1)
-        logs.append(_mean_log(cosine.square().addcmul_(sine, sine), 2).view(images, -1))
-    return torch.cat(logs, 1)
+    along_y, along_x, kept = _steps(height, width, points.device)
+    rows = torch.matmul(along_y, points.view(images, height, -1)).view(-1, 2 * width, channels)
+    cosine, sine = torch.matmul(along_x, rows).chunk(2, 1)
+    return _mean_log(_power(cosine, sine), 2).view(images, -1)[:, kept]
+
+
+def _power(cosine: Tensor, sine: Tensor) -> Tensor:
+    """Squared amplitudes, and the floor under them."""
+    floor = torch.tensor(FLOOR**2, dtype=cosine.dtype, device=cosine.device)
+    return torch.addcmul(floor, cosine, cosine).addcmul_(sine, sine)
 
 
 def _mean_log(power: Tensor, channels: int) -> Tensor:
-    """Half the mean over channels of the log of squared amplitudes."""
-    return power.add_(FLOOR**2).log_().mean(channels).mul_(0.5)
+    """Half the mean over channels of the log of squared amplitudes, in their place."""
+    return power.log_().mean(channels).mul_(0.5)
 
 
 @lru_cache(maxsize=16)
@@ -101,28 +104,22 @@ def _waves(height: int, width: int, diagonal: bool, device: torch.device) -> Ten
 
 @lru_cache(maxsize=16)
 @torch.inference_mode(False)
-def _steps(height: int, width: int, device: torch.device) -> list[tuple[Tensor, Tensor]]:
-    """The matrices of the two directions, for two groups of frequencies along y.
+def _steps(height: int, width: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The matrices of the two directions, and which of their frequencies are the half plane, in its order.
 
-    Those that are not their own negatives have a row of cosines and one of sines along y, and along x both rows go
-    into (2 W, 2 W), all cosine parts first. Those that are have cosines only, and along x their negative frequencies
-    say nothing new: (2 S, W).
+    Every frequency along y has a row of cosines and one of sines. Along x both go into (2 W, 2 W), all cosine parts
+    first. Frequencies along y that are their own negatives give the negative ones along x, too, which are left out.
     """
+    turns = [*range(1, (height + 1) // 2), *_own_negatives(height)]
     y = 2 * math.pi / height * np.arange(height)
-    pairs = [wave(k * y) for k in range(1, (height + 1) // 2) for wave in (np.cos, np.sin)]
-    single = [np.cos(k * y) for k in _own_negatives(height)]
+    along_y = np.array([wave(k * y) for k in turns for wave in (np.cos, np.sin)]).reshape(-1, height)
     angle = 2 * math.pi / width * np.outer(np.arange(width), np.arange(width))
     cosine, sine = np.cos(angle), np.sin(angle)
-    above = slice(1, (width + 1) // 2)
-    steps = [
-        (np.array(pairs).reshape(-1, height), np.block([[cosine, -sine], [sine, cosine]])),
-        (np.stack(single), np.vstack([cosine[above], sine[above]])),
-    ]
-    return [(_on(device, along_y), _on(device, along_x)) for along_y, along_x in steps]
-
-
-def _on(device: torch.device, matrix: np.ndarray) -> Tensor:
-    return torch.from_numpy(matrix).float().to(device)
+    kept = np.ones((len(turns), width), dtype=bool)
+    kept[(height + 1) // 2 - 1 :] = (np.arange(width) > 0) & (np.arange(width) < (width + 1) // 2)
+    along_x = np.block([[cosine, -sine], [sine, cosine]])
+    waves = [torch.from_numpy(matrix).float().to(device) for matrix in (along_y, along_x)]
+    return waves[0], waves[1], torch.from_numpy(np.flatnonzero(kept)).to(device)
 
 
 def _own_negatives(side: int) -> list[int]:

@@ -124,7 +124,7 @@ def hessian_density(
         densities = BatchDensities(batches, steps)
         with ProductBar(f"{passes.about['model']}: hessian density", len(passes.share), guess=steps) as bar:
             for number, product in passes:
-                probe = random_signs(product.size, product.gradient, seed * 1_000_003 + number)
+                probe = random_signs(product.size, product.gradient(), seed * 1_000_003 + number)
                 found = quadrature(product, probe, steps, bar.step)
                 bar.finish_batch(product.count)
                 if passes.counts:

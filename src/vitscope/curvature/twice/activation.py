@@ -28,13 +28,17 @@ class _Gelu(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         slope = torch.erf(x * math.sqrt(0.5)).add_(1.0).mul_(0.5).addcmul_(x, _density(x))
-        ctx.save_for_backward(x, slope)
+        ctx.save_for_backward(slope)
+        ctx.x = x
         return F.gelu(x)
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor) -> Any:
-        x, slope = ctx.saved_tensors
-        return _GeluBackward.apply(gy, x, slope) if torch.is_grad_enabled() else gy * slope
+        (slope,) = ctx.saved_tensors
+        if not torch.is_grad_enabled():
+            return gy * slope
+        x, ctx.x = ctx.x, None  # products need the derivatives only
+        return _GeluBackward.apply(gy, x, slope)
 
 
 class _GeluBackward(Function):
