@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow lint format bench docs docs-tables clean
+.PHONY: help install demo test test-slow lint format bench docs docs-tables notebooks clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,6 +48,9 @@ docs: install  ## build the site of docs/ into site/
 docs-tables: install  ## regenerate the tables in docs/ (about half an hour)
 	$(BIN)/python -m tests.registry --write docs
 	$(BIN)/python -m tests.surgery_table --write docs/surgery
+
+notebooks: install  ## execute the notebooks in docs/ anew (about ten minutes)
+	$(BIN)/python -m tests.notebooks --write docs/notebooks
 
 clean:  ## remove the environment and the runs
 	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

@@ -214,7 +214,7 @@ def write_tables(folder: Path, meta: pd.DataFrame, real: pd.DataFrame) -> None:
     lines = [
         "# Coverage of timm's registry",
         "",
-        f"Written by `make docs` with timm {timm.__version__}, torch {torch.__version__.split('+')[0]}.",
+        f"Written by `make docs-tables` with timm {timm.__version__}, torch {torch.__version__.split('+')[0]}.",
         "",
         f"- Without weights (meta device), every architecture: **{found} of {len(meta)}** "
         f"({100 * found / len(meta):.2f} %) have an anatomy with maps, and attention where there is "

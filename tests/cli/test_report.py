@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.older import COMMAND, age
 from vitscope.cli.app import main
 
 
@@ -25,6 +26,18 @@ def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "no run folder" in error
     assert len(error.strip().splitlines()) == 1
     assert not (tmp_path / "page.html").exists()
+
+
+def test_what_is_left_out_is_said_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    arguments = ["--no-pretrained", "--limit", "8", "--exams", "variance", "maps", "--out", str(run)]
+    assert main(["diagnose", "vit_mini", *arguments]) == 0
+    age(run, "maps", "layers")
+    capsys.readouterr()
+    assert main(["report", str(run), "-o", str(tmp_path / "page.html")]) == 0
+    (note,) = capsys.readouterr().err.strip().splitlines()
+    assert note.startswith("note: left out, ")
+    assert note.endswith(f"maps of {run}; compute it anew: {COMMAND}")
 
 
 def test_help_does_not_import_torch() -> None:

@@ -85,15 +85,23 @@ def test_every_page_is_in_the_site():
         return [leaf for child in children for leaf in leaves(child)]
 
     listed = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
-    pages = {str(page.relative_to(ROOT / "docs")) for page in PAGES[1:]}
+    notebooks = (ROOT / "docs").rglob("*.ipynb")
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (*PAGES[1:], *notebooks)}
     assert sorted(listed) == sorted(pages)
 
 
 def test_the_site_builds_without_a_warning(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    # not --quiet, with which --strict counts no warnings
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
+    assert "contains a link" not in done.stderr, done.stderr[-2000:]  # to what is left out of the site
     assert (tmp_path / "index.html").exists()
+    for notebook in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        page = (tmp_path / "notebooks" / f"{notebook.stem}.html").read_text()
+        figures = re.findall(r'<img [^>]*src="([^"]+)"', page)
+        assert figures, f"{notebook.name} has no figure on the site"
+        assert all((tmp_path / "notebooks" / figure).exists() for figure in figures)
 
 
 def _slug(heading: str) -> str:

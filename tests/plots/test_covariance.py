@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,3 +48,12 @@ def test_maps_and_their_common_scale(result: CovarianceResult) -> None:
         np.testing.assert_array_equal(panel.images[0].get_array(), result.correlation_map(i))
         assert panel.images[0].get_clim() == (-0.5, 0.5)  # the largest beside the centre point
     assert panels[0].patches[0].get_xy() == (2.5, 2.5)
+
+
+def test_maps_of_several_models_have_one_scale(result: CovarianceResult) -> None:
+    strong = replace(result, correlation=np.clip(1.5 * result.correlation, None, 1.0))
+    (plot,) = [one for one in plots.PLOTS["covariance"] if one.common]
+    assert plot.common is not None
+    common = plot.common([result, strong])
+    ax = plot.draw(result, new_panel(), **common)
+    assert [panel.images[0].get_clim() for panel in ax.child_axes if panel.images] == [(-0.75, 0.75)] * 2

@@ -78,6 +78,9 @@ def test_marks_and_legend_of_several_models() -> None:
     marks = [np.sort(line.get_xdata()) for line in ax.lines if line.get_marker() == "|"]
     np.testing.assert_array_equal(marks[0], np.sort(results[0].eigenvalues.ravel()))
     assert (np.array(ax.get_yticks()) >= 0).all()
+    top = 5 * ax.get_ylim()[1]
+    ax.set_ylim(top=top)  # as beside a model with a higher density
+    assert 0.7 * top < max(tick for tick in ax.get_yticks() if tick <= top)
 
 
 def test_what_did_not_converge_is_crossed_and_counted() -> None:

@@ -7,6 +7,7 @@ from tests.plots.landscape_results import WAY, bowl, line, with_holes
 from vitscope import plots
 from vitscope.exams.landscape_marks import Mark
 from vitscope.plots.figures import new_panel, render
+from vitscope.plots.landscape import common_height
 from vitscope.plots.style import styled
 
 
@@ -97,3 +98,28 @@ def test_the_line_between_two_models() -> None:
     holes = line().nll.copy()
     holes[2] = np.inf
     assert words(drawn(plots.plot_landscape_line, replace(line(), nll=holes))) == ["1 of 5 points not finite"]
+
+
+def test_several_models_are_drawn_to_one_scale() -> None:
+    flat, steep = bowl(), bowl(nll=10.0 * bowl().nll)
+    for plot in plots.PLOTS["landscape"]:
+        assert plot.common is not None
+        common = plot.common([flat, steep])
+        panels = [drawn(plot.draw, result, **common) for result in (flat, steep)]
+        assert panels[0].collections[0].get_clim() == panels[1].collections[0].get_clim()
+        if panels[0].name == "3d":
+            assert panels[0].get_zlim() == panels[1].get_zlim()
+            low, high = common["height"]
+            assert panels[0].get_zlim() == pytest.approx((low, high))
+            assert panels[1].zz_dataLim.intervalx[1] == pytest.approx(min(high, steep.nll.max()))
+        else:
+            assert panels[0].collections[0].levels[-1] > flat.nll.max()
+    nowhere = bowl(nll=np.full((11, 11), np.nan))
+    assert [plot.common([nowhere] * 2) for plot in plots.PLOTS["landscape"] if plot.common] == [{}, {}]
+
+
+def test_a_wall_does_not_flatten_the_surfaces_of_others() -> None:
+    nll = bowl().nll.copy()
+    nll[0, 0] = 1e4
+    assert common_height([bowl(), bowl(nll=nll)])["height"][1] < 20.0
+    assert common_height([bowl(nll=nll)]) == {}  # a single model is shown as it is

@@ -34,3 +34,16 @@ def test_what_is_not_finite_is_left_out_and_counted() -> None:
     assert drawing.layout.annotations[0].text == "3 of 121 points not finite"
     assert not interactive_landscape(bowl()).layout.annotations
     assert "Infinity" not in json.dumps(drawing.to_plotly_json()["layout"])
+
+
+def test_a_given_height_holds_for_the_nll_alone() -> None:
+    drawing = interactive_landscape(bowl(), height=(0.0, 50.0))
+    assert drawing.layout.scene.zaxis.range == (0.0, 50.0)
+    assert [(trace.cmin, trace.cmax) for trace in drawing.data[::2]] == [
+        (0.0, 50.0),
+        (None, None),
+        (None, None),
+    ]
+    told = [button.args[1] for button in drawing.layout.updatemenus[0].buttons]
+    assert told[0]["scene.zaxis.range"] == [0.0, 50.0]
+    assert told[2]["scene.zaxis.autorange"]

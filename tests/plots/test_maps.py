@@ -1,28 +1,37 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from vitscope import plots
+from vitscope.errors import VitscopeError
+from vitscope.exams.byte_array import ByteArray
+from vitscope.exams.layer_maps import LayerMaps
 from vitscope.exams.maps import MapsResult
 from vitscope.plots.figures import new_panel
 from vitscope.results import UnitRow
 
 
+def attention(point: tuple[int, int], heads: int = 2) -> np.ndarray:
+    """Maps of three images, which are 0.5 at one point."""
+    found = np.zeros((3, heads, 2, 2), np.float32)
+    found[:, :, *point] = 0.5
+    return found
+
+
 def result(heads: int = 2) -> MapsResult:
-    attention = np.zeros((3, heads, 2, 2), np.float32)
-    attention[:, :, 0, 1] = 0.5  # top right
+    last = attention((0, 1), heads)  # top right
     return MapsResult(
         model="m",
         data="d",
         n=3,
         seed=0,
-        units=(UnitRow("a.attn", "msa", 0, 1.0),),
+        units=(UnitRow("a.attn", "msa", 0, 0.5), UnitRow("b.attn", "msa", 0, 1.0)),
         skipped=(),
-        query="class token",
-        maps=attention,
-        rollout=attention[:, 0],
-        rollout_units=("a.attn",),
-        images=np.full((3, 3, 8, 8), 255),
+        layers=(LayerMaps.of(attention((1, 0), 1), "class token"), LayerMaps.of(last, "class token")),
+        rollout=LayerMaps.of(last[:, :1], "class token"),
+        rollout_units=("a.attn", "b.attn"),
+        images=ByteArray.of(np.full((3, 3, 8, 8), 255, np.uint8)),
         indices=np.arange(3),
     )
 
@@ -48,12 +57,22 @@ def test_the_outline_goes_around_what_is_above_the_threshold() -> None:
 
 
 def test_a_map_does_not_look_different_beside_stronger_ones() -> None:
-    weak = result()
-    strong = replace(weak, maps=np.concatenate([weak.maps[:, :1], 100 * weak.maps[:, 1:]], 1))
-    a, b = (plots.plot_maps(r, new_panel()) for r in (weak, strong))
+    weak, maps = result(), attention((0, 1))
+    strong = LayerMaps.of(np.concatenate([maps[:, :1], 100 * maps[:, 1:]], 1), "class token")
+    changed = replace(weak, layers=(weak.layers[0], strong))
+    a, b = (plots.plot_maps(r, new_panel()) for r in (weak, changed))
     np.testing.assert_allclose(np.asarray(a.images[1].get_array()), np.asarray(b.images[1].get_array()))
 
 
+def test_another_layer_is_drawn_without_the_rollout() -> None:
+    ax = plots.plot_maps(result(), new_panel(), unit="a.attn")
+    assert [t.get_text() for t in ax.texts] == ["image", "head 0"]
+    overlay = np.asarray(ax.images[1].get_array())
+    assert overlay[-1, 0].sum() > overlay[0, -1].sum()
+    with pytest.raises(VitscopeError, match=r"no maps of 'c\.attn'; there are: a\.attn, b\.attn"):
+        plots.plot_maps(result(), new_panel(), unit="c.attn")
+
+
 def test_a_model_without_attention_says_so() -> None:
-    empty = replace(result(), units=(), maps=np.zeros((3, 0, 0, 0), np.float32), rollout_units=())
+    empty = replace(result(), units=(), layers=(), rollout=None, rollout_units=())
     assert plots.plot_maps(empty, new_panel()).texts

@@ -63,6 +63,8 @@ def test_spread_and_throughput(result: PassesResult) -> None:
     data, model = (line.get_ydata() for line in ax.lines)
     np.testing.assert_array_equal(data, result.value[1:4, QUANTITIES.index("aleatoric")])
     np.testing.assert_array_equal(model, result.value[1:4, QUANTITIES.index("epistemic")])
+    assert [line.get_marker() for line in ax.lines] == ["o", "s"]
+    assert len({line.get_color() for line in ax.lines}) == 1
     ax = plots.plot_passes_throughput(result, new_panel())
     assert [text.get_text() for text in ax.texts] == ["1", "2", "5"] * 2
     np.testing.assert_allclose(

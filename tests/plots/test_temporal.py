@@ -51,7 +51,11 @@ def result() -> TemporalResult:
 
 def test_ratios_of_what_is_smoothed(result: TemporalResult) -> None:
     ax = plots.temporal(result, new_panel())
-    drawn = [line for line in ax.lines if line.get_marker() == "o"]
+    drawn = [bars.lines[0] for bars in ax.containers]
+    assert [line.get_marker() for line in drawn] == ["o", "s"]
+    assert {line.get_color() for line in drawn} == {
+        plots.style.MODELS[0]
+    }  # that of the model, whatever the way
     np.testing.assert_array_equal([line.get_ydata() for line in drawn], result.ratio[1::2])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one pass", "mc dropout"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["error", "NLL", "Brier", "ECE", "flips"]

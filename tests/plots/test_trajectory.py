@@ -45,6 +45,8 @@ def test_a_way_from_the_start_to_the_centre() -> None:
     )  # the centre has no angle: reached along the last one
     assert ax.get_thetamax() == pytest.approx(120.0)
     assert [label.get_text() for label in ax.get_xticklabels()][:2] == ["start", "30°"]
+    ax.set_thetamax(150)  # as beside a training that turned further
+    assert "150°" in [label.get_text() for label in ax.get_xticklabels()]
 
 
 def test_several_trainings_and_how_their_optimum_was_chosen() -> None:

@@ -7,9 +7,11 @@ import torch
 from PIL import Image
 
 import vitscope as vs
+from tests.prescribe.conftest import with_negative
 from vitscope.errors import VitscopeError
-from vitscope.prescribe import Prescription, Prescriptions, apply
+from vitscope.prescribe import Prescription, Prescriptions, Treatment, apply
 from vitscope.prescribe.apply import choose
+from vitscope.results import Result
 from vitscope.surgery import Comparison
 
 COST = Comparison((1, 1), (1, 1), 0.0, 1.0)
@@ -37,10 +39,26 @@ def test_nothing_to_apply_is_said_in_one_line() -> None:
     impossible = rule("local", "impossible", cost=None)
     with pytest.raises(VitscopeError, match="--only other"):
         names([impossible, rule("other", "not needed")])
+    advice = rule("advice", "prescribed", operation=None, cost=None)
+    with pytest.raises(VitscopeError, match=r"\(advice is: why advice\); --only other"):
+        names([impossible, advice, rule("other", "not needed")])
     with pytest.raises(VitscopeError, match="why local"):
         names([impossible], "local")
     with pytest.raises(VitscopeError, match="there are: local"):
         names([impossible], "unheard")
+
+
+def test_spectra_are_compared_over_the_same_batches(tmp_path: Path) -> None:
+    """Five negative of ten against two of ten in every batch: three tenths, whichever batches are drawn."""
+    arms = {
+        "after": with_negative(tmp_path / "after", 5, 5),
+        "control": with_negative(tmp_path / "control", 2, 8),
+    }
+    results = {arm: {"hessian": Result.load(run / "exams" / "hessian")} for arm, run in arms.items()}
+    rows = Treatment(tmp_path, (), results, {}, "").differences().set_index("quantity")
+    assert rows.loc["nep", ["value", "low", "high"]].tolist() == pytest.approx([0.3, 0.3, 0.3])
+    assert rows.loc["ape", ["value", "low", "high"]].tolist() == pytest.approx([0.0, 0.0, 0.0])
+    assert rows.loc["nep", "n"] == 640
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ def test_a_name_leads_back_to_the_model(diagnosed: Path) -> None:
     out = str(diagnosed / "vit_mini")
     wanted = f"vitscope diagnose vit_mini --data fashion --split test --limit 20 --exams hessian --out {out}"
     assert patient.command(("hessian",)) == wanted
+    wanted = "vitscope evaluate vit_mini --data fashion --split test --limit 20 --exams prediction --temperature fit"
+    assert patient.fit_command() == wanted
 
 
 def test_a_run_folder_leads_back_to_an_operated_model(tmp_path: Path) -> None:

@@ -160,6 +160,7 @@ def test_the_sign_of_miscalibration_decides(
     scaled, smoothed = finding(run, "temperature"), finding(run, "smooth")
     assert (scaled.calls, smoothed.calls) == (temperature, smooth)
     assert word in scaled.reason
+    assert ("--exams prediction --temperature fit" in scaled.reason) == temperature  # what to type
     assert scaled.operation is None  # nothing in the model changes
     assert smoothed.arguments == {"where": "subsampling"}
 

@@ -62,7 +62,7 @@ def test_series_can_be_found_by_number() -> None:
     groups = [g for g in root.iter() if "data-series" in g.attrib]
     assert [g.attrib["data-series"] for g in groups] == ["0", "1"]
     paths = [g.find("{http://www.w3.org/2000/svg}path") for g in groups]
-    starts = [float(p.attrib["d"].split()[2]) for p in paths if p is not None]
+    starts = [float(re.findall(r"[\d.]+", p.attrib["d"])[1]) for p in paths if p is not None]
     assert starts[0] > starts[1]  # the first begins at the bottom, and y runs down
 
 

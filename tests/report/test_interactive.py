@@ -40,18 +40,22 @@ def test_every_unit_has_its_line(runs: Path) -> None:
     assert np.array_equal(lines[3].get_ydata(), last)  # type: ignore[attr-defined]
 
 
-def test_maps_are_scaled_by_their_own_values(runs: Path) -> None:
+def test_maps_of_every_layer_as_bytes(runs: Path) -> None:
     result = Run.open(runs / "vit").results()["maps"]
     assert isinstance(result, MapsResult)
     found = content(widget("maps", result))
-    layer = np.array(found["layers"][0]["maps"])
-    assert layer.shape == result.maps.shape
-    assert (layer.min((2, 3)) == 0).all()
-    assert (layer.max((2, 3)) == 255).all()
-    brightest = layer.reshape(*layer.shape[:2], -1).argmax(2)
-    assert np.array_equal(brightest, result.maps.reshape(*layer.shape[:2], -1).argmax(2))
+    names = [unit.name for unit in result.units]
+    assert len(names) == 6
+    assert [layer["name"] for layer in found["layers"]] == [*names, "rollout of 6 layers"]
+    assert found["layers"][found["shown"]]["name"] == names[-1]
+    for layer, kept in zip(found["layers"], [*result.layers, result.rollout], strict=True):
+        assert kept is not None
+        assert len(layer["heads"]) == layer["shape"][1] == kept.heads
+        steps = np.frombuffer(base64.b64decode(layer["bytes"]), np.uint8).reshape(layer["shape"])
+        np.testing.assert_array_equal(steps, kept.steps.array)
+        np.testing.assert_allclose(layer["highest"], kept.highest, rtol=1e-4)
+    assert base64.b64decode(found["images"]["bytes"]) == result.images.array.tobytes()
     assert found["places"] == result.indices.tolist()
-    assert found["layers"][1]["heads"] == ["all heads"]
 
 
 def test_other_figures_have_none(runs: Path) -> None:

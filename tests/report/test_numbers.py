@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.report.numbers import label, plain, with_interval
+from vitscope.report.numbers import label, plain, spoken, unbroken, with_interval
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from vitscope.report.numbers import label, plain, with_interval
         ("nll", (0.31415, 0.3, 0.33), "0.314 [0.3, 0.33]"),
         ("variance", (1.5, math.nan, math.nan), "1.5"),
         ("intact accuracy", (0.5, 0.4, 0.6), "50.0 % [40.0, 60.0]"),
-        ("drop msa last", (0.1, math.nan, math.nan), "10.0 %"),
+        ("drop msa last", (0.1, math.nan, math.nan), "10.0 points"),
     ],
 )
 def test_with_interval(quantity: str, numbers: tuple[float, float, float], text: str) -> None:
@@ -50,3 +50,23 @@ def test_plain(value: object, text: str) -> None:
 )
 def test_label(quantity: str, kind: str | None, text: str) -> None:
     assert label("fourier", SimpleNamespace(quantity=quantity, kind=kind)) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("centre_nll", "centre NLL"),
+        ("nep", "NEP"),
+        ("accuracy, mc dropout + temporal", "accuracy, MC dropout + temporal"),
+        ("largest theta", "largest angle in radians"),
+        ("fourier: mean change across MSAs", "fourier: mean change across MSAs"),
+        ("drop, noise below 0.5π", "drop, noise below 0.5π"),
+    ],
+)
+def test_spoken(name: str, text: str) -> None:
+    assert spoken(name) == text
+
+
+def test_unbroken_leaves_one_place_to_break() -> None:
+    assert unbroken("75.8 % [66.8, 84.5]").split(" ") == ["75.8\u00a0%", "[66.8,\u00a084.5]"]
+    assert unbroken("+1.0 points [-2.0, +4.0]").count(" ") == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import vitscope as vs
+from tests.report.older import COMMAND, age
 from vitscope.exams.fourier import FourierResult
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs
@@ -200,6 +201,25 @@ def test_report_is_callable_and_writes_one_file(light: Path, tmp_path: Path) -> 
     assert out == tmp_path / "sub" / "page.html"
     assert [p.name for p in (tmp_path / "sub").iterdir()] == ["page.html"]
     assert "<title>Mine · vitscope</title>" in out.read_text()
+
+
+def test_outdated_exams_are_named_with_their_command(runs: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(runs / "vit", tmp_path / "run"))
+    age(run, "maps", "layers")
+    for exam in ("prediction", "attention"):
+        shutil.rmtree(run / "exams" / exam)
+    with pytest.warns(UserWarning, match=rf"left out, .*: maps of {run}; compute it anew: vitscope") as told:
+        text = vs.report([run], tmp_path / "page.html").read_text()
+    assert len(told) == 1
+    assert "run: Attention maps." in text or "vit_mini: Attention maps." in text
+    assert f"<code>{html.escape(COMMAND)}</code>" in text
+    assert '<section id="maps">' not in text
+    both = render_page(find_runs([run, runs / "vit"]))
+    assert '<a href="#outdated">Outdated</a> and left out: vit_mini (run).' in both
+
+
+def test_names_between_backticks_are_set_as_code(page: str) -> None:
+    assert "see <code>highest</code> in the table" in page
 
 
 def test_the_script_for_surfaces_is_there_only_if_there_is_one(light: Path) -> None:

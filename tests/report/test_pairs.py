@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from vitscope.data import load_data
+from vitscope.exams import EXAMS
 from vitscope.exams.prediction_result import PredictionResult
 from vitscope.report.pairs import SHOWN, find_images, pairs
 from vitscope.report.subject import find_runs
@@ -48,6 +49,12 @@ def test_differences_are_of_the_other_minus_the_first(runs: Path) -> None:
     assert found.text.endswith(f" points [{low:+.1f}, {high:+.1f}]")
     assert found.text.startswith(f"{100 * (accuracy['vit'] - accuracy['resnet']):+.1f} points [")
     assert found.verdict in ("higher", "lower", "unclear")
+    assert found.title == "Predictions"
+    assert {one.verdict for one in pair.clear} <= {"higher", "lower"}
+    assert {one.verdict for one in pair.unclear} == {"unclear"}
+    assert len(pair.clear) + len(pair.unclear) == len(pair.differences)
+    shown = list(dict.fromkeys(one.exam for one in pair.differences))
+    assert shown == [name for name in EXAMS if name in shown]  # as the sections of the page
 
 
 def test_other_images_are_not_compared_and_it_is_said(runs: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -63,9 +64,20 @@ def test_similarity_without_an_interval_is_read_without_one(runs: Path) -> None:
 
 def test_maps_name_the_heads(runs: Path) -> None:
     result = Run.open(runs / "vit").results()["maps"]
-    area = result.table().query("quantity == 'area' and head != 'rollout'")
+    area = result.table().query("quantity == 'area' and head != 'rollout' and unit == 'blocks.5.attn'")
     widest = area.loc[area["value"].idxmax()]
     text = reading(result)
     assert text.startswith("In blocks.5.attn, heads mark ")
     assert f"to {100 * widest['value']:.0f} % (head {widest['head']}) of the map" in text
-    assert reading(replace(result, units=())) == ""  # type: ignore[type-var]
+    empty = replace(result, units=(), layers=(), rollout=None, rollout_units=())  # type: ignore[type-var]
+    assert reading(empty) == ""
+
+
+def test_maps_compare_the_last_layer_with_the_first(runs: Path) -> None:
+    result: Any = Run.open(runs / "vit").results()["maps"]
+    first, last = (100 * result.layers[place].area.mean() for place in (0, -1))
+    text = reading(result)
+    assert text.startswith(f"In {result.units[-1].name}, heads mark ")
+    assert text.endswith(f"On average it is {last:.0f} %, and {first:.0f} % in {result.units[0].name}.")
+    single = replace(result, units=result.units[-1:], layers=result.layers[-1:])
+    assert "On average" not in reading(single)

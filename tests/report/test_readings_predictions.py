@@ -1,10 +1,11 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.report.readings_predictions import _conditions, _corruption, _noise, _prediction
+from vitscope.report.readings_predictions import _conditions, _corruption, _noise, _prediction, _temporal
 from vitscope.results import Run, tidy
 
 
@@ -77,3 +78,18 @@ def test_conditions_run_from_the_mildest_to_the_worst() -> None:
         "Accuracy is 90.0 % [80.0, 95.0] on clean images and 70.0 % [60.0, 80.0] on average over generated "
         "corruptions. It is lowest under generated digital: 60.0 % [50.0, 70.0]."
     )
+
+
+def test_streams_are_read_with_and_without_smoothing() -> None:
+    names = ["one pass", "one pass + temporal"]
+    quantities = [name for name in ("accuracy", "nll", "consistency") for _ in names]
+    value = np.array([0.7, 0.8, 1.0, 0.9, 0.75, 0.95])
+    found: Any = Stub(tidy(quantities, value, value - 0.1, value + 0.1, 100, condition=names * 3))
+    found.names, found.temporal = names, np.array([False, True])
+    assert _temporal(found) == (
+        "Averaged with the last frames, predictions are right about 80.0 % [70.0, 90.0] instead of 70.0 % [60.0, 80.0] "
+        "of 100 frames, with an NLL of 0.9 instead of 1. The predicted class stays the same in 95 % instead of 75 % of "
+        "the steps from frame to frame."
+    )
+    found.temporal = np.array([False, False])
+    assert _temporal(found) == ""

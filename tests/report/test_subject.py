@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.report.older import COMMAND, age
 from vitscope.errors import BadResult
 from vitscope.plots.style import MODELS
-from vitscope.report.subject import find_runs
+from vitscope.report.subject import exam_order, find_runs, left_out
 from vitscope.results import Run
 
 
@@ -26,6 +27,14 @@ def test_equal_names_are_told_apart_by_folder(runs: Path, tmp_path: Path) -> Non
     shutil.copytree(runs / "vit", tmp_path / "copy")
     subjects = find_runs([runs / "vit", tmp_path / "copy"])
     assert [s.name for s in subjects] == ["vit_mini (vit)", "vit_mini (copy)"]
+    shutil.copytree(runs / "vit", tmp_path / "other" / "copy")
+    subjects = find_runs([tmp_path / "copy", tmp_path / "other" / "copy", runs / "resnet"])
+    folder = tmp_path.name
+    assert [s.name for s in subjects] == [
+        f"vit_mini ({folder}/copy)",
+        "vit_mini (other/copy)",
+        "resnet_mini",
+    ]
 
 
 def test_an_exam_applies_where_it_found_something(runs: Path) -> None:
@@ -61,3 +70,34 @@ def test_a_damaged_exam_is_refused(runs: Path, tmp_path: Path) -> None:
     path.write_text(json.dumps(content))
     with pytest.raises(BadResult, match="damaged"):
         find_runs([tmp_path / "copy"])
+
+
+def test_outdated_exams_are_left_out_and_told_by_command(runs: Path, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        age(Path(shutil.copytree(runs / "vit", tmp_path / name)), "maps", "layers")
+    subjects = find_runs([runs / "resnet", tmp_path / "a", tmp_path / "b"])
+    assert [s.is_outdated("maps") for s in subjects] == [False, True, True]
+    assert not subjects[1].applies("maps")
+    ((command, found),) = left_out(subjects).items()
+    assert command == COMMAND
+    assert [(s.name, [one.exam for one in exams]) for s, exams in found] == [
+        ("vit_mini (a)", ["maps"]),
+        ("vit_mini (b)", ["maps"]),
+    ]
+
+
+def test_a_run_of_nothing_but_outdated_exams_says_what_to_type(runs: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(runs / "vit", tmp_path / "run"))
+    for exam in (run / "exams").iterdir():
+        if exam.name == "maps":
+            age(run, "maps", "layers")
+        else:
+            shutil.rmtree(exam)
+    with pytest.raises(
+        BadResult, match=r"another form \(maps\); compute them anew: vitscope diagnose vit_mini"
+    ):
+        find_runs([run])
+
+
+def test_exams_stand_in_the_order_of_the_page() -> None:
+    assert exam_order(["later", "maps", "prediction", "later"]) == ["prediction", "maps", "later"]

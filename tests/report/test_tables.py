@@ -15,7 +15,7 @@ def test_whole_models_stand_side_by_side(runs: Path) -> None:
     found = whole_grid(results)
     assert found is not None
     assert found.columns == ["quantity", "resnet", "vit"]
-    assert [row[0] for row in found.cells][:3] == ["accuracy", "top5", "nll"]
+    assert [row[0] for row in found.cells][:3] == ["accuracy", "top-5", "NLL"]
     value = results[1][1].table()["value"].iloc[0]
     assert found.cells[0][2].startswith(f"{100 * value:.1f} % [")
 
@@ -47,6 +47,8 @@ def test_words_come_first_and_empty_columns_go() -> None:
     table = pd.DataFrame({"value": [1.23456], "unit": ["a"], "nothing": [np.nan]})
     found = grid(table)
     assert (found.columns, found.cells, found.words) == (["unit", "value"], [["a", "1.235"]], 1)
+    assert not found.is_long
+    assert grid(pd.concat([table] * 13)).is_long
 
 
 def test_every_table_can_be_saved_without_loss(runs: Path) -> None:

@@ -44,4 +44,4 @@ def test_headline_of_a_whole_model(runs: Path) -> None:
     result = Run.open(runs / "vit").results()["prediction"]
     rows = result.table().set_index("quantity")
     shown = [f"{100 * rows.loc['accuracy', column]:.1f}" for column in ("value", "low", "high")]
-    assert headline(result).startswith(f"accuracy {shown[0]} % [{shown[1]}, {shown[2]}]; top5 ")
+    assert headline(result).startswith(f"accuracy {shown[0]} % [{shown[1]}, {shown[2]}]; top-5 ")

@@ -24,6 +24,8 @@ class Options:
 def run(options: Options) -> None:
     """Write the page and say where it is."""
     from vitscope.report import report
+    from vitscope.report.console import notes_on_stderr
 
-    path = report(options.runs, options.out, options.title, options.docs)
+    with notes_on_stderr():
+        path = report(options.runs, options.out, options.title, options.docs)
     print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

@@ -9,7 +9,7 @@ within a smaller eps, counts as wrong at every larger one, for the changed pictu
 is tried only on the images that are left, and its accuracy can only fall with eps.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,8 +24,8 @@ from vitscope.data import Readout
 from vitscope.errors import VitscopeError
 from vitscope.exams.attacks import fgsm, pgd
 from vitscope.exams.base import procedure
-from vitscope.exams.condition_rows import Headline, condition_rows, headline_rows
-from vitscope.exams.conditions import QUANTITIES, ConditionTable, replicates, scored
+from vitscope.exams.condition_rows import Headline, Headlined, condition_rows, headline_rows
+from vitscope.exams.conditions import QUANTITIES, ConditionTable, drawn_accuracy, scored
 from vitscope.exams.image_draws import START, uniform
 from vitscope.exams.own_passes import OwnPasses, own_passes
 from vitscope.exams.parts import Parts
@@ -54,8 +54,11 @@ class Attacked:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AdversarialResult(Result, exam="adversarial"):
-    """Accuracy without an attack (first condition) and under each attack; nothing if the model has no gradient."""
+class AdversarialResult(Headlined, Result, exam="adversarial"):
+    """Accuracy without an attack (first condition) and under each attack; nothing if the model has no gradient.
+
+    Headlines: accuracy under each attack.
+    """
 
     about = About(
         title="Adversarial attacks",
@@ -70,7 +73,6 @@ class AdversarialResult(Result, exam="adversarial"):
     steps: int  # of PGD
     attacked: tuple[Attacked, ...]
     scores: ConditionTable  # (conditions)
-    headlines: tuple[Headline, ...]
 
     def table(self) -> pd.DataFrame:
         """Accuracy and drop by `condition`, `attack` and `eps` (in 1/255)."""
@@ -83,14 +85,6 @@ class AdversarialResult(Result, exam="adversarial"):
             attack=[a.attack or None for a in self.attacked],
             eps=[a.eps for a in self.attacked],
         )
-
-    def summary(self) -> pd.DataFrame:
-        """Accuracy under each attack."""
-        return headline_rows(self.headlines, self.n)
-
-    def replicates(self) -> dict[str, np.ndarray]:
-        """The rows of `summary` by label, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        return {h.label: h.drawn for h in self.headlines}
 
 
 @procedure(AdversarialResult, evaluation=True, resumable=True)
@@ -111,11 +105,7 @@ def adversarial(
     Args:
         model: A classifier.
         data: Labelled images.
-        limit: As in `examine`.
-        batch_size: As in `examine`.
         seed: Of the subset, the start of PGD and the bootstrap.
-        device: As in `examine`.
-        name: As in `examine`.
         parts: Where an interrupted pass is kept.
         strengths: How far a pixel may move, in 1/255.
         steps: Of PGD; 0: FGSM only.
@@ -157,7 +147,7 @@ def adversarial(
             steps=steps,
             attacked=attacked,
             scores=scores,
-            headlines=_headlines(names[1:], found),
+            headlines=tuple(Headline.of("accuracy", c, drawn_accuracy(found[c])) for c in names[1:]),
         )
 
 
@@ -200,13 +190,6 @@ def _pgd_logits(
 def _loss(readout: Readout, labels: Tensor, indices: Tensor, logits: Tensor) -> Tensor:
     logits, labels = readout(logits, labels, indices)
     return nn.functional.cross_entropy(logits.float(), labels, reduction="none")
-
-
-def _headlines(names: Sequence[str], found: Mapping[str, Mapping[str, Tensor]]) -> tuple[Headline, ...]:
-    accuracy = QUANTITIES.index("accuracy")
-    return tuple(
-        Headline.of("accuracy", name, replicates(found[name]["sums"])[:, accuracy]) for name in names
-    )
 
 
 def _nothing(own: OwnPasses, steps: int) -> AdversarialResult:

@@ -46,6 +46,22 @@ def headline_rows(headlines: Sequence[Headline], n: int) -> pd.DataFrame:
     return tidy(names, value, low, high, n, condition=[h.condition for h in headlines])
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Headlined:
+    """A result with headlines: people see them first, and models are compared by them."""
+
+    n: int
+    headlines: tuple[Headline, ...]
+
+    def summary(self) -> pd.DataFrame:
+        """A row per headline."""
+        return headline_rows(self.headlines, self.n)
+
+    def replicates(self) -> dict[str, np.ndarray]:
+        """The rows of `summary` by label, (1 + replicates,): the value, then what each bootstrap replicate gives."""
+        return {h.label: h.drawn for h in self.headlines}
+
+
 def condition_rows(
     conditions: Sequence[str],
     scores: ConditionTable,

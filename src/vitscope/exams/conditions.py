@@ -79,6 +79,11 @@ def replicates(sums: Tensor) -> np.ndarray:
     return np.column_stack([means, ece])
 
 
+def drawn_accuracy(scores: Mapping[str, Tensor]) -> np.ndarray:
+    """(1 + replicates,): the accuracy under a condition, plain and in every replicate."""
+    return replicates(scores["sums"])[:, QUANTITIES.index("accuracy")]
+
+
 def scored(parts: Sequence[Mapping[str, Tensor]], reference: Mapping[str, Tensor]) -> ConditionTable:
     """Every condition's quantities with intervals, and its drop in accuracy against the reference.
 

@@ -27,7 +27,7 @@ from vitscope.data.corruptions.registry import CHANNELS, SMALLEST, VERSION, chec
 from vitscope.data.subsets import limit_indices
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
-from vitscope.exams.condition_rows import Headline, condition_rows, headline_rows
+from vitscope.exams.condition_rows import Headlined, condition_rows, headline_rows
 from vitscope.exams.conditions import QUANTITIES, ConditionTable
 from vitscope.exams.corruption_passes import CorruptionPasses, Found, NotPictures
 from vitscope.exams.corruption_rows import ALL, CLEAN, Replicates, Row
@@ -40,8 +40,11 @@ GENERATED, PUBLISHED = "generated", "published"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CorruptionResult(Result, exam="corruption"):
-    """Scores on clean images (first row), and on corrupted ones: means first, then each type and severity."""
+class CorruptionResult(Headlined, Result, exam="corruption"):
+    """Scores on clean images (first row), and on corrupted ones: means first, then each type and severity.
+
+    Headlines: means over all corruptions, the accuracy of each family, and errors relative to a reference model.
+    """
 
     about = About(
         title="Corruptions",
@@ -62,7 +65,6 @@ class CorruptionResult(Result, exam="corruption"):
     obstacle: str  # why nothing was measured; "" if something was
     rows: tuple[Row, ...]
     scores: ConditionTable  # (rows)
-    headlines: tuple[Headline, ...]
 
     @property
     def accuracy(self) -> float:
@@ -95,14 +97,6 @@ class CorruptionResult(Result, exam="corruption"):
         """The mean corruption error has a table of its own, beside the other headlines."""
         return {**super().tables(), "corruption_summary": self.summary()}
 
-    def summary(self) -> pd.DataFrame:
-        """Means over all corruptions, the accuracy of each family, and errors relative to a reference model."""
-        return headline_rows(self.headlines, self.n)
-
-    def replicates(self) -> dict[str, np.ndarray]:
-        """The rows of `summary` by label, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        return {h.label: h.drawn for h in self.headlines}
-
 
 @procedure(CorruptionResult, version=VERSION, evaluation=True, resumable=True)
 def corruption(
@@ -126,11 +120,7 @@ def corruption(
     Args:
         model: A classifier.
         data: Labelled images, uncorrupted.
-        limit: As in `examine`.
-        batch_size: As in `examine`.
         seed: Of the subset, the corruptions and the bootstrap.
-        device: As in `examine`.
-        name: As in `examine`.
         parts: Where the scores of finished types and severities are kept.
         types: Which corruptions.
         severities: How severe, 1 to 5.

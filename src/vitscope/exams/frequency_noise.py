@@ -22,8 +22,8 @@ from torch import Tensor, nn
 
 from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams.base import procedure
-from vitscope.exams.condition_rows import Headline, condition_rows, headline_rows
-from vitscope.exams.conditions import QUANTITIES, ConditionTable, replicates, scored
+from vitscope.exams.condition_rows import Headline, Headlined, condition_rows
+from vitscope.exams.conditions import ConditionTable, drawn_accuracy, scored
 from vitscope.exams.frequencies import band_numbers
 from vitscope.exams.image_draws import NOISE, gaussian
 from vitscope.exams.own_passes import OwnPasses, own_passes
@@ -52,8 +52,11 @@ def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FrequencyNoiseResult(Result, exam="frequency_noise"):
-    """Scores without noise (first condition) and with noise of each band."""
+class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise"):
+    """Scores without noise (first condition) and with noise of each band.
+
+    Headlines: mean drop over the bands below and above 0.5π, and the difference.
+    """
 
     about = About(
         title="Noise by frequency",
@@ -70,7 +73,6 @@ class FrequencyNoiseResult(Result, exam="frequency_noise"):
     kinds: tuple[str, ...]  # of units in the model; none if anatomy does not understand it
     frequency: np.ndarray  # (bands,): centre, in units of pi
     scores: ConditionTable  # (1 + bands)
-    headlines: tuple[Headline, ...]
 
     @property
     def conditions(self) -> list[str]:
@@ -82,14 +84,6 @@ class FrequencyNoiseResult(Result, exam="frequency_noise"):
         frequency = [np.nan, *self.frequency]
         own = condition_rows(self.conditions, self.scores, frequency=frequency)
         return pd.concat([own, self.summary()], ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """Mean drop over the bands below and above 0.5π, and the difference."""
-        return headline_rows(self.headlines, self.n)
-
-    def replicates(self) -> dict[str, np.ndarray]:
-        """The rows of `summary` by label, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        return {h.label: h.drawn for h in self.headlines}
 
 
 @procedure(FrequencyNoiseResult, evaluation=True, resumable=True)
@@ -109,11 +103,7 @@ def frequency_noise(
     Args:
         model: A classifier.
         data: Labelled images.
-        limit: As in `examine`.
-        batch_size: As in `examine`.
         seed: Of the subset, the noise and the bootstrap.
-        device: As in `examine`.
-        name: As in `examine`.
         parts: Where an interrupted pass is kept.
         strength: Root mean square of the noise in 1/255. At 32, models of a few hundred thousand weights lose up to
             20 points of accuracy on 32-pixel images: a clear drop, far from chance.
@@ -168,9 +158,8 @@ def _centres(bands: Sequence[int]) -> np.ndarray:
 
 def _headlines(bands: Sequence[int], found: Mapping[str, Mapping[str, Tensor]]) -> tuple[Headline, ...]:
     """Mean drop over the lower and the upper bands, replicate by replicate, and their difference."""
-    accuracy = QUANTITIES.index("accuracy")
-    clean = replicates(found[CLEAN]["sums"])[:, accuracy]
-    drops = np.stack([clean - replicates(found[_name(k)]["sums"])[:, accuracy] for k in bands])
+    clean = drawn_accuracy(found[CLEAN])
+    drops = np.stack([clean - drawn_accuracy(found[_name(k)]) for k in bands])
     lower = _centres(bands) < MIDDLE
     if lower.all() or not lower.any():
         return ()

@@ -1,17 +1,17 @@
-"""Attention maps: what each head of a layer looks at in each image, and what all layers together do.
+"""Attention maps: what each head of each layer looks at in each image, and what all layers together do.
 
 For one image and head, m is the attention that the class token pays to every point of the map; without a class token,
 the mean over all queries. It is shown as
 
     m' = (m - min m) / (max m - min m),      marked where m' >= 0.5
 
-with the least and largest value over the points of that one map. So a map looks the same whatever models, heads
+with the least and largest value over the points of that one map. So a map looks the same whatever models, layers, heads
 or images are shown beside it, and maps of two models can be compared. The same rule holds for attention rollout
-(`rollout.py`). `area` is the share of a map that is marked: small where attention picks few points.
+(`rollout.py`). `area` is the share of a map that is marked: small where attention picks few points. A map is kept as a
+byte per point (`layer_maps.py`).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,61 +19,73 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from vitscope.anatomy import Anatomy, Tap, Unit, anatomy, preserved
+from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
 from vitscope.data import batches, data_config
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
+from vitscope.exams.byte_array import ByteArray
 from vitscope.exams.head_moments import attention_matrix, why_not
 from vitscope.exams.identity import data_name
 from vitscope.exams.interval import mean_interval
-from vitscope.exams.key_maps import has_class_token, key_map, normalised
+from vitscope.exams.key_maps import has_class_token, key_map
+from vitscope.exams.layer_maps import LayerMaps
 from vitscope.exams.one_pass import placed
 from vitscope.exams.rollout import rollout, rollout_run
 from vitscope.exams.token_places import geometry
 from vitscope.models import name_of
 from vitscope.results import About, Result, UnitRow, tidy
 
-THRESHOLD = 0.5
 COUNT = 8  # images
 SIDE = 64  # of the images that are kept to draw on
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MapsResult(Result, exam="maps"):
-    """Attention of one layer, as it is (a map sums to at most 1), and the rollout."""
+    """Attention of every layer in a few images, and the rollout."""
 
     about = About(
         title="Attention maps",
-        shows="What each head of the last layer looks at, image by image, and the rollout through the layers of "
-        "its stage. Each map is scaled by its own least and largest value; white lines mark what is above half way.",
+        shows="What each head looks at, image by image, and the rollout through the layers of the last stage. The "
+        "figure shows the last layer. Each map is scaled by its own least and largest value; white lines mark what is "
+        "above half way.",
         papers="In the paper, heads of a ViT spread over the whole image, while with Context Broadcasting they pick "
         "objects: the uniform part is taken care of.",
         misleads="A map shows where values are taken from, not what is in them. After several layers a token at a "
         "point holds much of its surroundings. Scaled maps hide how strong they are: see `highest` in the table.",
     )
 
-    units: tuple[UnitRow, ...]  # the layer shown, or none
+    units: tuple[UnitRow, ...]  # the layers, first to last
     skipped: tuple[tuple[str, str], ...]  # units without a map, and why
-    query: str  # whose attention it is
-    maps: np.ndarray  # (images, heads, H, W)
-    rollout: np.ndarray  # (images, H', W')
+    layers: tuple[LayerMaps, ...]  # of each unit
+    rollout: LayerMaps | None  # as a layer of one head
     rollout_units: tuple[str, ...]
-    images: np.ndarray  # (images, 3, side, side), 0 to 255
+    images: ByteArray  # (images, 3, side, side)
     indices: np.ndarray  # (images,): their places in the data
 
+    def layer(self, unit: str) -> LayerMaps:
+        """The maps of one layer by the unit's name."""
+        names = [one.name for one in self.units]
+        if unit not in names:
+            raise VitscopeError(f"no maps of '{unit}'; there are: {', '.join(names) or 'none'}")
+        return self.layers[names.index(unit)]
+
     def table(self) -> pd.DataFrame:
-        """Quantities `area` and `highest` per head, and of the rollout; means over the images shown."""
-        if not self.units:
-            return tidy("area", [], [], [], self.n, []).assign(head=[])
-        maps, heads = [*np.moveaxis(self.maps, 1, 0)], [*map(str, range(self.maps.shape[1]))]
-        if self.rollout_units:
-            maps, heads = [*maps, self.rollout], [*heads, "rollout"]
-        area = np.stack([(normalised(m) >= THRESHOLD).mean((1, 2)) for m in maps])
-        highest = np.stack([m.max((1, 2)) for m in maps])
+        """Quantities `area` and `highest` per layer and head, and of the rollout; means over the images shown."""
+        shown = [*zip(self.units, self.layers, strict=True)]
+        units = [unit for unit, layer in shown for _ in range(layer.heads)]
+        heads = [str(head) for _, layer in shown for head in range(layer.heads)]
+        if self.rollout is not None:
+            shown, units, heads = (
+                [*shown, (units[-1], self.rollout)],
+                [*units, units[-1]],
+                [*heads, "rollout"],
+            )
         tables = []
-        for name, numbers in (("area", area), ("highest", highest.astype(np.float64))):
+        for name in ("area", "highest"):
+            parts = [np.zeros((self.n, 0)), *(getattr(layer, name) for _, layer in shown)]
+            numbers = np.concatenate(parts, 1).T  # (heads of all layers, images)
             found = mean_interval(numbers.sum(1), np.square(numbers).sum(1), self.n)
-            tables.append(tidy(name, *found, self.n, [self.units[0]] * len(heads), head=heads))
+            tables.append(tidy(name, *found, self.n, units, head=heads))
         return pd.concat(tables, ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
@@ -82,7 +94,7 @@ class MapsResult(Result, exam="maps"):
         return table[table["head"] == "rollout"].drop(columns="head").reset_index(drop=True)
 
 
-@procedure(MapsResult)
+@procedure(MapsResult, version=2)
 def maps(
     model: nn.Module,
     data: Any,
@@ -107,7 +119,7 @@ def maps(
         device: Where to run; default: where the model is.
         name: What to call the model.
         count: How many images.
-        unit: Whose heads; default: the last unit whose attention lies on the map.
+        unit: The last layer to take, where the rollout ends; default: the last whose attention lies on the map.
     """
     if count < 1:
         raise VitscopeError(f"count is {count}; expected at least 1 image")
@@ -129,7 +141,7 @@ def maps(
         n=len(shown),
         seed=seed,
         skipped=tuple((u.name, reason) for u in parts if u.attention and (reason := why_not(u))),
-        images=_thumbnails(shown.cpu()),
+        images=ByteArray.of(_thumbnails(shown.cpu())),
         indices=indices.cpu().numpy().astype(np.int64),
         **fields,
     )
@@ -146,43 +158,57 @@ def _first_images(stream: Any, count: int) -> tuple[Tensor, Tensor]:
 
 
 def _look(
-    model: nn.Module, parts: Anatomy, images: Tensor, batch_size: int, name: str | None
+    model: nn.Module, parts: Anatomy, images: Tensor, batch_size: int, last: str | None
 ) -> dict[str, Any]:
     """The fields of the result that come from a forward pass."""
-    usable = [u for u in parts if why_not(u) is None]
-    chosen = _chosen(parts, name) if name is not None else usable[-1] if usable else None
-    if chosen is None:
-        none = np.zeros((len(images), 0, 0), np.float32)
-        return {"units": (), "query": "", "maps": none[:, None], "rollout": none, "rollout_units": ()}
-    run = rollout_run(usable[: usable.index(chosen) + 1])
+    layers = [u for u in parts if why_not(u) is None]
+    if last is not None:
+        layers = layers[: layers.index(_attending(parts, last)) + 1]
+    run = rollout_run(layers)
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    heads, rolled = [], []
-    for piece in images.split(batch_size):
-        with Tap(model, parts, {u.name for u in (chosen, *run)}, attention=True) as tap:
+    watches = []
+    for piece in images.split(batch_size) if layers else ():
+        watches.append(_Watch(len(piece), {u.name for u in run}))
+        with Tap(model, parts, layers, on_attention=watches[-1].look):
             model(piece.to(dtype))
-        found = tap.attention[chosen.name]
-        heads.append(
-            _stacked(
-                [key_map(attention_matrix(one), one, geometry(chosen, one), len(piece)) for one in found]
-            )
-        )
-        if run:
-            rolled.append(rollout([(u, tap.attention[u.name]) for u in run], len(piece)))
+    joined = [torch.cat([_stacked(watch.maps[u.name]) for watch in watches]).cpu().numpy() for u in layers]
+    queries = [watches[0].query[u.name] for u in layers]
+    rolled = [rollout([(u, watch.means[u.name]) for u in run], watch.count) for watch in watches if run]
     return {
-        "units": (UnitRow.of(chosen),),
-        "query": "class token" if has_class_token(geometry(chosen, found[0])) else "mean of all queries",
-        "maps": torch.cat(heads).cpu().numpy(),
-        "rollout": torch.cat(rolled).numpy() if rolled else np.zeros((len(images), 0, 0), np.float32),
+        "units": tuple(UnitRow.of(u) for u in layers),
+        "layers": tuple(LayerMaps.of(*found) for found in zip(joined, queries, strict=True)),
+        "rollout": LayerMaps.of(torch.cat(rolled)[:, None].numpy(), queries[-1]) if rolled else None,
         "rollout_units": tuple(u.name for u in run),
     }
 
 
-def _stacked(maps: Sequence[Tensor]) -> Tensor:
+class _Watch:
+    """What is kept of the attention in one pass: maps, and the mean over heads where the rollout needs it."""
+
+    def __init__(self, count: int, rolled: set[str]) -> None:
+        self.count = count
+        self.maps: dict[str, list[Tensor]] = {}
+        self.query: dict[str, str] = {}
+        self.means: dict[str, list[AttentionMap]] = {}
+        self._rolled = rolled
+
+    def look(self, unit: Unit, seen: AttentionMap) -> None:
+        weights, places = attention_matrix(seen), geometry(unit, seen)
+        self.maps.setdefault(unit.name, []).append(key_map(weights, seen, places, self.count))
+        asking = "class token" if has_class_token(places) else "mean of all queries"
+        self.query.setdefault(unit.name, asking)
+        if unit.name in self._rolled:
+            mean, nothing = weights.mean(1, keepdim=True), weights.new_empty(0)
+            reduced = replace(seen, weights=mean, probabilities=mean, values=nothing, output=nothing)
+            self.means.setdefault(unit.name, []).append(reduced)
+
+
+def _stacked(maps: list[Tensor]) -> Tensor:
     """The heads of a unit that attends several times, as far as their maps have the size of the first."""
     return torch.cat([m for m in maps if m.shape[2:] == maps[0].shape[2:]], 1)
 
 
-def _chosen(parts: Anatomy, name: str) -> Unit:
+def _attending(parts: Anatomy, name: str) -> Unit:
     reason = why_not(parts[name])
     if reason is not None:
         raise VitscopeError(
@@ -199,4 +225,4 @@ def _thumbnails(images: Tensor) -> np.ndarray:
     size = [min(SIDE, side) for side in images.shape[2:]]
     small = nn.functional.interpolate(images, size=size, mode="area")
     low, high = small.amin((1, 2, 3), keepdim=True), small.amax((1, 2, 3), keepdim=True)
-    return ((small - low) / (high - low).clamp(min=1e-12) * 255).round().long().numpy()
+    return ((small - low) / (high - low).clamp(min=1e-12) * 255).round().byte().numpy()

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from vitscope.data import data_config
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
-from vitscope.exams.condition_rows import Headline, condition_rows, headline_rows
-from vitscope.exams.conditions import QUANTITIES, ConditionTable, replicates, scored
+from vitscope.exams.condition_rows import Headline, Headlined, condition_rows, headline_rows
+from vitscope.exams.conditions import ConditionTable, drawn_accuracy, scored
 from vitscope.exams.own_passes import own_passes
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixel_model import PixelModel
@@ -63,8 +63,11 @@ class Occluded:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OcclusionResult(Result, exam="occlusion"):
-    """Scores on whole pictures (first condition) and with parts of them masked."""
+class OcclusionResult(Headlined, Result, exam="occlusion"):
+    """Scores on whole pictures (first condition) and with parts of them masked.
+
+    Headlines: accuracy with the centre masked, and mean accuracy over the shares of each order.
+    """
 
     about = About(
         title="Occlusion",
@@ -81,7 +84,6 @@ class OcclusionResult(Result, exam="occlusion"):
     side: int  # patches along each side
     occluded: tuple[Occluded, ...]
     scores: ConditionTable  # (conditions)
-    headlines: tuple[Headline, ...]
 
     @property
     def orders(self) -> list[str]:
@@ -97,14 +99,6 @@ class OcclusionResult(Result, exam="occlusion"):
             share=[o.share for o in self.occluded],
         )
         return pd.concat([rows, headline_rows(self.headlines[1:], self.n)], ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """Accuracy with the centre masked, and mean accuracy over the shares of each order."""
-        return headline_rows(self.headlines, self.n)
-
-    def replicates(self) -> dict[str, np.ndarray]:
-        """The rows of `summary` by label, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        return {h.label: h.drawn for h in self.headlines}
 
 
 @procedure(OcclusionResult, evaluation=True, resumable=True)
@@ -126,11 +120,7 @@ def occlusion(
     Args:
         model: A classifier; one without a gradient is measured in random order only.
         data: Labelled images.
-        limit: As in `examine`.
-        batch_size: As in `examine`.
         seed: Of the subset, the random order and the bootstrap.
-        device: As in `examine`.
-        name: As in `examine`.
         parts: Where an interrupted pass is kept.
         fill: What stands in masked places: the model's mean colour, or black.
         side: Patches along each side of the picture; the patches of a side of 32 pixels are 4 pixels wide.
@@ -200,16 +190,11 @@ def _conditions(orders: Sequence[str], shares: Sequence[float], patches: int) ->
 def _headlines(
     conditions: Sequence[Occluded], orders: Sequence[str], found: Mapping[str, Mapping[str, Tensor]]
 ) -> tuple[Headline, ...]:
-    accuracy = QUANTITIES.index("accuracy")
-
-    def drawn(condition: str) -> np.ndarray:
-        return replicates(found[condition]["sums"])[:, accuracy]
-
     means = {
-        order: np.mean([drawn(o.condition) for o in conditions if o.order == order], axis=0)
+        order: np.mean([drawn_accuracy(found[o.condition]) for o in conditions if o.order == order], axis=0)
         for order in orders
     }
     return (
-        Headline.of("accuracy", CENTRE, drawn(CENTRE)),
+        Headline.of("accuracy", CENTRE, drawn_accuracy(found[CENTRE])),
         *(Headline.of("accuracy", f"{order} patches masked", mean) for order, mean in means.items()),
     )

@@ -25,7 +25,7 @@ from vitscope.data.corruptions.noise import shot_noise
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.bootstrap import biased_interval, percentile_interval
-from vitscope.exams.condition_rows import Headline, condition_rows, headline_rows
+from vitscope.exams.condition_rows import Headline, Headlined, condition_rows
 from vitscope.exams.conditions import QUANTITIES, ConditionTable, replicates
 from vitscope.exams.interval import mean_interval
 from vitscope.exams.own_passes import own_passes
@@ -67,17 +67,15 @@ class Perturbation:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PerturbedRows:
-    """What results of both exams hold; the first perturbation is none."""
+class PerturbedRows(Headlined):
+    """What results of both exams hold; the first perturbation is none. Headlines: accuracy under each other."""
 
-    n: int
     perturbations: tuple[Perturbation, ...]
     draws: int  # of the noise of each image
     scores: ConditionTable  # (perturbations), means over draws
     draw_accuracy: np.ndarray  # (perturbations, draws)
     draw_low: np.ndarray  # (perturbations,): interval over draws
     draw_high: np.ndarray
-    headlines: tuple[Headline, ...]
 
     def table(self) -> pd.DataFrame:
         """Scores by `condition`, `perturbation` and `strength`; `accuracy_over_draws` has interval and n over draws."""
@@ -94,14 +92,6 @@ class PerturbedRows:
             "accuracy_over_draws", mean, self.draw_low, self.draw_high, self.draws, condition=names, **own
         )
         return pd.concat([rows, over_draws.iloc[1:]], ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """Accuracy under each perturbation."""
-        return headline_rows(self.headlines, self.n)
-
-    def replicates(self) -> dict[str, np.ndarray]:
-        """The rows of `summary` by label, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        return {h.label: h.drawn for h in self.headlines}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,11 +141,7 @@ def noise(
     Args:
         model: A classifier.
         data: Labelled images.
-        limit: As in `examine`.
-        batch_size: As in `examine`.
         seed: Of the subset, the noise and the bootstrap.
-        device: As in `examine`.
-        name: As in `examine`.
         parts: Where an interrupted pass is kept.
         strengths: Deviations of the Gaussian noise, in 1/255.
         draws: How often the noise of each image is drawn.

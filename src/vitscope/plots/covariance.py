@@ -1,5 +1,8 @@
 """Figures of the covariance exam."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -37,23 +40,30 @@ def plot_covariance(result: CovarianceResult, ax: Axes | None = None, colour: st
     return ax
 
 
+def common_limit(results: Sequence[CovarianceResult]) -> dict[str, Any]:
+    """Where the colours of several models end."""
+    return {"limit": max(_limit(_pictures(result)) for result in results)}
+
+
 @figure(
     "covariance",
     "As maps, for units from the first to the last; the square is the centre point.",
     "covariance_maps",
+    common_limit,
 )
-def plot_covariance_maps(result: CovarianceResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
-    """Correlation of every point with the centre point, as a map, for a few units from first to last."""
+def plot_covariance_maps(
+    result: CovarianceResult, ax: Axes | None = None, colour: str | None = None, limit: float | None = None
+) -> Axes:
+    """Correlation of every point with the centre point, as a map, for a few units from first to last.
+
+    Colours end at `limit`, by default at the largest value that is drawn.
+    """
     ax = axes_or_new(ax)
-    chosen = np.unique(np.linspace(0, len(result.units) - 1, MAPS).round().astype(int))
-    pictures = {i: result.correlation_map(i) for i in chosen}
-    # The centre point, which is 1, would make all others pale: it stands outside of the scale.
-    limit = max(
-        LEAST_SCALE, *(np.nanmax(np.abs(_around(picture)), initial=0.0) for picture in pictures.values())
-    )
+    pictures = _pictures(result)
+    limit = _limit(pictures) if limit is None else limit
     ax.set_axis_off()
     columns = 2
-    rows = -(-len(chosen) // columns)
+    rows = -(-len(pictures) // columns)
     for place, (i, picture) in enumerate(pictures.items()):
         row, column = divmod(place, columns)
         width, height = 0.84 / columns, 0.84 / rows
@@ -74,6 +84,18 @@ def plot_covariance_maps(result: CovarianceResult, ax: Axes | None = None, colou
         bar.set_label("Correlation")
         bar.outline.set_visible(False)
     return ax
+
+
+def _pictures(result: CovarianceResult) -> dict[int, np.ndarray]:
+    """The maps that are shown, by the unit's number."""
+    chosen = np.unique(np.linspace(0, len(result.units) - 1, MAPS).round().astype(int))
+    return {int(i): result.correlation_map(int(i)) for i in chosen}
+
+
+def _limit(pictures: dict[int, np.ndarray]) -> float:
+    """The largest value: but for the centre point, which is 1 and would make all others pale."""
+    largest = [np.nanmax(np.abs(_around(picture)), initial=0.0) for picture in pictures.values()]
+    return max(LEAST_SCALE, *map(float, largest))
 
 
 def _around(picture: np.ndarray) -> np.ndarray:

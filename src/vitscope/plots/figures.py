@@ -1,7 +1,7 @@
 """Which figures an exam has; a plot function says so with `@figure`."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,25 +13,32 @@ from vitscope.plots.style import styled
 from vitscope.results import Result, atomic_write
 
 PlotFunction = TypeVar("PlotFunction", bound=Callable[..., Axes])
+Common = Callable[[Sequence[Any]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A way to draw an exam's result: name of the file, function, and what a caption says."""
+    """A way to draw an exam's result: name of the file, function, and what a caption says.
+
+    `common` gives, from the results of several models, what `draw` needs to draw each of them to the same scale.
+    """
 
     name: str
     draw: Callable[..., Axes]
     caption: str
+    common: Common | None = None
 
 
 PLOTS: dict[str, list[Plot]] = {}
 
 
-def figure(exam: str, caption: str, name: str | None = None) -> Callable[[PlotFunction], PlotFunction]:
+def figure(
+    exam: str, caption: str, name: str | None = None, common: Common | None = None
+) -> Callable[[PlotFunction], PlotFunction]:
     """Register a function `plot(result, ax=None, colour=...) -> Axes` as a figure of `exam`."""
 
     def register(draw: PlotFunction) -> PlotFunction:
-        PLOTS.setdefault(exam, []).append(Plot(name or exam, draw, caption))
+        PLOTS.setdefault(exam, []).append(Plot(name or exam, draw, caption, common))
         return draw
 
     return register

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator, PercentFormatter
+from matplotlib.ticker import AutoLocator, NullLocator, PercentFormatter
 
 from vitscope.exams.hessian import HessianResult
 from vitscope.exams.hessian_density import HessianDensityResult
@@ -48,7 +48,7 @@ def plot_hessian_spectra(
         _marks(ax, result, colour, -row * (place + 0.6))
     ax.axvline(0.0, color=INK, linewidth=0.8)
     ax.set_ylim(bottom=-row * (len(results) + 0.2))
-    ax.set_yticks([tick for tick in ax.get_yticks() if 0.0 <= tick <= ax.get_ylim()[1]])
+    ax.yaxis.set_major_locator(_FromZero())
     ax.set_xlabel("Hessian max eigenvalue")
     ax.set_ylabel("Density")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, handlelength=1.2)
@@ -145,6 +145,13 @@ def plot_hessian_slope(
     ax.legend()
     grid(ax)
     return ax
+
+
+class _FromZero(AutoLocator):
+    """Ticks for what cannot be below 0, whatever is drawn there."""
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        return super().tick_values(max(vmin, 0.0), max(vmax, 0.0))
 
 
 def _density(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

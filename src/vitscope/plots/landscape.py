@@ -24,23 +24,42 @@ MARK, WORDS = "#e4572e", "#101418"  # seen on every one of those colours; not th
 _TALL = 4.0
 
 
+def common_levels(results: Sequence[LandscapeResult]) -> dict[str, Any]:
+    """Levels for the NLL of several models: on the same colours it is seen which one is flat."""
+    values = [_masked(result.of("nll")[0]).compressed() for result in results]
+    together = _masked(np.concatenate(values))
+    return {"levels": _levels(together)} if together.count() else {}
+
+
+def common_height(results: Sequence[LandscapeResult]) -> dict[str, Any]:
+    """Where the surfaces of several models begin and end: beside a single spike all others would be flat."""
+    levels = common_levels(results).get("levels") if len(results) > 1 else None
+    return {} if levels is None else {"height": (float(levels[0]), float(levels[-1]))}
+
+
 @figure(
     "landscape",
     "NLL on the augmented training images around the weights (cross) along two directions; l2 left out. Lines join "
     "points of equal loss; grey: not finite.",
+    common=common_levels,
 )
 def plot_landscape(
-    result: LandscapeResult, ax: Axes | None = None, colour: str = MODELS[0], quantity: str = "nll"
+    result: LandscapeResult,
+    ax: Axes | None = None,
+    colour: str = MODELS[0],
+    quantity: str = "nll",
+    levels: np.ndarray | None = None,
 ) -> Axes:
     """Contours of a quantity (nll, l2, loss, accuracy, rise), with the marks on them.
 
-    Checkpoints of a run are joined in the order of the training.
+    Checkpoints of a run are joined in the order of the training. Without `levels` they are round numbers between the
+    model's own least and largest value.
     """
     ax = axes_or_new(ax)
     values = _masked(result.of(quantity)[0])
     ax.set_facecolor("#b9bec4")  # shows where values are masked
     if values.count():
-        levels = _levels(values)
+        levels = _levels(values) if levels is None else levels
         extend = "max" if float(values.max()) > levels[-1] else "neither"
         filled = ax.contourf(result.x, result.y, values, levels=levels, cmap=COLOURS, extend=extend)
         ax.contour(result.x, result.y, values, levels=levels, colors="white", linewidths=0.5, alpha=0.7)
@@ -57,13 +76,28 @@ def plot_landscape(
     return ax
 
 
-@figure("landscape", "The same as a surface.", "landscape_surface")
+@figure(
+    "landscape",
+    "The same as a surface; of several models, walls above the common scale are cut off.",
+    "landscape_surface",
+    common_height,
+)
 def plot_landscape_surface(
-    result: LandscapeResult, ax: Axes | None = None, colour: str = MODELS[0], quantity: str = "nll"
+    result: LandscapeResult,
+    ax: Axes | None = None,
+    colour: str = MODELS[0],
+    quantity: str = "nll",
+    height: tuple[float, float] | None = None,
 ) -> Axes:
-    """A quantity as a surface in space, as the paper draws it; the axes given are replaced by axes in space."""
+    """A quantity as a surface in space, as the paper draws it; the axes given are replaced by axes in space.
+
+    `height` is where the vertical axis and the colours begin and end, and where walls are cut off; default: where the
+    model's own values begin and end.
+    """
     space: Any = projected(axes_or_new(ax), "3d")
     value = _masked(result.of(quantity)[0])
+    if height is not None:
+        value = np.ma.minimum(value, height[1])
     x, y = np.meshgrid(result.x, result.y)
     top = _levels(value)[-1] if value.count() else 1.0
     space.plot_surface(
@@ -89,6 +123,8 @@ def plot_landscape_surface(
     space.set_xlabel(_direction(result, 0), labelpad=0.0)
     space.set_ylabel(_direction(result, 1), labelpad=0.0)
     space.set_zlabel(LABELS[quantity], labelpad=1.0)
+    if height is not None:
+        _raise_to(space, height)
     if result.not_finite:
         space.text2D(0.02, 0.96, _missing(result.not_finite, result.nll.size), transform=space.transAxes)
     return space
@@ -107,9 +143,7 @@ def plot_landscape_surfaces(results: Sequence[LandscapeResult], quantity: str = 
     values = [_masked(result.of(quantity)[0]) for result in results]
     low, high = (float(end) for end in (min(v.min() for v in values), max(v.max() for v in values)))
     for panel in panels:
-        panel.set_zlim(low, high)
-        for surface in panel.collections:
-            surface.set_clim(low, high)
+        _raise_to(panel, (low, high))
     return panels
 
 
@@ -137,6 +171,12 @@ def plot_landscape_line(result: LandscapeLineResult, ax: Axes | None = None, col
     grid(ax)
     _count(ax, result.not_finite, len(result.t))
     return ax
+
+
+def _raise_to(space: Any, height: tuple[float, float]) -> None:
+    space.set_zlim(*height)
+    for surface in space.collections:
+        surface.set_clim(*height)
 
 
 def _masked(values: np.ndarray) -> np.ma.MaskedArray[Any, Any]:

@@ -18,16 +18,20 @@ SHOWN = ("nll", "loss", "accuracy")
 _COLOURS = "YlGnBu_r"
 
 
-def interactive_landscape(result: LandscapeResult, quantity: str = "nll") -> "Figure":
+def interactive_landscape(
+    result: LandscapeResult, quantity: str = "nll", height: tuple[float, float] | None = None
+) -> "Figure":
     """The surface of `quantity`, with buttons for NLL, NLL + l2 and accuracy; points show all their numbers.
 
-    Points that are not finite are left out of the surface and counted in a note.
+    Points that are not finite are left out of the surface and counted in a note. `height` is where the axis and the
+    colours of the NLL begin and end; default: where the model's own values do.
     """
     from plotly import graph_objects as go
 
     drawing = go.Figure()
     for name in SHOWN:
-        drawing.add_trace(_surface(go, result, name, visible=name == quantity))
+        ends = height if name == "nll" else None
+        drawing.add_trace(_surface(go, result, name, name == quantity, ends))
         drawing.add_trace(_places(go, result, name, visible=name == quantity))
     drawing.update_layout(
         template="simple_white",
@@ -38,19 +42,22 @@ def interactive_landscape(result: LandscapeResult, quantity: str = "nll") -> "Fi
         scene={
             "xaxis": {"title": "first direction"},
             "yaxis": {"title": "second direction"},
-            "zaxis": {"title": LABELS[quantity]},
+            "zaxis": {"title": LABELS[quantity], **_ends(quantity, height)},
             "aspectmode": "manual",
             "aspectratio": {"x": 1.0, "y": 1.0, "z": 0.7},
             "camera": {"eye": {"x": 1.3, "y": -1.5, "z": 0.9}},
         },
-        updatemenus=[_buttons(quantity)],
+        updatemenus=[_buttons(quantity, height)],
         annotations=_note(result),
     )
     return drawing
 
 
-def _surface(go: Any, result: LandscapeResult, quantity: str, visible: bool) -> Any:
+def _surface(
+    go: Any, result: LandscapeResult, quantity: str, visible: bool, ends: tuple[float, float] | None
+) -> Any:
     value = result.of(quantity)[0]
+    low, high = ends or (None, None)
     numbers = np.stack([result.nll, result.nll_low, result.nll_high, result.l2, result.accuracy], axis=-1)
     return go.Surface(
         x=result.x,
@@ -58,6 +65,8 @@ def _surface(go: Any, result: LandscapeResult, quantity: str, visible: bool) -> 
         z=_drawable(value),
         customdata=numbers,
         colorscale=_COLOURS,
+        cmin=low,
+        cmax=high,
         colorbar={"title": LABELS[quantity], "thickness": 14, "len": 0.7, "outlinewidth": 0},
         contours={"z": {"show": True, "usecolormap": True, "project": {"z": True}}},
         hovertemplate="(%{x:.3g}, %{y:.3g})<br>NLL %{customdata[0]:.4g} [%{customdata[1]:.4g}, "
@@ -90,14 +99,22 @@ def _places(go: Any, result: LandscapeResult, quantity: str, visible: bool) -> A
     )
 
 
-def _buttons(quantity: str) -> dict[str, Any]:
+def _ends(quantity: str, height: tuple[float, float] | None) -> dict[str, Any]:
+    """Where the vertical axis begins and ends: given for the NLL alone."""
+    return {"range": list(height)} if height and quantity == "nll" else {"autorange": True}
+
+
+def _buttons(quantity: str, height: tuple[float, float] | None) -> dict[str, Any]:
     buttons = [
         {
             "label": LABELS[name],
             "method": "update",
             "args": [
                 {"visible": [other == name for other in SHOWN for _ in range(2)]},
-                {"scene.zaxis.title.text": LABELS[name]},
+                {
+                    "scene.zaxis.title.text": LABELS[name],
+                    **{f"scene.zaxis.{key}": value for key, value in _ends(name, height).items()},
+                },
             ],
         }
         for name in SHOWN

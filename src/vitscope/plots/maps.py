@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
-from vitscope.exams.key_maps import normalised
-from vitscope.exams.maps import THRESHOLD, MapsResult
+from vitscope.exams.layer_maps import THRESHOLD
+from vitscope.exams.maps import MapsResult
 from vitscope.plots.attention import NO_ATTENTION
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing
@@ -20,20 +20,30 @@ HEAT = colormaps["inferno"]
 @figure(
     "maps", "Image, heads of the last layer, rollout. White lines: half way between least and most attention."
 )
-def plot_maps(result: MapsResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
-    """Attention maps over the images, each from its own least (dark) to its own largest value (bright)."""
+def plot_maps(
+    result: MapsResult, ax: Axes | None = None, colour: str | None = None, unit: str | None = None
+) -> Axes:
+    """Attention maps over the images, each from its own least (dark) to its own largest value (bright).
+
+    Args:
+        result: What was found.
+        ax: Where to draw; default: axes of a new figure.
+        colour: Of the model; maps have colours of their own.
+        unit: Whose heads; default: the last layer, beside which the rollout is drawn.
+    """
     ax = axes_or_new(ax)
     if not result.units:
         return nothing(ax, NO_ATTENTION)
-    heads = min(result.maps.shape[1], MOST_HEADS)
-    rows = min(len(result.maps), MOST_IMAGES)
+    chosen = result.layers[-1] if unit is None else result.layer(unit)
+    heads, images = min(chosen.heads, MOST_HEADS), result.images.array
+    rows = min(len(images), MOST_IMAGES)
     names = ["image", *(f"head {h}" if heads <= 6 else str(h) for h in range(heads))]
-    layers = [normalised(result.maps[:rows, h]) for h in range(heads)]
-    if result.rollout_units:
-        names, layers = [*names, "rollout"], [*layers, normalised(result.rollout[:rows])]
+    layers = [*np.moveaxis(chosen.scaled[:rows, :heads], 1, 0)]
+    if result.rollout is not None and unit is None:
+        names, layers = [*names, "rollout"], [*layers, result.rollout.scaled[:rows, 0]]
     columns = len(names)
     for row in range(rows):
-        picture = np.moveaxis(result.images[row], 0, -1) / 255
+        picture = np.moveaxis(images[row], 0, -1) / 255
         top = rows - row
         cells = [picture, *(_overlay(picture, layer[row]) for layer in layers)]
         for column, cell in enumerate(cells):

@@ -42,9 +42,8 @@ def plot_passes_spread(result: PassesResult, ax: Axes | None = None, colour: str
     ax = axes_or_new(ax)
     if not _drawn(result):
         return nothing(ax, NOTHING)
-    other = next(shade for shade in MODELS if shade != colour)
-    for quantity, shade, label in (("aleatoric", colour, "data"), ("epistemic", other, "model")):
-        _lines(ax, result, quantity, shade, label, reference=False)
+    for quantity, marker, label in (("aleatoric", "o", "data"), ("epistemic", "s", "model")):
+        _lines(ax, result, quantity, colour, label, reference=False, marker=marker)
     _along_passes(ax, result, "Uncertainty (nats)")
     ax.set_ylim(bottom=0.0)
     ax.legend(ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
@@ -109,7 +108,15 @@ def _plot(
     return ax
 
 
-def _lines(ax: Axes, result: PassesResult, quantity: str, colour: str, label: str, reference: bool) -> None:
+def _lines(
+    ax: Axes,
+    result: PassesResult,
+    quantity: str,
+    colour: str,
+    label: str,
+    reference: bool,
+    marker: str = "o",
+) -> None:
     for smoothed in _groups(result):
         rows = result.of(quantity, smoothed)
         passes = rows[rows["passes"] > 0]
@@ -124,7 +131,7 @@ def _lines(ax: Axes, result: PassesResult, quantity: str, colour: str, label: st
         ax.plot(
             passes["passes"],
             passes["value"],
-            "o" + (SMOOTHED if smoothed else "-"),
+            marker + (SMOOTHED if smoothed else "-"),
             color=colour,
             markersize=4.5,
             linewidth=1.6,

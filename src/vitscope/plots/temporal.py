@@ -11,6 +11,7 @@ from vitscope.plots.heads import nothing
 from vitscope.plots.style import INK, MODELS, grid
 
 LABELS = {"error": "error", "nll": "NLL", "brier": "Brier", "ece": "ECE", "flips": "flips"}
+MARKERS = "os^Dv"  # of ways to predict; the colour is the model's
 
 
 @figure(
@@ -32,8 +33,8 @@ def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = 
             x,
             value,
             reach,
-            fmt="o",
-            color=_shade(i, colour),
+            fmt=MARKERS[i % len(MARKERS)],
+            color=colour,
             markersize=5.5,
             elinewidth=1.2,
             capsize=2.0,
@@ -52,7 +53,7 @@ def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = 
 
 @figure(
     "temporal",
-    "NLL against throughput relative to one pass per frame; circles: smoothed over time; bars: 95 % interval.",
+    "NLL against throughput relative to one pass per frame; hollow: smoothed over time; bars: 95 % interval.",
     "temporal_throughput",
 )
 def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
@@ -64,17 +65,17 @@ def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, col
     nll, low, high = result.value[:, column], result.low[:, column], result.high[:, column]
     speed = 100.0 * result.throughput[:, 0]
     for i, smoothed in enumerate(np.flatnonzero(result.temporal)):
-        shade = _shade(i, colour)
+        marker = MARKERS[i % len(MARKERS)]
         pair = [smoothed - 1, smoothed]
-        ax.plot(speed[pair], nll[pair], "-", color=shade, linewidth=1.2, alpha=0.7)
-        for row, fill in zip(pair, (shade, "white"), strict=True):
+        ax.plot(speed[pair], nll[pair], "-", color=colour, linewidth=1.2, alpha=0.7)
+        for row, fill in zip(pair, (colour, "white"), strict=True):
             reach = np.nan_to_num([[nll[row] - low[row]], [high[row] - nll[row]]])
             ax.errorbar(
                 speed[row],
                 nll[row],
                 reach,
-                fmt="o",
-                color=shade,
+                fmt=marker,
+                color=colour,
                 markerfacecolor=fill,
                 markersize=6.0,
                 elinewidth=0.9,
@@ -131,8 +132,3 @@ def _legend(ax: Axes) -> None:
         borderaxespad=0.2,
         handlelength=1.4,
     )
-
-
-def _shade(position: int, colour: str) -> str:
-    shades = [colour, *(other for other in MODELS if other != colour)]
-    return shades[position % len(shades)]

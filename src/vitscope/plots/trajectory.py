@@ -47,9 +47,10 @@ def plot_trajectories(
         disc.plot(theta, result.r, "-o", color=colour, linewidth=1.5, markersize=3.6, label=label)
     widest = max(float(np.nanmax(result.theta)) for result in shown)
     end = max(90, int(np.ceil(np.degrees(widest) / 30)) * 30)
+    angles = range(0, 181, 30)  # also those beyond the end: panels that share their axes may reach further
+    disc.set_thetagrids(angles, ["start", *(f"{a}°" for a in angles[1:])])
     disc.set_thetamin(0)
     disc.set_thetamax(end)
-    disc.set_thetagrids(range(0, end + 1, 30), ["start", *(f"{a}°" for a in range(30, end + 1, 30))])
     disc.set_rmax(max(1.0, *(float(result.r.max()) for result in shown)) * 1.04)
     disc.set_rmin(0.0)
     disc.set_rticks([0.25, 0.5, 0.75, 1.0])

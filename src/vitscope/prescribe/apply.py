@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import nn
@@ -24,14 +25,17 @@ from torch import nn
 from vitscope import distributed
 from vitscope.data import load_data
 from vitscope.errors import VitscopeError
+from vitscope.exams.bootstrap import percentile_interval
 from vitscope.exams.diagnose import diagnose
+from vitscope.exams.hessian import HessianResult
 from vitscope.exams.paired import differences
+from vitscope.exams.spectrum_numbers import Quantity, replicates
 from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, examined_on, find_patient
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
 from vitscope.report import report
-from vitscope.results import Result, Run, atomic_write
+from vitscope.results import Result, Run, atomic_write, tidy
 from vitscope.training import Trained, train
 from vitscope.training.recipe import Recipe
 
@@ -59,7 +63,7 @@ class Treatment:
     def differences(self) -> pd.DataFrame:
         """After minus control, over the same images with paired intervals: the effect of the operations."""
         after, control = self.results["after"], self.results["control"]
-        parts = [differences(after[exam], control[exam]).assign(exam=exam) for exam in after]
+        parts = [_difference(after[exam], control[exam]).assign(exam=exam) for exam in after]
         filled = [part for part in parts if len(part)]
         table = pd.concat(filled, ignore_index=True)
         return table[["exam", "quantity", "value", "low", "high", "n"]]
@@ -141,6 +145,23 @@ def apply(
     return treatment
 
 
+def _difference(after: Result, control: Result) -> pd.DataFrame:
+    if not (isinstance(after, HessianResult) and isinstance(control, HessianResult)):
+        return differences(after, control)
+    # two rules look at the spectrum: of the same batches, so that a replicate of each drew the same ones
+    names: tuple[Quantity, ...] = ("nep", "ape")
+    drawn = np.stack(
+        [
+            replicates(after.eigenvalues, q, after.seed) - replicates(control.eigenvalues, q, control.seed)
+            for q in names
+        ]
+    )
+    if len(after.eigenvalues) < 2:  # a single batch says nothing about others
+        drawn[:, 1:] = np.nan
+    low, high = percentile_interval(drawn[:, 1:].T)
+    return tidy(names, drawn[:, 0], low, high, after.n)
+
+
 def choose(prescriptions: Prescriptions, only: Sequence[str] = ()) -> tuple[Prescription, ...]:
     """The prescriptions to apply; a VitscopeError if there is none."""
     known = {p.rule: p for p in prescriptions.rules}
@@ -162,7 +183,8 @@ def choose(prescriptions: Prescriptions, only: Sequence[str] = ()) -> tuple[Pres
             if possible
             else "no rule's operation is possible"
         )
-        raise VitscopeError(f"no operation is prescribed for {prescriptions.model}; {choice}")
+        without = "".join(f" ({p.rule} is: {p.reason})" for p in prescriptions.prescribed)
+        raise VitscopeError(f"no operation is prescribed for {prescriptions.model}{without}; {choice}")
     return tuple(chosen)
 
 

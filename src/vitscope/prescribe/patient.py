@@ -39,11 +39,18 @@ class Patient:
 
     def command(self, exams: tuple[str, ...]) -> str:
         """What to type to have more exams in the run."""
+        names = " ".join(exams)
+        return f"vitscope diagnose {self.reference}{self._images()} --exams {names} --out {self.run.path}"
+
+    def fit_command(self) -> str:
+        """What to type to fit a temperature to its predictions."""
+        return f"vitscope evaluate {self.reference}{self._images()} --exams prediction --temperature fit"
+
+    def _images(self) -> str:
+        """The options that name the images of the run."""
         where = examined_on(self.run)
         data = f" --data {where.spec} --split {where.split}" if where.spec else " --data DATA"
-        limit = f" --limit {where.limit}" if where.limit is not None else ""
-        names = " ".join(exams)
-        return f"vitscope diagnose {self.reference}{data}{limit} --exams {names} --out {self.run.path}"
+        return data + (f" --limit {where.limit}" if where.limit is not None else "")
 
 
 @dataclass(frozen=True)

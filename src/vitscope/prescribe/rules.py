@@ -192,9 +192,8 @@ def temperature(patient: Patient) -> Finding:
         return Finding(False, "the calibration error is not clearly poor", (error, signed))
     sides = {(True, False): "over-confident", (False, True): "under-confident"}
     side = sides.get((signed.low > 0, signed.high < 0), "wrong in both directions")
-    advice = f"vitscope evaluate {patient.reference} --temperature fit"
     scaling = cast(PredictionResult, patient.results["prediction"]).scaling
-    fitted = f"divide logits by {scaling.temperature:.3g}" if scaling else f"fit it: {advice}"
+    fitted = f"divide logits by {scaling.temperature:.3g}" if scaling else f"fit it: {patient.fit_command()}"
     return Finding(True, f"predictions are {side}: {fitted}", (error, signed))
 
 

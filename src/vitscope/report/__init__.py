@@ -1,12 +1,13 @@
 """One page out of runs: everything in a single file that opens without a network."""
 
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from vitscope._callable import make_callable
 from vitscope.report.page import render_page
-from vitscope.report.subject import find_runs
+from vitscope.report.subject import find_runs, left_out
 from vitscope.results import atomic_write
 
 __all__ = ["report"]
@@ -26,6 +27,8 @@ def report(
         title: What stands on top; default: the names of the models.
         docs: Address of the documentation to link the exams' pages at; default: only their file names are given.
 
+    An exam whose result is of another version of vitscope is left out, with a warning and a note on the page.
+
     Returns:
         The path of the page.
 
@@ -33,8 +36,15 @@ def report(
         BadResult: A folder is no run, holds no finished exam, or is damaged.
     """
     folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
-    page = render_page(find_runs(folders), title, docs)
-    atomic_write(out, page)
+    subjects = find_runs(folders)
+    for command, found in left_out(subjects).items():
+        told = "; ".join(f"{', '.join(one.exam for one in exams)} of {s.run.path}" for s, exams in found)
+        warnings.warn(
+            f"left out, because another version of vitscope kept it in another form: {told}; "
+            f"compute it anew: {command}",
+            stacklevel=2,
+        )
+    atomic_write(out, render_page(subjects, title, docs))
     return Path(out)
 
 

@@ -13,6 +13,8 @@ from vitscope.plots.figures import render
 from vitscope.plots.style import INK
 
 _LONG = re.compile(r"-?\d+\.\d{3,}")
+_QUOTED = re.compile(r'\b(style|d)="[^"]*"')
+_SPACES = {"style": re.compile(r"([:;]) +"), "d": re.compile(r" *([MLHVCSQTAZ]) *", re.IGNORECASE)}
 
 
 def inline_svg(ax: Axes, label: str, series: Sequence[Artist] = ()) -> Markup:
@@ -47,7 +49,9 @@ def inline_svg(ax: Axes, label: str, series: Sequence[Artist] = ()) -> Markup:
 
 
 def _shorter(tag: str) -> str:
-    """A tag with two decimals, a thirtieth of what an eye can tell on a page, and on a single line."""
+    """A tag on a single line, without needless spaces, with two decimals: a thirtieth of what an eye can tell."""
     if tag.startswith("<image"):
         return tag.replace("\n", "")  # the picture in it is base64
-    return _LONG.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), tag).replace("\n", " ")
+    tag = _LONG.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), tag).replace("\n", " ")
+    tag = re.sub(r' transform="rotate\(-?0 [^"]*"', "", tag)
+    return _QUOTED.sub(lambda m: _SPACES[m[1]].sub(r"\1", m[0]).replace(' "', '"'), tag)

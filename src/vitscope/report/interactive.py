@@ -1,9 +1,10 @@
 """Figures that answer to a pointer: what the page's script has to know about them.
 
 Every one is a static figure first. The script adds to it: names and values of the cells of a heat map, lines that can
-be picked out, attention maps by image and head, a surface that can be turned.
+be picked out, attention maps by image, layer and head, a surface that can be turned.
 """
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
+from vitscope.exams.byte_array import ByteArray
 from vitscope.exams.cka import CkaResult
 from vitscope.exams.fourier import FourierResult
-from vitscope.exams.key_maps import normalised
 from vitscope.exams.landscape_result import LandscapeResult
+from vitscope.exams.layer_maps import LayerMaps
 from vitscope.exams.maps import MapsResult
 from vitscope.plots.landscape_interactive import interactive_landscape
 from vitscope.report.packed import packed, packed_json
@@ -29,10 +31,10 @@ class Widget:
     payload: str  # packed JSON
 
 
-def widget(plot: str, result: Result) -> Widget | None:
-    """The widget of a figure, by the figure's name."""
+def widget(plot: str, result: Result, **common: Any) -> Widget | None:
+    """The widget of a figure, by the figure's name; `common` is what the figures of all models share."""
     make = _WIDGETS.get(plot)
-    return make(result) if make else None
+    return make(result, **common) if make else None
 
 
 def series(plot: str, ax: Axes) -> list[Artist]:
@@ -60,35 +62,37 @@ def _spectra(result: FourierResult) -> Widget:
 def _maps(result: MapsResult) -> Widget | None:
     if not result.units:
         return None
+    heads = [[f"head {head}" for head in range(layer.heads)] for layer in result.layers]
     layers = [
-        {
-            "name": result.units[0].name,
-            "heads": [f"head {head}" for head in range(result.maps.shape[1])],
-            "maps": _bytes(result.maps),
-            "highest": result.maps.max((2, 3)),
-        }
+        _layer(unit.name, names, layer)
+        for unit, names, layer in zip(result.units, heads, result.layers, strict=True)
     ]
-    if result.rollout_units:
-        rolled = result.rollout[:, None]
+    if result.rollout is not None:
+        count = len(result.rollout_units)
         layers.append(
-            {
-                "name": f"rollout of {len(result.rollout_units)} layers",
-                "heads": ["all heads"],
-                "maps": _bytes(rolled),
-                "highest": rolled.max((2, 3)),
-            }
+            _layer(f"rollout of {count} layer{'s' if count > 1 else ''}", ["all heads"], result.rollout)
         )
-    content = {"images": result.images, "places": result.indices, "layers": layers}
+    content = {
+        "images": _bytes(result.images),
+        "places": result.indices,
+        "layers": layers,
+        "shown": len(result.layers) - 1,
+    }
     return Widget("maps", packed_json(content))
 
 
-def _surface(result: LandscapeResult) -> Widget:
-    return Widget("surface", packed(interactive_landscape(result).to_json()))
+def _layer(name: str, heads: list[str], layer: LayerMaps) -> dict[str, Any]:
+    own = {"name": name, "heads": heads, "query": layer.query, "highest": layer.highest}
+    return {**own, **_bytes(layer.steps)}
 
 
-def _bytes(maps: Any) -> Any:
-    """Maps (images, heads, H, W) from their own least (0) to their own largest value (255)."""
-    return (normalised(maps.reshape(-1, *maps.shape[2:])) * 255).round().astype(int).reshape(maps.shape)
+def _bytes(values: ByteArray) -> dict[str, Any]:
+    """Bytes as base64: the payload is compressed as a whole."""
+    return {"shape": values.shape, "bytes": base64.b64encode(values.array.tobytes()).decode()}
+
+
+def _surface(result: LandscapeResult, height: tuple[float, float] | None = None) -> Widget:
+    return Widget("surface", packed(interactive_landscape(result, height=height).to_json()))
 
 
 def _name(unit: UnitRow) -> str:
@@ -96,7 +100,7 @@ def _name(unit: UnitRow) -> str:
 
 
 _SPECTRA = ("fourier_spectrum", "fourier_radial")
-_WIDGETS: dict[str, Callable[[Any], Widget | None]] = {
+_WIDGETS: dict[str, Callable[..., Widget | None]] = {
     "cka": _heat,
     "maps": _maps,
     "landscape_surface": _surface,

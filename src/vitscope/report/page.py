@@ -2,25 +2,27 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from vitscope import __version__
-from vitscope.exams import EXAMS
 from vitscope.plots import PLOTS, Plot
 from vitscope.plots.figures import new_panel
 from vitscope.plots.style import shared_limits, styled
 from vitscope.report.card import KINDS
 from vitscope.report.inline import inline_svg
 from vitscope.report.interactive import Widget, series, widget
+from vitscope.report.numbers import unbroken
 from vitscope.report.packed import packed, plotly_script
 from vitscope.report.pairs import pairs
 from vitscope.report.readings import reading
-from vitscope.report.subject import RunSubject
+from vitscope.report.script import page_script
+from vitscope.report.styles import SharedStyles
+from vitscope.report.subject import RunSubject, exam_order, left_out
 from vitscope.report.tables import Download, Grid, counts_grid, downloads, whole_grid
 from vitscope.report.vital_signs import Sign, vital_signs
 from vitscope.results import About
@@ -57,6 +59,7 @@ class Section:
     counts: Grid | None  # across how many units of a kind the quantity falls or rises
     tables: list[Download]
     absent: list[str]  # models that were not examined this way
+    outdated: list[str]  # models whose result is of another version
     barren: list[str]  # models that have nothing to examine this way
 
 
@@ -69,11 +72,12 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found = [name for subject in subjects for name in subject.results]
-    made = [*(n for n in EXAMS if n in found), *dict.fromkeys(n for n in found if n not in EXAMS)]
+    environment.filters |= {"prose": _prose, "unbroken": unbroken}
+    made = exam_order(name for subject in subjects for name in subject.results)
     exams = [name for name in made if any(s.applies(name) for s in subjects)]
-    sections = [_section(name, subjects) for name in exams]
-    script = files("vitscope.report").joinpath("templates/page.js").read_text()
+    styles = SharedStyles()
+    sections = [_section(name, subjects, styles) for name in exams]
+    script = page_script()
     turned = any(p.widget and p.widget.kind == "surface" for s in sections for r in s.rows for p in r.panels)
     plotly = plotly_script() if turned else ""
     return environment.get_template("page.html").render(
@@ -83,7 +87,9 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
         sections=sections,
         signs=[sign for section in sections for sign in section.signs],
         pairs=pairs(subjects),
+        left_out=left_out(subjects),
         barren=[_about(name, subjects).title for name in made if name not in exams],
+        styles=styles.css,
         script=Markup(script),
         plotly=packed(plotly) if plotly else "",
         allowed=" ".join(_digest(text) for text in (script, plotly) if text),
@@ -93,7 +99,7 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
     )
 
 
-def _section(exam: str, subjects: Sequence[RunSubject]) -> Section:
+def _section(exam: str, subjects: Sequence[RunSubject], styles: SharedStyles) -> Section:
     having = [s for s in subjects if s.applies(exam)]
     results = [(s.name, s.results[exam]) for s in having]
     return Section(
@@ -101,11 +107,12 @@ def _section(exam: str, subjects: Sequence[RunSubject]) -> Section:
         about=_about(exam, subjects),
         signs=vital_signs(exam, subjects),
         readings=[(s, text) for s in having if (text := reading(s.results[exam]))],
-        rows=[_row(plot, exam, having) for plot in PLOTS.get(exam, [])],
+        rows=[_row(plot, exam, having, styles) for plot in PLOTS.get(exam, [])],
         whole=whole_grid(results),
         counts=counts_grid(results),
         tables=[table for name, result in results for table in downloads(name, result)],
-        absent=[s.name for s in subjects if exam not in s.results],
+        absent=[s.name for s in subjects if exam not in s.results and not s.is_outdated(exam)],
+        outdated=[s.name for s in subjects if s.is_outdated(exam)],
         barren=[s.name for s in subjects if exam in s.results and not s.applies(exam)],
     )
 
@@ -119,17 +126,23 @@ def _about(exam: str, subjects: Sequence[RunSubject]) -> About:
     return next(s.results[exam].about for s in subjects if exam in s.results)
 
 
-def _row(plot: Plot, exam: str, subjects: Sequence[RunSubject]) -> Row:
-    """Draw one figure of every model, give all the same axes, then turn them into SVG."""
+def _row(plot: Plot, exam: str, subjects: Sequence[RunSubject], styles: SharedStyles) -> Row:
+    """Draw one figure of every model, give all the same axes and colours, then turn them into SVG."""
+    common = plot.common([s.results[exam] for s in subjects]) if plot.common else {}
     with styled():
-        axes = [plot.draw(s.results[exam], new_panel(), colour=s.colour) for s in subjects]
+        axes = [plot.draw(s.results[exam], new_panel(), colour=s.colour, **common) for s in subjects]
         shared_limits(axes)
     panels = []
     for position, (subject, ax) in enumerate(zip(subjects, axes, strict=True)):
         with styled(**{"svg.hashsalt": f"{plot.name} {position}"}):
             svg = inline_svg(ax, f"{plot.caption} Model: {subject.name}.", series(plot.name, ax))
-        panels.append(Panel(subject, svg, widget(plot.name, subject.results[exam])))
+        panels.append(Panel(subject, styles.share(svg), widget(plot.name, subject.results[exam], **common)))
     return Row(plot.caption, panels)
+
+
+def _prose(text: str) -> Markup:
+    """A text in which names stand between backticks, as the documentation writes them."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _digest(script: str) -> str:

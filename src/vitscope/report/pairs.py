@@ -15,9 +15,9 @@ from vitscope.data import CATALOG, ImageData, load_data
 from vitscope.errors import VitscopeError
 from vitscope.exams.paired import Flips, differences, flips
 from vitscope.exams.prediction_result import PredictionResult
-from vitscope.report.numbers import is_share, label
+from vitscope.report.numbers import is_share, label, spoken
 from vitscope.report.pair_claims import pair_verdicts
-from vitscope.report.subject import RunSubject
+from vitscope.report.subject import RunSubject, exam_order
 from vitscope.results import Result
 
 SHOWN = 12  # images of each side
@@ -29,6 +29,7 @@ class Difference:
     """One quantity of a model minus that of the first one."""
 
     exam: str
+    title: str  # of the exam
     quantity: str
     text: str
     verdict: str  # higher, lower or unclear
@@ -65,6 +66,16 @@ class Pair:
     notes: list[str]
 
     @property
+    def clear(self) -> list[Difference]:
+        """The differences whose interval leaves out 0."""
+        return [one for one in self.differences if one.verdict != "unclear"]
+
+    @property
+    def unclear(self) -> list[Difference]:
+        """The other differences."""
+        return [one for one in self.differences if one.verdict == "unclear"]
+
+    @property
     def flipped(self) -> str:
         """The counts in words."""
         assert self.flips is not None
@@ -96,7 +107,7 @@ def find_images(name: str) -> ImageData | None:
 def _pair(first: RunSubject, other: RunSubject) -> Pair:
     found: list[Difference] = []
     notes: list[str] = []
-    for exam in other.results:
+    for exam in exam_order(other.results):
         if exam not in first.results:
             continue
         try:
@@ -111,20 +122,22 @@ def _pair(first: RunSubject, other: RunSubject) -> Pair:
         counted = flips(ours, theirs)
     except VitscopeError:  # already noted above
         return Pair(first, other, claims, found, None, [], notes)
-    found = [_of_flips(counted) if (d.exam, d.quantity) == ("prediction", "accuracy") else d for d in found]
+    known = _of_flips(counted, ours.about.title)
+    found = [known if (d.exam, d.quantity) == (known.exam, known.quantity) else d for d in found]
     return Pair(first, other, claims, found, counted, _sides(first, other, ours, theirs), notes)
 
 
-def _of_flips(counted: Flips) -> Difference:
+def _of_flips(counted: Flips, title: str) -> Difference:
     """The difference in accuracy by what flipped: the bootstrap takes a handful of flips for certain, this does not."""
     low, high = counted.interval
     row = SimpleNamespace(quantity="accuracy", value=counted.difference, low=low, high=high)
-    return Difference("prediction", "accuracy", *_words(row))
+    return Difference("prediction", title, "accuracy", *_words(row))
 
 
 def _differences(exam: str, ours: Result, theirs: Result) -> list[Difference]:
     rows = differences(ours, theirs)
-    return [Difference(exam, label(exam, row), *_words(row)) for row in rows.itertuples()]
+    title = ours.about.title
+    return [Difference(exam, title, spoken(label(exam, row)), *_words(row)) for row in rows.itertuples()]
 
 
 def _words(row: Any) -> tuple[str, str]:

@@ -102,12 +102,17 @@ def _maps(result: MapsResult) -> str:
     if area.empty:
         return ""
     heads = area[area["head"] != "rollout"]
-    small, large = extremes(heads)
-    return (
-        f"In {result.units[0].name}, heads mark {100 * small.value:.0f} % (head {small.head}) to "
+    first, last = (heads[heads["unit"] == result.units[place].name] for place in (0, -1))
+    small, large = extremes(last)
+    text = (
+        f"In {result.units[-1].name}, heads mark {100 * small.value:.0f} % (head {small.head}) to "
         f"{100 * large.value:.0f} % (head {large.head}) of the map, over {result.n} images; the attention is that of "
-        f"the {result.query}."
+        f"the {result.layers[-1].query}."
     )
+    if len(result.units) == 1:
+        return text
+    means = [100 * rows["value"].mean() for rows in (first, last)]
+    return f"{text} On average it is {means[1]:.0f} %, and {means[0]:.0f} % in {result.units[0].name}."
 
 
 @reads("lesion")

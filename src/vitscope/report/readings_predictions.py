@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from vitscope.exams.temporal_result import TemporalResult
 from vitscope.report.numbers import with_interval as number
 from vitscope.report.wording import by_name, points, reads
 from vitscope.results import Result
@@ -108,4 +109,23 @@ def _passes(result: Result) -> str:
     return (
         f"Averaging {last['passes']} passes takes accuracy from {number(first)} to {number(last)} and changes the NLL "
         f"by {change:+.3f}."
+    )
+
+
+@reads("temporal")
+def _temporal(result: TemporalResult) -> str:
+    if not result.temporal.any():
+        return ""
+    smoothed = int(result.temporal.argmax())  # the first that is; what it smooths stands before it
+    rows = by_name(result.summary())
+    before, after = result.names[smoothed - 1], result.names[smoothed]
+    accuracy, nll, steady = (
+        (rows[f"{quantity}, {before}"], rows[f"{quantity}, {after}"])
+        for quantity in ("accuracy", "nll", "consistency")
+    )
+    return (
+        f"Averaged with the last frames, predictions are right about {number(accuracy[1])} instead of "
+        f"{number(accuracy[0])} of {result.n} frames, with an NLL of {nll[1].value:.3g} instead of {nll[0].value:.3g}. "
+        f"The predicted class stays the same in {100 * steady[1].value:.0f} % instead of "
+        f"{100 * steady[0].value:.0f} % of the steps from frame to frame."
     )

@@ -1,15 +1,17 @@
 """The runs a page is about: found, read, given names and colours."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from vitscope.errors import BadResult
+from vitscope.exams import EXAMS
 from vitscope.plots.style import model_colour
 from vitscope.report.card import Card, make_card
+from vitscope.report.outdated import Outdated, read_results
 from vitscope.results import Result, Run
 
 
@@ -21,11 +23,16 @@ class RunSubject:
     colour: str
     run: Run
     results: dict[str, Result]
+    outdated: list[Outdated] = field(default_factory=list)  # exams that are left out
 
     @cached_property
     def card(self) -> Card:
         """What the page says about the model."""
         return make_card(self.run, self.results)
+
+    def is_outdated(self, exam: str) -> bool:
+        """Whether the exam was done, but by another version whose result cannot be read."""
+        return exam in [one.exam for one in self.outdated]
 
     def applies(self, exam: str) -> bool:
         """Whether the exam found anything on this model; a CNN has no attention to measure."""
@@ -60,14 +67,36 @@ def find_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunSubject]:
     names = _distinct([run.model.get("name") or run.path.name for run in runs], paths)
     subjects = []
     for position, (name, run) in enumerate(zip(names, runs, strict=True)):
-        results = run.results()
+        results, outdated = read_results(run)
+        if not results and outdated:
+            exams = ", ".join(one.exam for one in outdated)
+            raise BadResult(
+                f"{run.path} holds only exams that another version of vitscope kept in another form ({exams}); "
+                f"compute them anew: {outdated[0].command}"
+            )
         if not results:
             raise BadResult(
                 f"{run.path} holds no finished exam (state: {run.state}); repeat the command: "
                 f"{run.record.get('command') or 'vitscope diagnose'}"
             )
-        subjects.append(RunSubject(name, model_colour(position), run, results))
+        subjects.append(RunSubject(name, model_colour(position), run, results, outdated))
     return subjects
+
+
+def exam_order(names: Iterable[str]) -> list[str]:
+    """Names of exams in the order in which a page shows them, once each."""
+    distinct = list(dict.fromkeys(names))
+    return [*(name for name in EXAMS if name in distinct), *(name for name in distinct if name not in EXAMS)]
+
+
+def left_out(subjects: Sequence[RunSubject]) -> dict[str, list[tuple[RunSubject, list[Outdated]]]]:
+    """What is outdated, by the command that computes it anew."""
+    found: dict[str, list[tuple[RunSubject, list[Outdated]]]] = {}
+    for subject in subjects:
+        for command in dict.fromkeys(one.command for one in subject.outdated):
+            exams = [one for one in subject.outdated if one.command == command]
+            found.setdefault(command, []).append((subject, exams))
+    return found
 
 
 def _expand(path: Path) -> list[Path]:
@@ -78,8 +107,11 @@ def _expand(path: Path) -> list[Path]:
 
 
 def _distinct(names: list[str], paths: list[Path]) -> list[str]:
-    """Names that tell the runs apart: the folder is added where two models are called the same."""
-    return [
-        name if names.count(name) == 1 else f"{name} ({path.name})"
-        for name, path in zip(names, paths, strict=True)
-    ]
+    """Names that tell the runs apart: where two models are called the same, as much of the path as it takes."""
+    told = []
+    for name, path in zip(names, paths, strict=True):
+        alike = [p.absolute().parts for n, p in zip(names, paths, strict=True) if n == name]
+        own = path.absolute().parts
+        depth = next((d for d in range(1, len(own)) if sum(p[-d:] == own[-d:] for p in alike) == 1), 1)
+        told.append(name if len(alike) == 1 else f"{name} ({'/'.join(own[-depth:])})")
+    return told

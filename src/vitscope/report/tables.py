@@ -6,10 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from vitscope.report.numbers import label, plain, with_interval
+from vitscope.report.numbers import label, plain, spoken, with_interval
 from vitscope.report.packed import packed
 from vitscope.results import Result, directions
 from vitscope.results.table import COLUMNS
+
+_MOST_ROWS = 12  # of a table that stands open
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,11 @@ class Grid:
     columns: list[str]
     cells: list[list[str]]
     words: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is better folded away at first."""
+        return len(self.cells) > _MOST_ROWS
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,7 @@ def whole_grid(results: Sequence[tuple[str, Result]]) -> Grid | None:
             found.setdefault(quantity, {})[name] = with_interval(row)
     names = [name for name, _ in results]
     cells = [
-        [quantity.replace("_", " "), *(by_model.get(name, "–") for name in names)]
+        [spoken(quantity), *(by_model.get(name, "–") for name in names)]
         for quantity, by_model in found.items()
     ]
     return Grid(["quantity", *names], cells, words=1) if cells else None

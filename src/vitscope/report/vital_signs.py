@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from vitscope.claims import attention_verdicts, feature_verdicts, robustness_verdicts
 from vitscope.claims.verdict import Judgement
-from vitscope.report.numbers import with_interval
+from vitscope.report.numbers import spoken, with_interval
 from vitscope.report.subject import RunSubject
 from vitscope.report.tables import whole_rows
 from vitscope.results import Result
@@ -54,14 +54,14 @@ def headline(result: Result) -> str:
     """The first numbers of a result in a few words."""
     rows = [(name, row) for name, row in whole_rows(result) if row.value == row.value]
     if rows:
-        return "; ".join(f"{name.replace('_', ' ')} {with_interval(row)}" for name, row in rows[:_SHOWN])
+        return "; ".join(f"{spoken(name)} {with_interval(row)}" for name, row in rows[:_SHOWN])
     summary = result.summary()
     known = summary[summary["unit"].notna() & summary["value"].notna()]
     if known.empty:
         return ""
     quantity = known["quantity"].iloc[0]
     rows_of_it = known[known["quantity"] == quantity]
-    values, name = rows_of_it["value"], str(quantity).replace("_", " ")
+    values, name = rows_of_it["value"], spoken(str(quantity))
     if len(values) == 1:
         (row,) = rows_of_it.itertuples()
         return f"{name} {with_interval(row)} after {row.unit}"

@@ -33,13 +33,17 @@ def test_contrast() -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("left", [0.95, 0.75, 0.6, 0.25])
-def test_pixelate_equals_the_image_library(channels: int, left: float) -> None:
-    images = pictures(height=32, width=32, channels=channels)
+@pytest.mark.parametrize(
+    ("side", "left"),
+    [(32, 0.95), (32, 0.75), (32, 0.6), (32, 0.25), (31, 0.65), (224, 0.6)],  # 31: uneven boxes
+)
+def test_pixelate_equals_the_image_library(channels: int, side: int, left: float) -> None:
+    images = pictures(height=side, width=side + 5, channels=channels)
     found = digital.pixelate(images, (), left)
-    side, box = int(32 * left), Image.Resampling.BOX
+    few, box, nearest = int(side * left), Image.Resampling.BOX, Image.Resampling.NEAREST
     for image, ours in zip(images, found, strict=True):
-        expected = np.asarray(as_pil(image).resize((side, side), box).resize((32, 32), box))
+        small = as_pil(image).resize((int((side + 5) * left), few), box)
+        expected = np.asarray(small.resize((side + 5, side), nearest))
         np.testing.assert_array_equal(ours.permute(1, 2, 0).squeeze(2).numpy(), expected)
 
 

@@ -1,0 +1,48 @@
+"""Results that another version of vitscope kept in another form: a page is made without them and says so."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from vitscope.errors import BadResult
+from vitscope.exams import EXAMS
+from vitscope.results import Result, Run
+from vitscope.results.result import read_checked
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """An exam of a run that has to be done again."""
+
+    exam: str
+    title: str
+    command: str  # what was typed to get it; the same command computes it anew
+
+    @classmethod
+    def of(cls, exam: str, command: str) -> "Outdated":
+        """By the exam's name."""
+        known = EXAMS.get(exam)
+        return cls(exam, known.result.about.title if known else exam, command)
+
+
+def read_results(run: Run) -> tuple[dict[str, Result], list[Outdated]]:
+    """The finished exams of a run by name, and those that cannot be read any more.
+
+    Raises:
+        BadResult: A result is damaged, of a newer schema, or of an exam that this version does not know.
+    """
+    results: dict[str, Result] = {}
+    outdated: list[Outdated] = []
+    for folder in sorted(path.parent for path in run.path.glob("exams/*/result.json")):
+        try:
+            results[folder.name] = Result.load(folder)
+        except BadResult as error:
+            command = _command(folder / "result.json", run)  # refuses what is damaged
+            if not isinstance(error.__cause__, ValueError):  # not for the fields that it has
+                raise
+            outdated.append(Outdated.of(folder.name, command))
+    return results, outdated
+
+
+def _command(path: Path, run: Run) -> str:
+    made = read_checked(path).get("provenance") or {}
+    return str(made.get("command") or run.record.get("command") or "vitscope diagnose")
