@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,13 @@ def test_spectra_are_compared_over_the_same_batches(tmp_path: Path) -> None:
     assert rows.loc["nep", ["value", "low", "high"]].tolist() == pytest.approx([0.3, 0.3, 0.3])
     assert rows.loc["ape", ["value", "low", "high"]].tolist() == pytest.approx([0.0, 0.0, 0.0])
     assert rows.loc["nep", "n"] == 640
+    one = {
+        arm: {"hessian": replace(found["hessian"], eigenvalues=found["hessian"].eigenvalues[:1])}  # type: ignore[attr-defined]
+        for arm, found in results.items()
+    }
+    rows = Treatment(tmp_path, (), one, {}, "").differences()  # type: ignore[arg-type]
+    assert rows["value"].notna().all()
+    assert rows["low"].isna().all()  # a single batch says nothing about others
 
 
 @pytest.fixture

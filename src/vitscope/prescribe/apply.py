@@ -29,7 +29,7 @@ from vitscope.exams.bootstrap import percentile_interval
 from vitscope.exams.diagnose import diagnose
 from vitscope.exams.hessian import HessianResult
 from vitscope.exams.paired import differences
-from vitscope.exams.spectrum_numbers import Quantity, replicates
+from vitscope.exams.spectrum_numbers import STATISTICS, replicates
 from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, examined_on, find_patient
 from vitscope.prescribe.prescription import Prescription, Prescriptions
@@ -149,17 +149,14 @@ def _difference(after: Result, control: Result) -> pd.DataFrame:
     if not (isinstance(after, HessianResult) and isinstance(control, HessianResult)):
         return differences(after, control)
     # two rules look at the spectrum: of the same batches, so that a replicate of each drew the same ones
-    names: tuple[Quantity, ...] = ("nep", "ape")
-    drawn = np.stack(
-        [
-            replicates(after.eigenvalues, q, after.seed) - replicates(control.eigenvalues, q, control.seed)
-            for q in names
-        ]
-    )
-    if len(after.eigenvalues) < 2:  # a single batch says nothing about others
-        drawn[:, 1:] = np.nan
-    low, high = percentile_interval(drawn[:, 1:].T)
-    return tidy(names, drawn[:, 0], low, high, after.n)
+    rows = []
+    for quantity in STATISTICS:
+        ours, theirs = (replicates(result.eigenvalues, quantity, result.seed) for result in (after, control))
+        drawn = ours - theirs
+        known = len(after.eigenvalues) > 1 and bool(np.isfinite(drawn[1:]).any())
+        rows.append((drawn[0], *(percentile_interval(drawn[1:]) if known else (np.nan, np.nan))))
+    value, low, high = np.array(rows).T
+    return tidy(list(STATISTICS), value, low, high, after.n)
 
 
 def choose(prescriptions: Prescriptions, only: Sequence[str] = ()) -> tuple[Prescription, ...]:
