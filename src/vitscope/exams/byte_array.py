@@ -29,9 +29,8 @@ class ByteArray:
         """The array, of type uint8."""
         size = math.prod(self.shape)
         try:
-            content = zlib.decompressobj().decompress(
-                base64.b64decode(self.text), size + 1
-            )  # no more than told
+            compressed = base64.b64decode(self.text)
+            content = zlib.decompressobj().decompress(compressed, size + 1)  # no more than told
             return np.frombuffer(content, np.uint8).reshape(self.shape)
         except (ValueError, zlib.error) as error:
             raise BadResult(f"a picture or map is damaged ({error}); run the exam again") from error

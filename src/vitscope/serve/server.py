@@ -27,9 +27,7 @@ def run_server(root: Path, host: str, port: int, hosts: list[str]) -> None:
         timeout_graceful_shutdown=2,
     )
     print(f"serving {root} at http://{shown}:{listening.getsockname()[1]}/ (Ctrl-C ends it)", flush=True)
-    signal.signal(
-        signal.SIGTERM, lambda *_: sys.exit(143)
-    )  # which leaves through the `with` and so cleans up
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # leaves through the `with`, and so cleans up
     with pages, listening, contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run([listening])
 

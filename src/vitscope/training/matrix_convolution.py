@@ -18,13 +18,7 @@ from torch.nn.functional import linear
 
 
 class MatrixConv2d(nn.Conv2d):
-    """A `Conv2d` that computes the same in another way. Its maps have the channels last.
-
-    Attributes:
-        met: Where `weight` has taps that met a point in the latest pass: its gradient is 0 elsewhere.
-    """
-
-    met: tuple[Any, ...] = (...,)
+    """A `Conv2d` that computes the same in another way. Its maps have the channels last."""
 
     @staticmethod
     def can_replace(module: nn.Module) -> bool:
@@ -44,7 +38,6 @@ class MatrixConv2d(nn.Conv2d):
 
     def restore(self) -> None:
         """Be a plain convolution again."""
-        self.__dict__.pop("met", None)
         self.__class__ = nn.Conv2d  # type: ignore[assignment]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -52,8 +45,7 @@ class MatrixConv2d(nn.Conv2d):
         (high, wide), (pad_high, pad_wide) = x.shape[-2:], (int(padding) for padding in self.padding)
         rows = _taps(high, self.kernel_size[0], self.stride[0], pad_high)
         columns = _taps(wide, self.kernel_size[1], self.stride[1], pad_wide)
-        self.met = (..., rows.met, columns.met)
-        weight = _Met.apply(self.weight, self.met)
+        weight = _Met.apply(self.weight, (..., rows.met, columns.met))
         x = x.movedim(-3, -1)
         patches = x if rows.plain and columns.plain else _Patches.apply(x, rows, columns).flatten(-2)
         return linear(patches, weight.movedim(1, -1).flatten(1), self.bias).movedim(-1, -3)

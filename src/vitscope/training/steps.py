@@ -26,7 +26,7 @@ from vitscope.training.checkpoint import Progress
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher
 from vitscope.training.divergence import Patience, TrainingDiverged
 from vitscope.training.fused_step import seen_as_in_memory
-from vitscope.training.gradient_norm import GradientNorm
+from vitscope.training.gradient_norm import gradient_norm
 from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer, build_schedule
 from vitscope.training.precision import Precision
@@ -91,7 +91,6 @@ class Stepper:
         self.optimizer = build_optimizer(model, recipe, device)
         self.schedule = build_schedule(self.optimizer, recipe, self.steps)
         self.patience = Patience(recipe.patience, self.data.data)
-        self._gradient_norm = GradientNorm(model)
 
     def epoch(self, progress: Progress, after_step: Callable[[int, float], bool]) -> bool:
         """Go on with the epoch that `progress` stands in, and keep `progress` up to date.
@@ -172,15 +171,15 @@ class Stepper:
 
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._gradient(cut, counted / len(batch), draws)
-        norm = self._gradient_norm()
+        norm = gradient_norm(self.model)
         if self.recipe.sam_rho is not None and bool(norm.isfinite()):
             with worst_nearby(self.model, self.recipe.sam_rho, float(norm)):
                 self._gradient(cut, counted / len(batch), draws)
-            norm = self._gradient_norm()
+            norm = gradient_norm(self.model)
         scaler = self.precision.scaler
         if scaler is not None:
             scaler.unscale_(self.optimizer)
-            norm = self._gradient_norm()
+            norm = gradient_norm(self.model)
         done = progress.epoch * self.steps + progress.step
         self.schedule.step_update(done)
         if self.patience.watch(loss, float(norm), scaler is not None, batch, progress):
