@@ -1,10 +1,11 @@
 """Curvature: what a product with the Hessian and a whole spectrum cost, beside the libraries that people use for them.
 
     python benchmarks/curvature.py [hessian] [landscape] [memory] [--rounds 5] [--peers] [--models vit_tiny resnet18]
-                                   [--steps 20]
+                                   [--states published 20]
 
 CPU time of this process with one thread, variants in turn, on the same batch of 16 images and the same weights: those
-of the start, or after --steps steps of training. A ViT's head is 0 at the start, which pairs eigenvalues λ and -λ.
+that timm starts with, after so many steps of training; or `published`, those that ViT's authors start with. Their head
+is 0, which makes the largest eigenvalues come in pairs λ and -λ. How many products a search takes depends on the state.
 
 - `product`: one product with the Hessian, over one forward and backward pass. Six matrix products against three: 2.0 is
   the limit, 2.2 the goal. `torch` is the same product with torch's own second derivatives.
@@ -46,6 +47,7 @@ from vitscope.memory import kept_memory
 from vitscope.models import create_model
 
 BATCH, K, TOL = 16, 5, 1e-3
+PUBLISHED = "published"
 BASIS = 20  # vectors kept at once where memory is measured
 GRID, TIMED_GRID, CHUNK = 21, 4, 128
 GOALS = {
@@ -59,7 +61,12 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--models", nargs="+", default=list(GOALS), choices=list(GOALS))
-    parser.add_argument("--steps", type=int, default=20, help="of training before the Hessian is looked at")
+    parser.add_argument(
+        "--states",
+        nargs="+",
+        default=[PUBLISHED, "20"],
+        help="steps of training before a look, or `published`",
+    )
     parser.add_argument("--peers", action="store_true", help="run the other libraries too")
     parser.add_argument("--measure", choices=list(MEASURED), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -72,17 +79,20 @@ def main() -> None:
 
 
 def hessian(options: argparse.Namespace) -> None:
-    for name in options.models:
-        model, images, labels = trained_a_little(name, options.steps)
+    for name, state in itertools.product(options.models, options.states):
+        if name != "vit_tiny" and state == PUBLISHED:
+            continue
+        model, images, labels = in_state(name, state)
         size = sum(p.numel() for p in model.parameters())
-        print(f"{name} after {options.steps} steps: {size:,} parameters, batch {BATCH}")
+        after = "as published" if state == PUBLISHED else f"after {state} steps"
+        print(f"{name} {after}: {size:,} parameters, batch {BATCH}")
         products(name, model, images, labels, options.rounds)
         spectra(name, model, images, labels, options.peers)
 
 
 def landscape(options: argparse.Namespace) -> None:
     for name in options.models:
-        model, _, _ = trained_a_little(name, options.steps)
+        model, _, _ = in_state(name, "20")
         data = prepared_images()
         before = forward_seconds(model, data[0], options.rounds)
         clock = PointClock()
@@ -165,7 +175,7 @@ def memory(options: argparse.Namespace) -> None:
 
 def measured(work: str, name: str) -> None:
     """Print what the work needs at most, in a process that does nothing else."""
-    model, images, labels = trained_a_little(name, steps=0)
+    model, images, labels = in_state(name, "0")
     before = resident("VmRSS")
     basis = MEASURED[work](model, images, labels)
     print(json.dumps({"bytes": resident("VmHWM") - before, "basis": basis}))
@@ -203,11 +213,13 @@ SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
 }
 
 
-def trained_a_little(name: str, steps: int) -> tuple[nn.Module, Tensor, Tensor]:
-    """A model after a few steps, and a batch that it has not seen."""
+def in_state(name: str, state: str) -> tuple[nn.Module, Tensor, Tensor]:
+    """A model at the start or after a few steps, and a batch that it has not seen."""
     torch.manual_seed(0)
+    steps = 0 if state == PUBLISHED else int(state)
     if name == "vit_tiny":
-        model = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=4, num_classes=10)
+        start = {"weight_init": "jax"} if state == PUBLISHED else {}
+        model = timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=4, num_classes=10, **start)
     else:
         model = create_model("resnet18", img_size=32, num_classes=10)
     data = load_data("fashion", split="train")

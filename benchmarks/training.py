@@ -4,8 +4,10 @@
 
 Every variant takes the same model, weights, images and mixing (32 pixels, recipe `hdv`), a few steps in turn, one round
 after the other, on one thread (threads that wait for each other count as CPU time). A ratio is the median over the
-rounds of the ratios inside a round. ResNets come twice: timm's own, made for 224 pixels, and `..._32` with the stem
-for 32 pixels that the papers use, in smaller batches, because it has many times the work.
+rounds of the ratios inside a round. The overhead is small beside the noise of a step, so it has rounds of its own: one
+step of each, in turn first and second, and the interval of the median. ResNets come twice: timm's own, made for 224
+pixels, and `..._32` with the stem for 32 pixels that the papers use, in smaller batches, because it has many times the
+work.
 
 - published: AdamW as torch makes it by default, contiguous tensors; the loop of the first paper's code.
 - timm: what timm's training script does in a step: its optimiser, loss and mixing, contiguous by default.
@@ -61,6 +63,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=3, help="of a variant in a round")
+    parser.add_argument("--pairs", type=int, default=40, help="of steps that measure the overhead")
     parser.add_argument(
         "--compile", action="store_true", help="also vitscope with torch.compile (minutes more)"
     )
@@ -70,21 +73,20 @@ def main() -> None:
     print(f"a training step at 32 pixels, {options.rounds} rounds of {options.steps} steps, one thread\n")
     names = ("published", "timm", "vitscope", "bare", *(("compiled",) if options.compile else ()))
     print(
-        f"{'model':<20}" + "".join(f"{f'{n}, ms':>15}" for n in names) + f"{'speed-up':>12}{'overhead':>12}"
+        f"{'model':<20}" + "".join(f"{f'{n}, ms':>15}" for n in names) + f"{'speed-up':>12}{'overhead':>22}"
     )
     for model in options.models:
-        seconds = interleaved(variants(model, MODELS[model], names), options.rounds, options.steps)
+        ways = variants(model, MODELS[model], names)
+        seconds = interleaved(ways, options.rounds, options.steps)
         medians = {name: statistics.median(values) for name, values in seconds.items()}
         best = min(("published", "timm"), key=lambda name: medians[name])
-        gain, overhead = (
-            ratio(seconds[best], seconds["vitscope"]),
-            ratio(seconds["vitscope"], seconds["bare"]),
-        )
+        gain = ratio(seconds[best], seconds["vitscope"])
+        low, overhead, high = (100 * (r - 1) for r in paired(ways["vitscope"], ways["bare"], options.pairs))
         compiled = f", compiled {ratio(seconds[best], seconds['compiled']):.2f}x" if options.compile else ""
         print(
             f"{f'{model}, {MODELS[model]}':<24}"
             + "".join(f"{1000 * medians[n]:>15.0f}" for n in names)
-            + f"{gain:>11.2f}x{overhead - 1:>12.1%}{compiled}",
+            + f"{gain:>11.2f}x{f'{overhead:.1f} % [{low:.1f}, {high:.1f}]':>22}{compiled}",
             flush=True,
         )
     print(
@@ -108,6 +110,23 @@ def interleaved(variants: Mapping[str, Step], rounds: int, steps: int) -> dict[s
                 if turn:
                     seconds[name].append((time.process_time() - start) / steps)
     return seconds
+
+
+def paired(ours: Step, theirs: Step, pairs: int) -> tuple[float, float, float]:
+    """The median of the ratios of pairs of steps, between the ends of its 95 % interval."""
+    found = []
+    with kept_memory(torch.device("cpu")):
+        for turn in range(pairs):
+            seconds = {}
+            for step in (ours, theirs) if turn % 2 else (theirs, ours):
+                start = time.process_time()
+                step()
+                seconds[step] = time.process_time() - start
+            found.append(seconds[ours] / seconds[theirs])
+    found.sort()
+    reach = 0.98 * pairs**0.5  # of the ranks of a binomial with p = 1/2
+    ends = max(0, int(pairs / 2 - reach)), min(pairs - 1, int(pairs / 2 + reach))
+    return found[ends[0]], statistics.median(found), found[ends[1]]
 
 
 def ratio(ours: list[float], theirs: list[float]) -> float:

@@ -15,7 +15,9 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import Subset
 
 from vitscope.data import load_data
@@ -201,6 +203,26 @@ def test_nan_in_the_first_epoch(tmp_path: Path) -> None:
     with pytest.raises(TrainingDiverged, match=r"nan.*in epoch 1.*no weights are kept"):
         quick(tmp_path, Bomb(batches=1), replace(QUICK, patience=1))
     assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
+    model, steps = Bomb(batches=99), 0
+
+    def spoil(*_: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 7:  # as if an overflow had escaped all looks at the gradient
+            model.linear.weight.data[7, 7] = math.inf
+
+    hook = register_optimizer_step_post_hook(spoil)
+    with pytest.raises(
+        TrainingDiverged, match=r"weight is no longer finite in epoch 2, after step 3; .*after epoch 1"
+    ):
+        quick(tmp_path, model, save_every=1)
+    hook.remove()
+    for name in ("last.safetensors", "model.safetensors"):
+        assert all(tensor.isfinite().all() for tensor in load_file(tmp_path / name).values())
+    assert model.linear.weight.isfinite().all()
 
 
 def test_module_and_plain_data_set(tmp_path: Path) -> None:

@@ -27,17 +27,19 @@ class Patience:
         self.skipped = 0
         self._in_a_row = 0
 
-    def watch(self, loss: float, norm: float, excused: bool, batch: list[int], progress: Progress) -> bool:
+    def watch(
+        self, loss: float, norm: float | None, excused: bool, batch: list[int], progress: Progress
+    ) -> bool:
         """Whether a step can be taken; raises `TrainingDiverged` if too many could not.
 
         Args:
             loss: Of the effective batch.
-            norm: Of its gradient.
+            norm: Of its gradient; None if that is known to be finite.
             excused: A gradient that overflows is no sign of divergence here, only a loss that does.
             batch: Its images.
             progress: Where this step stands.
         """
-        if math.isfinite(loss) and math.isfinite(norm):
+        if math.isfinite(loss) and (norm is None or math.isfinite(norm)):
             self._in_a_row = 0
             return True
         self.skipped += 1

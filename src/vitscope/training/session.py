@@ -115,11 +115,14 @@ class Session:
             self._tick(training=True)
             here, done = self.position, self._global_step()
             self.bar.step(here.epoch, n_images, loss, here.waited / here.spent)
+            stop = any_of_us(interrupt.asked)
+            saves = stop or (self.plan.save_every and done % self.plan.save_every == 0)
+            if saves or done == self._warmup_end or here.step == self.stepper.steps:
+                self.stepper.check_weights(here)
             if done == self._warmup_end:
                 with self._writing():
                     self._keep(["warmup"], self._weights())
-            stop = any_of_us(interrupt.asked)
-            if stop or (self.plan.save_every and done % self.plan.save_every == 0):
+            if saves:
                 self._save_state()
             self._tick()
             return stop

@@ -26,7 +26,7 @@ from vitscope.training.checkpoint import Progress
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher
 from vitscope.training.divergence import Patience, TrainingDiverged
 from vitscope.training.fused_step import seen_as_in_memory
-from vitscope.training.gradient_norm import gradient_norm
+from vitscope.training.gradient_norm import FiniteGradients, gradient_norm, weights_are_finite
 from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer, build_schedule
 from vitscope.training.precision import Precision
@@ -90,6 +90,7 @@ class Stepper:
         self.steps = len(self._batches(epoch=0))
         self.optimizer = build_optimizer(model, recipe, device)
         self.schedule = build_schedule(self.optimizer, recipe, self.steps)
+        self.gradients_are_finite = FiniteGradients(model)
         self.patience = Patience(recipe.patience, self.data.data)
 
     def epoch(self, progress: Progress, after_step: Callable[[int, float], bool]) -> bool:
@@ -127,6 +128,13 @@ class Stepper:
         if progress.images == 0:
             raise TrainingDiverged(f"no step of epoch {progress.epoch + 1} had a finite loss")
         return True
+
+    def check_weights(self, progress: Progress) -> None:
+        """Raise `TrainingDiverged` if a weight is not finite: to be called before anything is written."""
+        if not weights_are_finite(self.model):
+            raise TrainingDiverged(
+                f"a weight is no longer finite in epoch {progress.epoch + 1}, after step {progress.step}"
+            )
 
     def learning_rate(self) -> float:
         """The rate of the latest step (with layer-wise decay: of the uppermost layer)."""
@@ -167,28 +175,31 @@ class Stepper:
             for x, y in zip(*(t.tensor_split(n_parts) for t in (images, target)), strict=True)
         ]
         draws = (*place, 1 + distributed.rank())  # dropout differs between processes
-        statistics = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+        statistics = list(self.model.buffers())
+        before = [torch.empty_like(buffer) for buffer in statistics]
+        if statistics:
+            torch._foreach_copy_(before, statistics)
 
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._gradient(cut, counted / len(batch), draws)
-        norm = gradient_norm(self.model)
-        if self.recipe.sam_rho is not None and bool(norm.isfinite()):
-            with worst_nearby(self.model, self.recipe.sam_rho, float(norm)):
+        if self.recipe.sam_rho is not None and math.isfinite(length := float(gradient_norm(self.model))):
+            with worst_nearby(self.model, self.recipe.sam_rho, length):
                 self._gradient(cut, counted / len(batch), draws)
-            norm = gradient_norm(self.model)
         scaler = self.precision.scaler
         if scaler is not None:
             scaler.unscale_(self.optimizer)
-            norm = gradient_norm(self.model)
         done = progress.epoch * self.steps + progress.step
         self.schedule.step_update(done)
-        if self.patience.watch(loss, float(norm), scaler is not None, batch, progress):
+        norm = self._norm(loss)
+        shown = None if norm is None else float(norm)
+        if self.patience.watch(loss, shown, scaler is not None, batch, progress):
             self._update(norm, done)
             progress.loss_sum += loss * len(batch)
             progress.images += len(batch)
         else:
-            for buffer, before in statistics:  # a NaN would never leave a running mean
-                buffer.copy_(before)
+            # a NaN would never leave a running mean
+            for buffer, kept in zip(statistics, before, strict=True):
+                buffer.copy_(kept)
         if scaler is not None:
             scaler.update()
 
@@ -223,9 +234,17 @@ class Stepper:
         with self.precision.autocast():
             return self.teacher(images)
 
-    def _update(self, norm: Tensor, done: int) -> None:
-        if self.recipe.clip_norm is not None and not float(norm) < self.recipe.clip_norm:
-            nn.utils.clip_grads_with_norm_(self.model.parameters(), self.recipe.clip_norm, norm)
+    def _norm(self, loss: float) -> Tensor | None:
+        """The norm of the gradient; None where nobody asks for it: nothing is clipped, and all is finite."""
+        asked = self.recipe.clip_norm is not None or self.precision.scaler is not None
+        if not asked and math.isfinite(loss) and self.gradients_are_finite():
+            return None
+        return gradient_norm(self.model)
+
+    def _update(self, norm: Tensor | None, done: int) -> None:
+        limit = self.recipe.clip_norm
+        if limit is not None and norm is not None and not float(norm) < limit:
+            nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
         with seen_as_in_memory(self.optimizer):
             if self.precision.scaler is not None:
                 self.precision.scaler.step(self.optimizer)
