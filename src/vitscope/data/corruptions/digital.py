@@ -64,10 +64,19 @@ def pixelate(images: Tensor, draws: Draws, left: float) -> Tensor:
 
 def jpeg_compression(images: Tensor, draws: Draws, quality: float) -> Tensor:
     """There and back through JPEG."""
-    packed = torch.empty_like(images, memory_format=torch.channels_last)  # as the encoder wants it
-    for channel in range(images.shape[1]):  # faster than torch's own way, which goes pixel by pixel
-        np.copyto(packed.numpy()[:, channel], images.numpy()[:, channel])
-    return torch.stack([decode_jpeg(encode_jpeg(image, round(quality))) for image in packed])
+    given, found = images.numpy(), np.empty(images.shape, np.uint8)
+    packed = np.empty((*images.shape[2:], images.shape[1]), np.uint8)  # as the encoder wants it
+    image = torch.from_numpy(packed).permute(2, 0, 1)
+    for before, after in zip(given, found, strict=True):
+        _copy_channels(packed.transpose(2, 0, 1), before)
+        _copy_channels(after, decode_jpeg(encode_jpeg(image, round(quality))).numpy())
+    return torch.from_numpy(found)
+
+
+def _copy_channels(to: np.ndarray, of: np.ndarray) -> None:
+    """One channel after the other: faster than torch's way between these layouts, which goes pixel by pixel."""
+    for target, source in zip(to, of, strict=True):
+        np.copyto(target, source)
 
 
 def _averaged(images: np.ndarray, few: int) -> np.ndarray:
