@@ -91,6 +91,7 @@ def hessian(options: argparse.Namespace) -> None:
         spectra(name, model, images, labels, options.peers)
 
 
+@kept_memory(torch.device("cpu"))
 def landscape(options: argparse.Namespace) -> None:
     for name in options.models:
         model, _, _ = in_state(name, "20")
@@ -103,7 +104,7 @@ def landscape(options: argparse.Namespace) -> None:
         setup = clock.first - start - point
         ratio = statistics.median(a / b for a, b in zip(clock.points, clock.passes, strict=True))
         whole = ratio + setup / (GRID**2 * forward)
-        copies = by_copies(model, data[0], options.rounds) / passes.seconds()
+        copies = by_copies(model, data[0], options.rounds) / forward
         print(
             f"{name}: landscape of {GRID} x {GRID} points / forward passes of {forward:.2f} s ({CHUNK} images): "
             f"{whole:.3f}, goal 1.05; a point {ratio:.3f}, set-up {setup:.1f} s; by copies {copies:.2f}"
@@ -124,7 +125,7 @@ class Passes:
 
     def seconds(self) -> float:
         """Of one more."""
-        with kept_memory(self._images.device), torch.inference_mode():
+        with torch.inference_mode():
             return cpu_seconds(lambda: self._model(self._images))
 
 

@@ -124,9 +124,8 @@ def paired(ours: Step, theirs: Step, pairs: int) -> tuple[float, float, float]:
                 seconds[step] = time.process_time() - start
             found.append(seconds[ours] / seconds[theirs])
     found.sort()
-    reach = 0.98 * pairs**0.5  # of the ranks of a binomial with p = 1/2
-    ends = max(0, int(pairs / 2 - reach)), min(pairs - 1, int(pairs / 2 + reach))
-    return found[ends[0]], statistics.median(found), found[ends[1]]
+    first = max(0, int(pairs / 2 - 1 - 0.98 * pairs**0.5))  # by the ranks of a binomial with p = 1/2
+    return found[first], statistics.median(found), found[pairs - 1 - first]
 
 
 def ratio(ours: list[float], theirs: list[float]) -> float:

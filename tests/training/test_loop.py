@@ -215,9 +215,7 @@ def test_weights_that_are_not_finite_are_never_written(tmp_path: Path) -> None:
             model.linear.weight.data[7, 7] = math.inf
 
     hook = register_optimizer_step_post_hook(spoil)
-    with pytest.raises(
-        TrainingDiverged, match=r"weight is no longer finite in epoch 2, after step 3; .*after epoch 1"
-    ):
+    with pytest.raises(TrainingDiverged, match=r"no longer finite in epoch 2, after step 3; .*after epoch 1"):
         quick(tmp_path, model, save_every=1)
     hook.remove()
     for name in ("last.safetensors", "model.safetensors"):

@@ -50,7 +50,8 @@ def losses(unused=False):
         net.idle = torch.nn.Linear(2, 2)
     config = data_config(net)
     wrap = parallel.replicate(net, config, cpu)
-    stepper = Stepper(net, data, config, 10, recipe, 0, cpu, wrap=wrap)
+    own = replace(recipe, clip_norm=None) if unused else recipe  # without a norm a quick look must do
+    stepper = Stepper(net, data, config, 10, own, 0, cpu, wrap=wrap)
     found, before = [], [0.0, 0]
     for epoch in range(4):  # of five steps
         progress = Progress(epoch=epoch)

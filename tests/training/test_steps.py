@@ -347,6 +347,31 @@ def test_steps_without_a_number_are_not_taken() -> None:
     assert int(stepper.model.norm.num_batches_tracked) == 7
 
 
+def test_with_sam_every_number_of_the_gradient_counts() -> None:
+    stepper = make(replace(TINY, sam_rho=0.05, clip_norm=None, patience=9), depth=1)
+    weight = stepper.model.blocks[0].mlp.fc1.weight
+
+    def spoil(parameter: Tensor) -> None:
+        parameter.grad[7, 7] = math.inf  # no way back leaves one alone, so a quick look would not see it
+
+    weight.register_post_accumulate_grad_hook(spoil)
+    assert weight.numel() > 1 << 14
+    run(stepper, 1)
+    assert stepper.patience.skipped == 1
+    stepper.check_weights(Progress())
+
+
+def test_states_of_the_optimiser_that_are_not_finite_are_not_to_be_written() -> None:
+    stepper = make(depth=1)
+    run(stepper, 1)
+    stepper.check_weights(Progress())
+    next(iter(stepper.optimizer.state.values()))["exp_avg"].view(-1)[-1] = math.inf
+    with pytest.raises(
+        TrainingDiverged, match="what the optimiser keeps of it, is no longer finite in epoch 2"
+    ):
+        stepper.check_weights(Progress(epoch=1))
+
+
 def test_loss_that_stays_no_number_stops_the_epoch() -> None:
     stepper = make(depth=1)
     nn.init.constant_(stepper.model.head.weight, math.nan)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from vitscope import distributed
 from vitscope.errors import VitscopeError
+from vitscope.memory_format import arrange
 
 MemoryFormat = Literal["auto", "contiguous", "channels_last"]
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
@@ -33,7 +34,7 @@ def laid_out(model: nn.Module, memory_format: str) -> Iterator[None]:
     ]
     try:
         if memory_format != "contiguous":
-            model.to(memory_format=FORMATS[memory_format])
+            arrange(model, FORMATS[memory_format])
         yield
     finally:
         for parameter, data in parameters:

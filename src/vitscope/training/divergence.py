@@ -11,7 +11,7 @@ _NAMES_SHOWN = 8
 
 
 class TrainingDiverged(VitscopeError):
-    """The loss is no longer a number."""
+    """Loss, gradient or weights are no longer finite."""
 
 
 class Patience:

@@ -3,9 +3,13 @@
 Reading all gradients takes as long as a fiftieth of a small model's step. Most of them are products of two matrices:
 entry (o, i) of the gradient of a linear layer or a convolution is a sum of products of what came back to output o and
 what had gone into input i. If one of these is NaN or inf then so is the whole row o or the whole column i. So one row
-and one column tell for all. Finite numbers whose product overflows can escape this; they show in the next loss, and
-weights that are not finite are never written.
+and one column tell for all.
+
+Two things can escape: finite numbers whose product overflows, and what comes back through a module that uses a part of
+another layer's weight. They show in the next losses, and `are_finite` finds them before anything is written.
 """
+
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -22,9 +26,10 @@ def gradient_norm(model: nn.Module) -> Tensor:
     return _norm([p.grad for p in model.parameters() if p.grad is not None])
 
 
-def weights_are_finite(model: nn.Module) -> bool:
-    """Whether every parameter that learns is."""
-    return bool(_norm([p.detach() for p in model.parameters() if p.requires_grad]).isfinite())
+def are_finite(tensors: Iterable[Tensor]) -> bool:
+    """Whether all numbers are, of sharded tensors those of this process."""
+    own = (tensor.to_local() if isinstance(tensor, DTensor) else tensor for tensor in tensors)
+    return all(bool(tensor.detach().isfinite().all()) for tensor in own)
 
 
 class FiniteGradients:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.data import DataConfig
+from vitscope.memory_format import arrange
 from vitscope.training.matrix_convolution import MatrixConv2d
 
 _FEW_POINTS = 4  # of a map: up to here a matrix product is the faster way for every kernel
@@ -30,7 +31,7 @@ def lay_out(
     last = wish == "always" or (wish == "auto" and not sharded and device.type != "mps")
     layout = torch.channels_last if last else torch.contiguous_format
     if not sharded:
-        model.to(memory_format=layout)
+        arrange(model, layout)
     small = convolutions_over_few_points(model, config) if last and device.type == "cpu" else []
     for convolution in small:
         MatrixConv2d.replace(convolution)

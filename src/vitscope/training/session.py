@@ -87,7 +87,7 @@ class Session:
 
         Raises:
             KeyboardInterrupt: On Ctrl-C or SIGTERM in any process, once the state has been written.
-            TrainingDiverged: The loss is no longer a number.
+            TrainingDiverged: Loss, gradient or weights are no longer finite.
             CannotWrite: The disk is full, or the folder not writable any more.
         """
         with self._writing():

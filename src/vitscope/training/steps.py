@@ -26,7 +26,7 @@ from vitscope.training.checkpoint import Progress
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher
 from vitscope.training.divergence import Patience, TrainingDiverged
 from vitscope.training.fused_step import seen_as_in_memory
-from vitscope.training.gradient_norm import FiniteGradients, gradient_norm, weights_are_finite
+from vitscope.training.gradient_norm import FiniteGradients, are_finite, gradient_norm
 from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer, build_schedule
 from vitscope.training.precision import Precision
@@ -34,6 +34,7 @@ from vitscope.training.recipe import Recipe
 from vitscope.training.sam import worst_nearby
 from vitscope.training.seeding import STEP, seed_all
 from vitscope.training.shares import Repeated, batches, parts, share
+from vitscope.training.together import any_of_us
 from vitscope.training.waiting import timed
 
 
@@ -130,10 +131,14 @@ class Stepper:
         return True
 
     def check_weights(self, progress: Progress) -> None:
-        """Raise `TrainingDiverged` if a weight is not finite: to be called before anything is written."""
-        if not weights_are_finite(self.model):
+        """Raise `TrainingDiverged` if a weight or its optimiser's state is not finite: before anything is written."""
+        states = (value for state in self.optimizer.state.values() for value in state.values())
+        learning = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
+        own = are_finite(learning) and are_finite(value for value in states if isinstance(value, Tensor))
+        if any_of_us(not own):
             raise TrainingDiverged(
-                f"a weight is no longer finite in epoch {progress.epoch + 1}, after step {progress.step}"
+                f"a weight, or what the optimiser keeps of it, is no longer finite in epoch {progress.epoch + 1}, "
+                f"after step {progress.step}"
             )
 
     def learning_rate(self) -> float:
@@ -235,8 +240,9 @@ class Stepper:
             return self.teacher(images)
 
     def _norm(self, loss: float) -> Tensor | None:
-        """The norm of the gradient; None where nobody asks for it: nothing is clipped, and all is finite."""
-        asked = self.recipe.clip_norm is not None or self.precision.scaler is not None
+        """The norm of the gradient; None where nobody asks for it, and all is finite."""
+        recipe, scaler = self.recipe, self.precision.scaler
+        asked = recipe.clip_norm is not None or recipe.sam_rho is not None or scaler is not None
         if not asked and math.isfinite(loss) and self.gradients_are_finite():
             return None
         return gradient_norm(self.model)
