@@ -14,10 +14,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vitscope import curvature as curvature
     from vitscope import data as data
     from vitscope import exams as exams
+    from vitscope import models as models
     from vitscope import plots as plots
     from vitscope import surgery as surgery
+    from vitscope import training as training
     from vitscope.anatomy import Tap as Tap
     from vitscope.anatomy import add_rule as add_rule
     from vitscope.anatomy import anatomy as anatomy
@@ -40,18 +43,21 @@ _WHERE = {
     "anatomy": "vitscope.anatomy:anatomy",
     "compare": "vitscope.report.compare:compare",
     "create_model": "vitscope.models:create_model",
+    "curvature": "vitscope.curvature",
     "data": "vitscope.data",
     "diagnose": "vitscope.exams:diagnose",
     "evaluate": "vitscope.exams.evaluate:evaluate",
     "exams": "vitscope.exams",
     "list_models": "vitscope.models:list_models",
     "load_data": "vitscope.data:load_data",
+    "models": "vitscope.models",
     "plots": "vitscope.plots",
     "prescribe": "vitscope.prescribe:prescribe",
     "report": "vitscope.report:report",
     "Result": "vitscope.results:Result",
     "surgery": "vitscope.surgery",
     "train": "vitscope.training:train",
+    "training": "vitscope.training",
 }
 
 __all__ = [*_WHERE, "__version__"]

@@ -163,6 +163,13 @@ def test_accumulation_is_one_batch(parts: int, clip: float | None) -> None:
     same(whole.model, cut.model)
 
 
+def test_stochastic_depth_does_not_know_of_accumulation() -> None:
+    recipe = replace(TINY, optimizer="sgd")
+    whole, cut = (make(replace(recipe, accumulate=k), depth=2, drop_path_rate=0.5) for k in (1, 3))
+    losses = [run(stepper, 3).loss_sum for stepper in (whole, cut)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
 @pytest.mark.parametrize("clip", [None, 0.05])
 @pytest.mark.parametrize(("accumulate", "norm"), [(1, False), (1, True), (4, False)])
 def test_sam_by_hand(accumulate: int, norm: bool, clip: float | None) -> None:

@@ -35,6 +35,11 @@ def seed_cpu(*key: int) -> int:
     return int(third)
 
 
+def seed_of(*key: int) -> int:
+    """A seed for a generator of one's own."""
+    return int(np.random.SeedSequence(key).generate_state(1)[0])
+
+
 def order(n: int, seed: int, epoch: int) -> list[int]:
     """The order in which an epoch goes through `n` images."""
     generator = np.random.default_rng(np.random.SeedSequence((ORDER, seed, epoch)))

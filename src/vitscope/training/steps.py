@@ -7,7 +7,7 @@ the parts that the recipe accumulates over; each image weighs 1 / batch, whereve
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -34,8 +34,25 @@ from vitscope.training.recipe import Recipe
 from vitscope.training.sam import worst_nearby
 from vitscope.training.seeding import STEP, seed_all
 from vitscope.training.shares import Repeated, batches, parts, share
+from vitscope.training.stochastic_depth import StochasticDepth
 from vitscope.training.together import any_of_us
 from vitscope.training.waiting import timed
+
+
+class Part(NamedTuple):
+    """What of a batch is computed at once.
+
+    Attributes:
+        images: Mixed.
+        target: Of each.
+        taught: What the teacher says, if there is one.
+        places: Where in the whole batch they stand.
+    """
+
+    images: Tensor
+    target: Tensor
+    taught: Tensor | None
+    places: list[int]
 
 
 class Stepper:
@@ -46,7 +63,6 @@ class Stepper:
         running: What forward and backward go through: `wrap(model)`, compiled if the recipe says so.
         measured: What to evaluate and keep: the average of the weights if the recipe keeps one, else `model`.
         optimizer: timm's, as the recipe names it.
-        release: To be called at the end: leaves nothing of this in the model.
         steps: Steps per epoch.
         patience: Counts the steps that were not taken because loss or gradient were not finite.
     """
@@ -82,8 +98,9 @@ class Stepper:
                 "ema_decay keeps a whole copy of the model; leave it out, or do without --shard"
             )
         self.model = model
-        self.layout, self.release = lay_out(recipe.channels_last, model, config, device, sharded)
+        self.layout, self._make_plain = lay_out(recipe.channels_last, model, config, device, sharded)
         self.ema = ModelEmaV3(model, recipe.ema_decay) if recipe.ema_decay is not None else None
+        self.depth = None if recipe.compile else StochasticDepth(model)
         self.measured: nn.Module = self.ema.module if self.ema is not None else model
         self.running = wrap(model) if wrap is not None else model
         if recipe.compile:
@@ -130,6 +147,12 @@ class Stepper:
             raise TrainingDiverged(f"no step of epoch {progress.epoch + 1} had a finite loss")
         return True
 
+    def release(self) -> None:
+        """To be called at the end: leaves nothing of this in the model."""
+        self._make_plain()
+        if self.depth is not None:
+            self.depth.release()
+
     def check_weights(self, progress: Progress) -> None:
         """Raise `TrainingDiverged` if a weight or its optimiser's state is not finite: before anything is written."""
         states = (value for state in self.optimizer.state.values() for value in state.values())
@@ -174,22 +197,24 @@ class Stepper:
         seed_all(*place)  # the same on every process: one draw mixes the whole batch
         images = images.to(self.device, non_blocking=True, memory_format=self.layout)
         images, target = self.mix(images, labels.to(self.device, non_blocking=True))
-        n_parts = parts(len(batch), self.recipe.accumulate, distributed.world_size())
+        rank, world = distributed.rank(), distributed.world_size()
+        n_parts = parts(len(batch), self.recipe.accumulate, world)
+        places = torch.tensor(share(list(range(len(batch))), rank, world).images)
         cut = [
-            (x, y, self._taught(x))
-            for x, y in zip(*(t.tensor_split(n_parts) for t in (images, target)), strict=True)
+            Part(x, y, self._taught(x), where.tolist())
+            for x, y, where in zip(*(t.tensor_split(n_parts) for t in (images, target, places)), strict=True)
         ]
-        draws = (*place, 1 + distributed.rank())  # dropout differs between processes
+        draws = (*place, 1 + rank)  # dropout differs between processes
         statistics = list(self.model.buffers())
         before = [torch.empty_like(buffer) for buffer in statistics]
         if statistics:
             torch._foreach_copy_(before, statistics)
 
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._gradient(cut, counted / len(batch), draws)
+        loss = self._gradient(cut, counted / len(batch), draws, len(batch))
         if self.recipe.sam_rho is not None and math.isfinite(length := float(gradient_norm(self.model))):
             with worst_nearby(self.model, self.recipe.sam_rho, length):
-                self._gradient(cut, counted / len(batch), draws)
+                self._gradient(cut, counted / len(batch), draws, len(batch))
         scaler = self.precision.scaler
         if scaler is not None:
             scaler.unscale_(self.optimizer)
@@ -208,15 +233,15 @@ class Stepper:
         if scaler is not None:
             scaler.update()
 
-    def _gradient(
-        self, cut: list[tuple[Tensor, Tensor, Tensor | None]], weight: float, draws: tuple[int, ...]
-    ) -> float:
+    def _gradient(self, cut: list[Part], weight: float, draws: tuple[int, ...], batch: int) -> float:
         """Add up the gradient of the effective batch's loss, and tell that loss; each image weighs `weight`."""
         seed_all(*draws)
         world = distributed.world_size()
         total = torch.zeros((), dtype=torch.float64)
-        for number, (images, target, taught) in enumerate(cut):
+        for number, (images, target, taught, places) in enumerate(cut):
             last = number == len(cut) - 1
+            if self.depth is not None:
+                self.depth.place(places, batch, *draws[:-1], 0)  # the same in every process
             with nullcontext() if last or world == 1 else getattr(self.running, "no_sync", nullcontext)():
                 with self.precision.autocast():
                     outputs = self.running(images)
