@@ -54,7 +54,7 @@ def test_what_has_no_logarithm_is_refused(spectrum: HessianResult) -> None:
     convex = dataclasses.replace(spectrum, eigenvalues=np.ones((2, 3)), model="convex one")
     with pytest.raises(VitscopeError, match="the nep of convex one is 0"):
         log_log_slope([1.0, 2.0], [convex, convex], "nep")
-    with pytest.raises(VitscopeError, match="expected a positive size for each"):
+    with pytest.raises(VitscopeError, match="expected two or more, a positive size for each"):
         log_log_slope([2.0, 2.0], [convex, convex])
     with pytest.raises(VitscopeError, match="1 sizes"):
         log_log_slope([1.0], [convex, convex])

@@ -54,6 +54,7 @@ def test_skipped_and_counted(
     train("vit_mini", f"folder:{folder}", RECIPE, out, workers=workers, skip_broken=True, progress=False)
     assert list(pd.read_csv(out / "metrics.csv")["broken"]) == [1]
     assert [Path(name).parts[-3:] for name in Run.open(out).record["broken"]] == [("train", "b", "2.png")]
+    assert len(Run.open(out).record["broken_held_out"]) == 1
     shown = capsys.readouterr().err
     assert "1 images were broken and passed over" in shown
     assert "1 held-out images are broken" in shown

@@ -21,6 +21,8 @@ from vitscope.exams.one_pass import placed
 from vitscope.models import name_of
 from vitscope.training.recipe import Recipe
 
+ALL_PARAMETERS = "all that learn"
+
 
 @dataclass(frozen=True)
 class CurvatureSetup:
@@ -72,7 +74,7 @@ class CurvaturePasses:
             "weight_decay": setup.penalty.weight_decay,
             "convention": setup.penalty.convention,
             "decay_all": setup.penalty.decay_all,
-            "params": setup.params or "all that learn",
+            "params": setup.params or ALL_PARAMETERS,
             "parameters": sum(p.numel() for p in chosen.values()),
             "augmentation": self._held.augmentation,
         }

@@ -195,6 +195,8 @@ def hessian(
     """
     if mode not in get_args(Mode):
         raise VitscopeError(f"mode is '{mode}'; expected {' or '.join(get_args(Mode))}")
+    if not tol > 0:
+        raise VitscopeError(f"tol is {tol:g}; expected a residual above 0, such as 1e-3")
     decay_all = recipe is None or get_recipe(recipe).decay_all
     setup = CurvatureSetup(
         batch_size, batches, Penalty(weight_decay, l2, decay_all), params, recipe, split_batch, seed

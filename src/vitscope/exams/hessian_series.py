@@ -109,7 +109,8 @@ def log_log_slope(
     x = np.asarray(sizes, dtype=np.float64)
     if len(x) != len(results) or len(np.unique(x)) < 2 or (x <= 0).any():
         raise VitscopeError(
-            f"{len(x)} sizes {x.tolist()} for {len(results)} spectra; expected a positive size for each, not all equal"
+            f"{len(x)} sizes {x.tolist()} for {len(results)} spectra; expected two or more, a positive size for each, "
+            "not all equal"
         )
     drawn = [replicates(r.eigenvalues, quantity, r.seed * 1_000_003 + i) for i, r in enumerate(results)]
     y = np.stack(drawn)  # (models, 1 + replicates)

@@ -16,6 +16,10 @@ def checkpoint_series(run: str | os.PathLike[str], names: Sequence[str] | None =
     """
     kept = list_checkpoints(Path(run))
     if not kept:
+        if not Path(run).is_dir():
+            raise BadResult(
+                f"there is no folder {run}; expected that of a training: vitscope train ... --out {run}"
+            )
         raise BadResult(f"{run} kept no checkpoints; train with: vitscope train ... --checkpoint-every 1")
     by_name = {checkpoint.name: checkpoint for checkpoint in kept}
     if unknown := [name for name in names or () if name not in by_name]:

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import AutoLocator, NullLocator, PercentFormatter
 
+from vitscope.exams.curvature_passes import ALL_PARAMETERS
 from vitscope.exams.hessian import HessianResult
 from vitscope.exams.hessian_density import HessianDensityResult
 from vitscope.exams.hessian_series import HessianTrainingResult, Slope
@@ -187,7 +188,8 @@ def _label(result: HessianResult) -> str:
     nep = f"NEP {100 * result.nep:.0f} % [{100 * result.nep_low:.0f}, {100 * result.nep_high:.0f}]"
     ape = f"APE {result.ape:.3g} [{result.ape_low:.3g}, {result.ape_high:.3g}]"
     rough = f"\n{result.unconverged} of {result.converged.size} not converged" if result.unconverged else ""
-    return f"{result.model}: {nep}, {ape}{rough}"
+    of = "" if result.params == ALL_PARAMETERS else f" ({result.params})"
+    return f"{result.model}{of}: {nep}, {ape}{rough}"
 
 
 def _trace(result: HessianDensityResult) -> str:

@@ -140,9 +140,12 @@ def train(
             for name, every in (("save_every", save_every), ("checkpoint_every", checkpoint_every)):
                 if every is not None and every < 1:
                     raise VitscopeError(f"{name} is {every}, expected 1 or more")
+            for name, number in (("seed", seed), ("workers", workers)):
+                if number is not None and number < 0:
+                    raise VitscopeError(f"{name} is {number}, expected 0 or more")
             given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, **(changes or {})}
             choices = get_recipe(recipe, **given)
-            images = _readable(find_images(data, held_out, fraction, seed), skip_broken)
+            images, not_held_out = _readable(find_images(data, held_out, fraction, seed), skip_broken)
             net = find_model(model, images.classes, img_size, choices).to(where)
             config, classes = settle(net, images.classes, where)
             taught = _find_teacher(teacher)
@@ -200,6 +203,8 @@ def train(
             ExitStack() as at_the_end,
         ):
             at_the_end.callback(stepper.release)
+            if not_held_out and run is not None:
+                run.note(broken_held_out=not_held_out)
             Session(plan, stepper, images, position, bar, tracking, monitors).run()
             _report_broken(images.train, run)
     last = position.rows[-1]
@@ -207,14 +212,15 @@ def train(
     return Trained(folder, position.epoch, **{name: last.get(name, math.nan) for name in names})
 
 
-def _readable(images: Images, skip_broken: bool) -> Images:
-    """The images, of which the broken ones are named, or passed over."""
+def _readable(images: Images, skip_broken: bool) -> tuple[Images, list[str]]:
+    """The images, of which the broken ones are named, or passed over; and the held-out ones that are left out."""
     held_out = images.held_out
+    names: list[str] = []
     if skip_broken and isinstance(held_out, ImageData):
         held_out, names = without_broken(held_out)
         if names and distributed.is_main():
             print(f"vitscope: {len(names)} held-out images are broken: {_few(names)}", file=sys.stderr)
-    return dataclasses.replace(images, train=Readable(images.train, skip_broken), held_out=held_out)
+    return dataclasses.replace(images, train=Readable(images.train, skip_broken), held_out=held_out), names
 
 
 def _workers(asked: int | None, data: Readable) -> int:
