@@ -154,6 +154,12 @@ def test_forcing_another_optimiser_is_refused(tmp_path: Path) -> None:
         quick(tmp_path, recipe=replace(QUICK, optimizer="lamb"), epochs=1, resume=True, force=True)
 
 
+@pytest.mark.parametrize("name", ["seed", "workers"])
+def test_numbers_below_zero_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(VitscopeError, match=rf"^{name} is -1, expected 0 or more$"):
+        quick(tmp_path, **{name: -1})
+
+
 def test_resuming_from_a_damaged_state(tmp_path: Path) -> None:
     quick(tmp_path, epochs=1)
     state = tmp_path / "last.safetensors"

@@ -135,7 +135,6 @@ def train(
     """
     with distributed.process_group(timeout_minutes), peers_watched(), preserved():
         where = parallel.device_of_process(device)
-        seed_all(seed)
         with together():
             for name, every in (("save_every", save_every), ("checkpoint_every", checkpoint_every)):
                 if every is not None and every < 1:
@@ -143,6 +142,7 @@ def train(
             for name, number in (("seed", seed), ("workers", workers)):
                 if number is not None and number < 0:
                     raise VitscopeError(f"{name} is {number}, expected 0 or more")
+            seed_all(seed)
             given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, **(changes or {})}
             choices = get_recipe(recipe, **given)
             images, not_held_out = _readable(find_images(data, held_out, fraction, seed), skip_broken)
