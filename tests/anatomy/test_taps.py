@@ -80,10 +80,9 @@ def test_features_are_the_stream_after_the_unit(vit, resnet):
     for hook in hooks:
         hook.remove()
     assert torch.equal(tap.features["blocks.0.mlp"].flatten(2).transpose(1, 2), outputs["vit"][:, 1:])
-    # timm's block ends in an in-place ReLU after the addition: the capture must be from before it
-    before_relu = other.features["layer2.1"]
-    assert before_relu.min() < 0
-    assert torch.equal(before_relu.relu(), outputs["resnet"])
+    assert torch.equal(
+        other.features["layer2.1"], outputs["resnet"]
+    )  # after the ReLU that follows the addition
 
 
 def test_callback_stores_nothing(vit):

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -48,3 +49,16 @@ def test_an_unknown_exam_is_refused(run: Path) -> None:
     age(run, "horoscope", "layers")
     with pytest.raises(BadResult, match="holds a result of 'horoscope'"):
         read_results(Run.open(run))
+
+
+def test_a_result_of_an_older_definition_is_set_aside(run: Path) -> None:
+    """Feature maps were once the sums before an activation: such numbers must not stand beside today's."""
+    path = run / "exams" / "fourier" / "result.json"
+    content = json.loads(path.read_text())
+    del content["version"], content["sha256"]
+    content["provenance"]["command"] = COMMAND
+    content["sha256"] = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    path.write_text(json.dumps(content))
+    results, outdated = read_results(Run.open(run))
+    assert "fourier" not in results
+    assert outdated == [Outdated("fourier", "Fourier analysis", COMMAND)]

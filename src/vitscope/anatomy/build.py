@@ -5,6 +5,7 @@ import dataclasses
 from torch import nn
 
 from vitscope.anatomy.attention import AttentionProduct, describe, find_products
+from vitscope.anatomy.following_activation import activation_name, following_activation
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import map_view
@@ -67,6 +68,7 @@ def _unit(
     addition = segment.addition
     removable = addition is not None and not any(graph[i].name in HEAVY | POOLS for i in addition.shortcut)
     node = graph[segment.end]
+    read = following_activation(graph, segment.end) if addition is not None else None
     return Unit(
         name=f"{owner}:{kind}" if shared and owner else owner or kind,
         kind=kind,
@@ -85,6 +87,8 @@ def _unit(
         example_shape=node.shape,
         view=view,
         called=next((graph[i].site.path for i in segment.nodes if graph[i].name in HEAVY), ""),
+        activation=activation_name(graph, segment.end, read) if read is not None else "",
+        read_site=graph[read].site if read is not None else None,
     )
 
 

@@ -13,7 +13,7 @@ watched: a pass in which another operation, another shape, or none is in their p
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from torch import Tensor, nn
 
@@ -22,6 +22,8 @@ from vitscope.anatomy.tapwatch import Call, TapWatch
 from vitscope.anatomy.unit import Anatomy, AttentionSite, Unit
 from vitscope.anatomy.watch import scaled_dot_product_probabilities, tensors_in
 from vitscope.errors import VitscopeError
+
+Stream = Literal["read", "sum"]  # after a unit: what the next unit reads, or the sum before an activation
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,8 @@ class Tap:
             remove: Units whose branch is left out: the stream passes by.
             edit: By unit name, functions that replace the stream after it, as the model lays it out.
             explicit_attention: Compute every MSA as weights x values instead of by the model's own kernel.
+            stream: Which tensor features and edits are of where an activation follows a unit's addition directly:
+                "read", the activation's result, which is what the next unit reads, or "sum", what it is given.
     """
 
     def __init__(
@@ -85,13 +89,15 @@ class Tap:
         remove: Iterable[str | Unit] = (),
         edit: dict[str, Callable[[Tensor], Tensor]] | None = None,
         explicit_attention: bool = False,
+        stream: Stream = "read",
     ) -> None:
+        check_stream(stream)
         self.features: dict[str, Tensor] = {}
         self.attention: dict[str, list[AttentionMap]] = {}
         self.streams: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
         self._model, self._keep_features, self._keep_attention = model, features, attention
         self._on_feature, self._on_attention = on_feature, on_attention
-        self._explicit = explicit_attention
+        self._explicit, self._stream = explicit_attention, stream
         self._watch = TapWatch(parts)
         self._stack = ExitStack()
         chosen = {_find(parts, unit).name for unit in (parts if units is None else units)}
@@ -122,6 +128,15 @@ class Tap:
         self._stack.close()
 
     def _tap_stream(self, unit: Unit, wishes: _Wishes) -> None:
+        later = unit.read_site if self._stream == "read" else None
+
+        def finish(result: Any, after: Tensor) -> Any:
+            if wishes.edit is not None:
+                result = after = wishes.edit(after)
+            if wishes.feature:
+                self._deliver_feature(unit, after)
+            return result
+
         def handle(call: Call) -> Any:
             operands = call.operands
             kept = [operand.clone() for operand in operands[:2]] if wishes.stream else []
@@ -129,16 +144,20 @@ class Tap:
             outputs = list(tensors_in(result)) or operands[:1]  # an item assignment returns nothing
             after = outputs[unit.site.output]
             self._watch.check_shape(unit, after)
-            if wishes.edit is not None:
-                result = after = wishes.edit(after)
             if wishes.stream:
                 before, branch = kept[unit.stream_operand], kept[1 - unit.stream_operand]
                 self.streams[unit.name] = (before, branch, after.clone())
-            if wishes.feature:
-                self._deliver_feature(unit, after)
-            return result
+            return finish(result, after) if later is None else result
 
-        self._watch.expect(unit.site, unit, handle)
+        def handle_activation(call: Call) -> Any:
+            result = call.run()
+            self._watch.check_shape(unit, result)
+            return finish(result, result)
+
+        if later is None or wishes.stream or wishes.remove:
+            self._watch.expect(unit.site, unit, handle)
+        if later is not None and (wishes.feature or wishes.edit is not None):
+            self._watch.expect(later, unit, handle_activation)
 
     def _deliver_feature(self, unit: Unit, stream: Tensor) -> None:
         assert unit.view is not None
@@ -186,6 +205,12 @@ class Tap:
             self._on_attention(unit, found)
         if self._keep_attention:
             self.attention.setdefault(unit.name, []).append(found)
+
+
+def check_stream(stream: str) -> None:
+    """Refuse what is no stream."""
+    if stream not in get_args(Stream):
+        raise VitscopeError(f"stream is '{stream}'; it can be: {', '.join(get_args(Stream))}")
 
 
 def _find(parts: Anatomy, unit: str | Unit) -> Unit:

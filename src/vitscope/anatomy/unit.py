@@ -74,6 +74,10 @@ class Unit:
     called: str = field(
         default="", repr=False, compare=False
     )  # a module that is called in the branch, to tell it from another one
+    activation: str = (
+        ""  # what follows the addition directly, so that the next unit reads its result: relu ...
+    )
+    read_site: Site | None = field(default=None, repr=False, compare=False)  # the operation that gives it
 
     @property
     def obstacle(self) -> str | None:
@@ -97,6 +101,7 @@ class Unit:
             "residual": self.residual,
             "removable": self.removable,
             "downsamples": self.downsamples,
+            "activation": self.activation,
             "attention": attention
             and {
                 "pattern": attention.pattern,

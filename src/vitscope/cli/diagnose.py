@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
@@ -38,6 +38,8 @@ class Options:
     """Side of the images, if the model should not have its own."""
     num_classes: int | None = None
     """Size of the head, if the model should not have its own."""
+    stream: Literal["read", "sum"] = "read"
+    """Feature maps where an activation follows an addition: read (after it, as the next unit does), or the sum."""
 
 
 def run(options: Options) -> None:
@@ -77,6 +79,7 @@ def run(options: Options) -> None:
                 device=device,
                 out=folder,
                 name=label,
+                stream=options.stream,
             )
         if distributed.is_main():
             print_results(results)

@@ -87,6 +87,7 @@ class Accumulator(Metric):
         super().__init_subclass__(**kwargs)
         if "result" in cls.__dict__:
             EXAMS[cls.result.exam] = cls
+            cls.result.version = cls.version
 
     @classmethod
     def check_batch_size(cls, batch_size: int) -> None:
@@ -152,6 +153,7 @@ class Procedure:
         batch_matters: Whether the result depends on the batch size.
         evaluation: A part of an evaluation, not of a diagnosis.
         resumable: `run` also takes `parts`, where it keeps what it has finished of its work.
+        needs_maps: `run` also takes `stream`, which says what the map after a unit is.
     """
 
     result: type[Result]
@@ -161,6 +163,7 @@ class Procedure:
     batch_matters: bool = False
     evaluation: bool = False
     resumable: bool = False
+    needs_maps: bool = False
 
 
 def procedure(
@@ -170,13 +173,15 @@ def procedure(
     batch_matters: bool = False,
     evaluation: bool = False,
     resumable: bool = False,
+    needs_maps: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`."""
 
     def register(function: Function) -> Function:
         EXAMS[result.exam] = Procedure(
-            result, function, version, costly, batch_matters, evaluation, resumable
+            result, function, version, costly, batch_matters, evaluation, resumable, needs_maps
         )
+        result.version = version
         return function
 
     return register

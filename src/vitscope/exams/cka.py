@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.anatomy.taps import Stream
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.blocks import SCORES, score_weights, stages_of
@@ -88,6 +89,7 @@ class CkaAccumulator(Accumulator):
     """
 
     result = CkaResult
+    version = 2
     needs_maps = True
     whole_maps = True
     batch_matters = True
@@ -189,6 +191,7 @@ def cka(
     seed: int = 0,
     device: str | torch.device | None = None,
     other: nn.Module | None = None,
+    stream: Stream = "read",
 ) -> CkaResult:
     """Examine how alike `model`'s units are to each other, or to those of `other` on the same images.
 
@@ -196,9 +199,9 @@ def cka(
     """
     CkaAccumulator.check_batch_size(batch_size)
     if other is not None:
-        found = examine_pair(model, other, data, CkaAccumulator, limit, batch_size, seed, device)
+        found = examine_pair(model, other, data, CkaAccumulator, limit, batch_size, seed, device, stream)
     else:
-        found = examine(model, data, [CkaAccumulator], limit, batch_size, seed, device)["cka"]
+        found = examine(model, data, [CkaAccumulator], limit, batch_size, seed, device, stream=stream)["cka"]
     result = cast(CkaResult, found)
     if not result.batches:
         raise VitscopeError(

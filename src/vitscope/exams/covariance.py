@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from vitscope import distributed
 from vitscope.anatomy import Tap, Unit
+from vitscope.anatomy.taps import Stream
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.interval import student
@@ -152,7 +153,7 @@ def _jackknife(
     return value, student(n - 1) * error
 
 
-@procedure(CovarianceResult)
+@procedure(CovarianceResult, version=2, needs_maps=True)
 def covariance(
     model: nn.Module,
     data: Any,
@@ -162,6 +163,7 @@ def covariance(
     device: str | torch.device | None = None,
     name: str | None = None,
     draws: int = 512,
+    stream: Stream = "read",
 ) -> CovarianceResult:
     """Measure how `model`'s feature maps correlate with their centre point when it is shown noise.
 
@@ -175,7 +177,7 @@ def covariance(
     groups = max(2, min(draws, limit or draws) // GROUP)
     with own_passes(model, data, limit, batch_size, seed, device, name) as own:
         require_maps(own.parts)
-        units = tuple(UnitRow.of(unit) for unit in own.parts.mapped)
+        units = tuple(UnitRow.of(unit, stream) for unit in own.parts.mapped)
         grids = [unit.map_shape[1:] for unit in units if unit.map_shape is not None]
         stride = np.array([own.parts.input_shape[1] / height for height, _ in grids])
         numbers = NoiseCovariance(groups, sum(height * width for height, width in grids))
@@ -187,7 +189,7 @@ def covariance(
         at_once = max(1, batch_size // GROUP)
         mine = distributed.shard(-(-groups // at_once))
         with (
-            Tap(model, own.parts, own.parts.mapped, on_feature=measure),
+            Tap(model, own.parts, own.parts.mapped, on_feature=measure, stream=stream),
             own.progress("covariance", at_once * GROUP * len(mine)) as advance,
             torch.inference_mode(),
         ):

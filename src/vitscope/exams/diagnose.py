@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from vitscope import distributed
+from vitscope.anatomy.taps import Stream, check_stream
 from vitscope.data import load_data
 from vitscope.exams.base import EXAMS, Accumulator, Procedure, find_exams
 from vitscope.exams.identity import data_name, exam_keys
@@ -36,6 +37,7 @@ def diagnose(
     device: str | torch.device | None = None,
     out: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    stream: Stream = "read",
 ) -> dict[str, Result]:
     """Examine a model: all exams share one pass over the data.
 
@@ -51,6 +53,8 @@ def diagnose(
         out: A run folder to keep results and figures in; exams it holds already, made from the same weights,
             images and options, are not done again, and a pass that was interrupted goes on where it stopped.
         name: What to call the model; default: the name it was created by.
+        stream: Where an activation follows a unit's addition directly, exams of feature maps take the map after it,
+            which is what the next unit reads; "sum": the map before it.
 
     Returns:
         Results by exam name.
@@ -62,7 +66,7 @@ def diagnose(
     if isinstance(data, str):
         data = load_data(data, split="test")
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
-    return run_exams(model, data, chosen, request, out, name or name_of(model))
+    return run_exams(model, data, chosen, request, out, name or name_of(model), stream)
 
 
 def run_exams(
@@ -72,11 +76,13 @@ def run_exams(
     request: dict[str, Any],
     out: str | os.PathLike[str] | None,
     name: str,
+    stream: Stream = "read",
 ) -> dict[str, Result]:
     """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`)."""
+    check_stream(stream)
     names = [exam.result.exam for exam in chosen]
     if out is None:
-        results = {result.exam: result for result in _examined(model, data, chosen, request, name)}
+        results = {result.exam: result for result in _examined(model, data, chosen, request, name, stream)}
         return {exam: results[exam] for exam in names}
 
     settings = {e.result.exam: e.settings for e in chosen if isinstance(e, type) and e.settings}
@@ -85,15 +91,16 @@ def run_exams(
         "exams": names,
         **request,
         **({"settings": settings} if settings else {}),
+        **({"stream": stream} if stream != "read" else {}),
     }
-    keys = exam_keys(model, data, chosen, request["limit"], request["seed"], request["batch_size"])
+    keys = exam_keys(model, data, chosen, request["limit"], request["seed"], request["batch_size"], stream)
     with _start(Path(out), model, name, options) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
         todo = [exam for exam in chosen if exam.result.exam not in results]
         own_keys = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
         partial_pass = Partial(Path(out), own_keys, request["batch_size"])
         parts = {e.result.exam: Parts(Path(out), e.result.exam, keys[e.result.exam]) for e in todo}
-        for result in _examined(model, data, todo, request, name, partial_pass, parts):
+        for result in _examined(model, data, todo, request, name, stream, partial_pass, parts):
             results[result.exam] = result
             if run is not None:
                 _keep(run, result, keys[result.exam] or "")
@@ -109,16 +116,21 @@ def _examined(
     exams: Sequence[type[Accumulator] | Procedure],
     request: dict[str, Any],
     name: str,
+    stream: Stream,
     partial_pass: Partial | None = None,
     parts: Mapping[str, Parts] = MappingProxyType({}),
 ) -> Iterator[Result]:
     """Results as they come: first of the shared pass, then of the others."""
     streaming = [exam for exam in exams if isinstance(exam, type)]
     if streaming:
-        yield from examine(model, data, streaming, **request, name=name, partial_pass=partial_pass).values()
+        shared = examine(
+            model, data, streaming, **request, name=name, partial_pass=partial_pass, stream=stream
+        )
+        yield from shared.values()
     for exam in exams:
         if isinstance(exam, Procedure):
-            own = {"parts": parts.get(exam.result.exam)} if exam.resumable else {}
+            own: dict[str, Any] = {"parts": parts.get(exam.result.exam)} if exam.resumable else {}
+            own |= {"stream": stream} if exam.needs_maps else {}
             yield exam.run(model, data, **request, name=name, **own)
 
 

@@ -24,6 +24,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.anatomy.taps import Stream
 from vitscope.exams.base import Subject
 from vitscope.exams.dft import half_diagonal, half_plane, log_amplitudes, on_diagonal
 from vitscope.exams.moments import FeatureMoments, kind_changes
@@ -143,7 +144,7 @@ class FourierAccumulator(FeatureMoments):
     """Collects `spectrum` of every unit over images."""
 
     result = FourierResult
-    version = 2
+    version = 3
     measure = staticmethod(spectrum)
 
     def __init__(self, subject: Subject) -> None:
@@ -192,8 +193,8 @@ def fourier(
     batch_size: int = 128,
     seed: int = 0,
     device: str | torch.device | None = None,
+    stream: Stream = "read",
 ) -> FourierResult:
     """Examine the frequencies in `model`'s feature maps on `data`; `examine` documents the arguments."""
-    return cast(
-        FourierResult, examine(model, data, [FourierAccumulator], limit, batch_size, seed, device)["fourier"]
-    )
+    results = examine(model, data, [FourierAccumulator], limit, batch_size, seed, device, stream=stream)
+    return cast(FourierResult, results["fourier"])

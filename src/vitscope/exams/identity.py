@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vitscope.anatomy.taps import Stream
 from vitscope.data import FrameData, ImageData, data_config, readout
 from vitscope.exams.base import Accumulator, Procedure
 
@@ -62,6 +63,7 @@ def exam_keys(
     limit: int | None,
     seed: int,
     batch_size: int = 128,
+    stream: Stream = "read",
 ) -> dict[str, str | None]:
     """Per exam, a key that is the same only if the exam would measure the same; None if that is unknown.
 
@@ -77,6 +79,7 @@ def exam_keys(
     for exam in exams:
         size = [batch_size] if exam.batch_matters else []
         settings = [exam.settings] if isinstance(exam, type) and exam.settings else []
+        settings += [stream] if exam.needs_maps and stream != "read" else []
         content = json.dumps([exam.result.exam, exam.version, *common, *size, *settings]).encode()
         keys[exam.result.exam] = hashlib.sha256(content).hexdigest()
     return keys

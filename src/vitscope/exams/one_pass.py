@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from vitscope import distributed
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
+from vitscope.anatomy.taps import Stream
 from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
@@ -40,6 +41,7 @@ def examine(
     device: str | torch.device | None = None,
     name: str | None = None,
     partial_pass: Partial | None = None,
+    stream: Stream = "read",
 ) -> dict[str, Result]:
     """Run `exams` in one pass and return their results by exam name.
 
@@ -56,6 +58,8 @@ def examine(
         device: Where to run; default: where the model is.
         name: What to call the model in the results.
         partial_pass: Where to keep what an interrupted pass has collected, and to find it again.
+        stream: Which map after a unit is measured: what the next unit reads, or the "sum" before an activation that
+            follows the unit's addition directly.
     """
     for exam in exams:
         exam.check_batch_size(batch_size)
@@ -74,17 +78,17 @@ def examine(
             device=place,
         )
         done = partial_pass.batches_done()
-        stream = share(rank=distributed.rank(), world=distributed.world_size(), skip=done)
+        mine = share(rank=distributed.rank(), world=distributed.world_size(), skip=done)
         if labelled:
             compare_classes(model, data)
-        first, rest = first_batch(stream if len(stream) else share(), keep=bool(len(stream)))
+        first, rest = first_batch(mine if len(mine) else share(), keep=bool(len(mine)))
         parts = _anatomy(model, exams, first[0])
-        subject = _subject(name or name_of(model), data_name(data), parts, seed, readout(data))
+        subject = _subject(name or name_of(model), data_name(data), parts, seed, readout(data), stream)
         accumulators = [exam(subject) for exam in exams]
         if done:
             partial_pass.load(accumulators)
-        with progress(stream.n_images, _heading(accumulators)) as advance:
-            _pass(model, parts, rest, accumulators, advance, partial_pass, done)
+        with progress(mine.n_images, _heading(accumulators)) as advance:
+            _pass(model, parts, rest, accumulators, advance, partial_pass, done, stream)
         return {a.result.exam: a.finish() for a in accumulators}
 
 
@@ -113,10 +117,12 @@ def require_maps(parts: Anatomy) -> None:
         )
 
 
-def _subject(model: str, data: str, parts: Anatomy | None, seed: int, reading: Readout) -> Subject:
+def _subject(
+    model: str, data: str, parts: Anatomy | None, seed: int, reading: Readout, stream: Stream
+) -> Subject:
     if parts is None:
         return Subject(model, data, seed=seed, readout=reading)
-    units = tuple(UnitRow.of(unit) for unit in parts.mapped)
+    units = tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
     attending = tuple(unit for unit in parts if unit.attention is not None)
     return Subject(model, data, units, seed, attending, reading)
 
@@ -135,7 +141,7 @@ class _Seen:
         self._wholes = {a.result.exam: a.measure for a in accumulators if a.needs_maps and a.whole_maps}
         self._attentive = {a.result.exam: a.measure_attention for a in accumulators if a.needs_attention}
 
-    def tap(self, model: nn.Module, parts: Anatomy) -> Tap:
+    def tap(self, model: nn.Module, parts: Anatomy, stream: Stream) -> Tap:
         """A tap that measures what the exams want."""
         maps, attention = bool(self._pieces or self._wholes), bool(self._attentive)
         return Tap(
@@ -145,6 +151,7 @@ class _Seen:
             on_feature=self._on_feature if maps else None,
             on_attention=self._on_attention if attention else None,
             explicit_attention=attention,  # the weights are there already: a fused kernel would make them again
+            stream=stream,
         )
 
     def clear(self) -> None:
@@ -173,18 +180,19 @@ class _Seen:
 def _pass(
     model: nn.Module,
     parts: Anatomy | None,
-    stream: Iterable[Images],
+    shown: Iterable[Images],
     accumulators: Sequence[Accumulator],
     advance: Callable[[int], Any],
     partial_pass: Partial,
     done: int,
+    stream: Stream,
 ) -> None:
     """Show the model every batch and let every accumulator take it in."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     seen = None if parts is None else _Seen(parts, accumulators)
-    tap = nullcontext() if seen is None or parts is None else seen.tap(model, parts)
+    tap = nullcontext() if seen is None or parts is None else seen.tap(model, parts, stream)
     with Interruptible(patient=distributed.is_active()) as interrupt, tap:
-        for images, labels, indices in stream:
+        for images, labels, indices in shown:
             if seen is not None:
                 seen.clear()
                 seen.n_images = len(labels)

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from vitscope import distributed
-from vitscope.anatomy import Anatomy, Tap, anatomy, preserved
+from vitscope.anatomy import Anatomy, Tap, Unit, anatomy, preserved
+from vitscope.anatomy.taps import Stream
 from vitscope.data import batches, data_config
 from vitscope.errors import BadData, UnsupportedModel
 from vitscope.exams.base import Accumulator, Batch, Subject
@@ -32,6 +33,7 @@ def examine_pair(
     batch_size: int = 128,
     seed: int = 0,
     device: str | torch.device | None = None,
+    stream: Stream = "read",
 ) -> Result:
     """Run an exam that compares the maps of two models; `examine` documents the arguments.
 
@@ -44,13 +46,15 @@ def examine_pair(
         share = partial(
             _same_images, models, data, batch_size=batch_size, limit=limit, seed=seed, device=place
         )
-        n_images, stream = share(rank=distributed.rank(), world=distributed.world_size())
-        iterator = iter(stream)
+        n_images, mine = share(rank=distributed.rank(), world=distributed.world_size())
+        iterator = iter(mine)
         own = next(iterator, None)  # a process may have no share of the data
         example = next(iter(share()[1])) if own is None else own
         parts = [_anatomy(m, images) for m, (images, _, _) in zip(models, example, strict=True)]
         first, second = (
-            Subject(name_of(m), data_name(data), tuple(UnitRow.of(unit) for unit in found.mapped), seed)
+            Subject(
+                name_of(m), data_name(data), tuple(UnitRow.of(unit, stream) for unit in found.mapped), seed
+            )
             for m, found in zip(models, parts, strict=True)
         )
         accumulator = exam(first, second)
@@ -60,7 +64,7 @@ def examine_pair(
                 values = [
                     value
                     for m, found, (images, _, _) in zip(models, parts, shown, strict=True)
-                    for value in _measured(m, found, images, accumulator.measure)
+                    for value in _measured(m, found, images, accumulator.measure, stream)
                 ]
                 _, labels, indices = shown[0]
                 accumulator.update(Batch(torch.empty(0), labels, indices, tuple(values)))
@@ -93,11 +97,17 @@ def _anatomy(model: nn.Module, images: Tensor) -> Anatomy:
     return parts
 
 
-def _measured(model: nn.Module, parts: Anatomy, images: Tensor, measure: Measure) -> list[Tensor]:
+def _measured(
+    model: nn.Module, parts: Anatomy, images: Tensor, measure: Measure, stream: Stream
+) -> list[Tensor]:
     """What `measure` gives on the map after every unit; tapped batch by batch, so that the other is not."""
     found: list[Tensor] = []
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    tap = Tap(model, parts, parts.mapped, on_feature=lambda _, feature: found.append(measure(feature)))
+
+    def keep(_: Unit, feature: Tensor) -> None:
+        found.append(measure(feature))
+
+    tap = Tap(model, parts, parts.mapped, on_feature=keep, stream=stream)
     with torch.inference_mode(), tap:
         model(images.to(dtype))
     return found

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
+from vitscope.anatomy.taps import Stream
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.interval import mean_interval
@@ -145,6 +146,7 @@ def _spreads(
     images: Tensor,
     passes: int,
     sampled: AbstractContextManager[None] | None,
+    stream: Stream,
 ) -> Tensor:
     """(units, N, quantities): of one plain pass, and of passes inside `sampled`; NaN for these if it is None."""
     points: dict[str, Tensor] = {}
@@ -158,12 +160,12 @@ def _spreads(
     def random(unit: Unit, feature: Tensor) -> None:
         over_passes[unit.name].add(feature)
 
-    with Tap(model, parts, parts.mapped, on_feature=plain):
+    with Tap(model, parts, parts.mapped, on_feature=plain, stream=stream):
         model(images)
     data = torch.stack([points[unit.name] for unit in parts.mapped])
     if sampled is None:
         return torch.stack([data, *[torch.full_like(data, torch.nan)] * 2], 2)
-    with sampled, Tap(model, parts, parts.mapped, on_feature=random):
+    with sampled, Tap(model, parts, parts.mapped, on_feature=random, stream=stream):
         for _ in range(passes):
             model(images)
     by_pass = torch.stack([over_passes[unit.name].mean() for unit in parts.mapped])
@@ -172,7 +174,7 @@ def _spreads(
     return torch.stack([data, by_pass, share], 2)
 
 
-@procedure(UncertaintyResult, version=2)
+@procedure(UncertaintyResult, version=3, needs_maps=True)
 def uncertainty(
     model: nn.Module,
     data: Any,
@@ -184,10 +186,11 @@ def uncertainty(
     passes: int = 8,
     p: float = 0.3,
     most: int = 512,
+    stream: Stream = "read",
 ) -> UncertaintyResult:
     """Measure how far `model`'s features spread over points and over random passes.
 
-    `examine` documents the arguments before `passes`.
+    `examine` documents the arguments before `passes`, and `stream`.
 
     Args:
         passes: Of the random network, at least 2.
@@ -200,7 +203,8 @@ def uncertainty(
     with own_passes(model, data, limit, batch_size, seed, device, name) as own:
         require_maps(own.parts)
         units = own.parts.mapped
-        sums = UncertaintySums([UnitRow.of(unit) for unit in units])
+        rows = tuple(UnitRow.of(unit, stream) for unit in units)
+        sums = UncertaintySums(rows)
         network = random_network(model, own.parts, own.noise(FEW), p, seed)
         subject = model if network is None else network.model
         parts = own.parts if subject is model else anatomy(subject, own.parts.input_shape)
@@ -209,12 +213,12 @@ def uncertainty(
             for images, _, indices in own.stream:
                 for some, places in zip(images.split(at_once), indices.split(at_once), strict=True):
                     sampled = None if network is None else network.passes(seed, int(places[0]))
-                    sums.update(_spreads(subject, parts, some.to(own.dtype), passes, sampled))
+                    sums.update(_spreads(subject, parts, some.to(own.dtype), passes, sampled, stream))
                     advance(len(some))
         return UncertaintyResult(
             **own.common,
             **sums.finish(),
-            units=tuple(UnitRow.of(unit) for unit in units),
+            units=rows,
             passes=0 if network is None else passes,
             source="" if network is None else network.source,
         )

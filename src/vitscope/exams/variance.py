@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.anatomy.taps import Stream
 from vitscope.exams.base import Subject
 from vitscope.exams.moments import FeatureMoments, kind_changes
 from vitscope.exams.one_pass import examine
@@ -74,7 +75,7 @@ class VarianceAccumulator(FeatureMoments):
     """Collects `spatial_variance` of every unit over images."""
 
     result = VarianceResult
-    version = 2
+    version = 3
     measure = staticmethod(spatial_variance)
 
     def __init__(self, subject: Subject) -> None:
@@ -100,7 +101,8 @@ def variance(
     batch_size: int = 128,
     seed: int = 0,
     device: str | torch.device | None = None,
+    stream: Stream = "read",
 ) -> VarianceResult:
     """Examine the variance of `model`'s feature maps on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [VarianceAccumulator], limit, batch_size, seed, device)
+    results = examine(model, data, [VarianceAccumulator], limit, batch_size, seed, device, stream=stream)
     return cast(VarianceResult, results["variance"])

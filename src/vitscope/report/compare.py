@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from vitscope import distributed
+from vitscope.anatomy.taps import Stream
 from vitscope.data import load_data
 from vitscope.errors import VitscopeError
 from vitscope.exams import diagnose
@@ -34,6 +35,7 @@ class Request:
     limit: int | None
     batch_size: int
     seed: int
+    stream: Stream = "read"
 
 
 def compare(
@@ -110,7 +112,13 @@ def _request(options: dict[str, Any], path: Path) -> Request:
             f"{path} was examined on {options['data']}, which has no name to load it by; use --data NAME for both"
         )
     return Request(
-        spec, split, options["exams"], options["limit"], options["batch_size"], options["seed"] or 0
+        spec,
+        split,
+        options["exams"],
+        options["limit"],
+        options["batch_size"],
+        options["seed"] or 0,
+        options.get("stream", "read"),
     )
 
 
@@ -130,4 +138,5 @@ def _examine(name: str, folder: Path, requests: Sequence[Request], device: str |
             device=chosen,
             out=folder,
             name=label,
+            stream=request.stream,
         )

@@ -1,4 +1,4 @@
-"""Results that another version of vitscope kept in another form: a page is made without them and says so."""
+"""Results of an older definition, or kept in another form: a page is made without them and says so."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,13 +34,23 @@ def read_results(run: Run) -> tuple[dict[str, Result], list[Outdated]]:
     outdated: list[Outdated] = []
     for folder in sorted(path.parent for path in run.path.glob("exams/*/result.json")):
         try:
-            results[folder.name] = Result.load(folder)
+            result = Result.load(folder)
         except BadResult as error:
             command = _command(folder / "result.json", run)  # refuses what is damaged
             if not isinstance(error.__cause__, ValueError):  # not for the fields that it has
                 raise
             outdated.append(Outdated.of(folder.name, command))
+        else:
+            if _version(folder / "result.json") < result.version:
+                outdated.append(Outdated.of(folder.name, _command(folder / "result.json", run)))
+            else:
+                results[folder.name] = result
     return results, outdated
+
+
+def _version(path: Path) -> int:
+    """Of the definition that a result was made by; results did not always say so."""
+    return int(read_checked(path).get("version", 1))
 
 
 def _command(path: Path, run: Run) -> str:

@@ -24,6 +24,7 @@ from vitscope.report.script import page_script
 from vitscope.report.styles import SharedStyles
 from vitscope.report.subject import RunSubject, exam_order, left_out
 from vitscope.report.tables import Download, Grid, counts_grid, downloads, whole_grid
+from vitscope.report.taken import taken
 from vitscope.report.vital_signs import Sign, vital_signs
 from vitscope.results import About
 from vitscope.results.provenance import now
@@ -57,6 +58,7 @@ class Section:
     rows: list[Row]
     whole: Grid | None  # what belongs to whole models
     counts: Grid | None  # across how many units of a kind the quantity falls or rises
+    taken: list[str]  # which maps were measured, where there is a choice
     tables: list[Download]
     absent: list[str]  # models that were not examined this way
     outdated: list[str]  # models whose result is of another version
@@ -110,6 +112,7 @@ def _section(exam: str, subjects: Sequence[RunSubject], styles: SharedStyles) ->
         rows=[_row(plot, exam, having, styles) for plot in PLOTS.get(exam, [])],
         whole=whole_grid(results),
         counts=counts_grid(results),
+        taken=taken(results),
         tables=[table for name, result in results for table in downloads(name, result)],
         absent=[s.name for s in subjects if exam not in s.results and not s.is_outdated(exam)],
         outdated=[s.name for s in subjects if s.is_outdated(exam)],

@@ -51,12 +51,14 @@ def decode(kind: type[D], payload: Any) -> D:
     if not isinstance(payload, dict):
         raise ValueError(f"expected the fields of {kind.__name__}, found a {type(payload).__name__}")
     hints = typing.get_type_hints(kind)
-    names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    if missing := [n for n in names if n not in payload]:
+    known = dataclasses.fields(kind)  # type: ignore[arg-type]
+    if missing := [f.name for f in known if f.name not in payload and f.default is dataclasses.MISSING]:
         raise ValueError(f"{kind.__name__} lacks {', '.join(missing)}")
-    if surplus := sorted(set(payload) - set(names)):
+    if surplus := sorted(set(payload) - {f.name for f in known}):
         raise ValueError(f"{kind.__name__} has no field {', '.join(surplus)}")
-    return kind(**{name: _value(hints[name], payload[name], name) for name in names})
+    return kind(
+        **{f.name: _value(hints[f.name], payload[f.name], f.name) for f in known if f.name in payload}
+    )
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:

@@ -46,6 +46,7 @@ class Result:
 
     exam: ClassVar[str]
     about: ClassVar[About]
+    version: ClassVar[int] = 1  # of the exam's definition; set where the exam is registered
 
     model: str
     data: str
@@ -81,6 +82,7 @@ class Result:
         content = {
             "schema": SCHEMA,
             "exam": self.exam,
+            "version": self.version,
             "key": key,
             "provenance": provenance(),
             "result": encode(self),

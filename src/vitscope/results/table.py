@@ -20,13 +20,15 @@ class UnitRow:
     depth: float
     map_shape: tuple[int, int, int] | None = None
     downsamples: bool = False
+    taken: str = ""  # of its map, where an activation follows its addition: "after relu", or "before relu"
 
     @classmethod
-    def of(cls, unit: Any) -> "UnitRow":
-        """The row of an anatomy's unit."""
-        return cls(
-            unit.name, unit.kind, unit.stage, float(unit.depth), unit.map_shape, bool(unit.downsamples)
-        )
+    def of(cls, unit: Any, stream: str | None = None) -> "UnitRow":
+        """The row of an anatomy's unit; `stream` tells which map after it is measured, if one is."""
+        side = {"read": "after", "sum": "before"}.get(stream or "")
+        taken = f"{side} {unit.activation}" if side and unit.activation else ""
+        size = (unit.map_shape, bool(unit.downsamples))
+        return cls(unit.name, unit.kind, unit.stage, float(unit.depth), *size, taken)
 
 
 def tidy(
