@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
 
 
@@ -44,13 +43,14 @@ def run_of(model: nn.Module) -> str | None:
 
 
 def set_input(model: nn.Module, **known: Any) -> None:
-    """Complete `model.pretrained_cfg`: what is known, over what the model says, over ImageNet's constants."""
+    """Complete `model.pretrained_cfg`: what is known, over what the model says, over what is usual.
+
+    Mean and std are left out where nobody has said them: `data_config` can tell then.
+    """
     said = getattr(model, "pretrained_cfg", None) or {}
     said = dict(said) if isinstance(said, Mapping) else said.to_dict()
     config: dict[str, Any] = {
         "input_size": (3, 224, 224),
-        "mean": IMAGENET_DEFAULT_MEAN,
-        "std": IMAGENET_DEFAULT_STD,
         "interpolation": "bicubic",
         "crop_pct": 0.875,
     }
