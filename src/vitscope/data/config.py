@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from vitscope.errors import BadData
+from vitscope.interface import unwrap
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -72,25 +73,6 @@ def data_config(model: nn.Module) -> DataConfig:
         height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
         return DataConfig(input_size=(int(getattr(hugging_face, "num_channels", 3)), height, width))
     return DataConfig()
-
-
-def class_count(model: nn.Module) -> int | None:
-    """Number of classes the model tells apart, or None if it does not say (or has no classifier)."""
-    model = unwrap(model)
-    for attribute in ("num_classes", "num_labels"):
-        count = getattr(model, attribute, None)
-        if isinstance(count, int) and count > 0:
-            return count
-    return None
-
-
-def unwrap(model: nn.Module) -> nn.Module:
-    """The model inside a data-parallel or compiled wrapper."""
-    for attribute in ("_orig_mod", "module"):
-        inner = getattr(model, attribute, None)
-        if isinstance(inner, nn.Module) and not hasattr(model, "pretrained_cfg"):
-            return unwrap(inner)
-    return model
 
 
 def _from_timm(model: nn.Module, config: Any) -> DataConfig:
