@@ -38,6 +38,12 @@ class Options:
     """Side of the images, if the model should not have its own."""
     num_classes: int | None = None
     """Size of the head, if the model should not have its own."""
+    output: int | str | None = None
+    """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
+    mean: tuple[float, ...] | None = None
+    """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
+    std: tuple[float, ...] | None = None
+    """What they were divided by, per channel."""
 
 
 def run(options: Options) -> None:
@@ -77,6 +83,9 @@ def run(options: Options) -> None:
                 device=device,
                 out=folder,
                 name=label,
+                output=options.output,
+                mean=options.mean,
+                std=options.std,
             )
         if distributed.is_main():
             print_results(results)

@@ -8,6 +8,7 @@ from torch import nn
 
 from vitscope.data.processors import saved_processor, stated
 from vitscope.errors import BadData
+from vitscope.interface import interface_of, unwrap
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -85,32 +86,17 @@ def data_config(model: nn.Module) -> DataConfig:
     """The model's own data configuration.
 
     Read from `pretrained_cfg` (timm, and every model vitscope makes), else from a Hugging Face `config` and the image
-    processor saved beside it, else ImageNet's constants.
+    processor saved beside it, else ImageNet's constants. A mean and a std that the user declared count for more.
     """
     model = unwrap(model)
     timm_config = getattr(model, "pretrained_cfg", None)
     if timm_config is not None:
-        return _from_timm(model, timm_config)
-    return _from_hugging_face(model, getattr(model, "config", None))
-
-
-def class_count(model: nn.Module) -> int | None:
-    """Number of classes the model tells apart, or None if it does not say (or has no classifier)."""
-    model = unwrap(model)
-    for attribute in ("num_classes", "num_labels"):
-        count = getattr(model, attribute, None)
-        if isinstance(count, int) and count > 0:
-            return count
-    return None
-
-
-def unwrap(model: nn.Module) -> nn.Module:
-    """The model inside a data-parallel or compiled wrapper."""
-    for attribute in ("_orig_mod", "module"):
-        inner = getattr(model, attribute, None)
-        if isinstance(inner, nn.Module) and not hasattr(model, "pretrained_cfg"):
-            return unwrap(inner)
-    return model
+        config = _from_timm(model, timm_config)
+    else:
+        config = _from_hugging_face(model, getattr(model, "config", None))
+    said = interface_of(model)
+    given = {what: numbers for what in ("mean", "std") if (numbers := getattr(said, what)) is not None}
+    return _declared(config, given) if given else config
 
 
 def _from_timm(model: nn.Module, config: Any) -> DataConfig:
@@ -151,10 +137,28 @@ def _completed(values: dict[str, Any], said_by: SaidBy) -> DataConfig:
     return DataConfig(**{**values, "said_by": said_by})
 
 
+def _declared(config: DataConfig, given: Mapping[str, tuple[float, ...]]) -> DataConfig:
+    """With what the user says; of the two constants one alone counts only if somebody has said the other."""
+    channels = config.input_size[0]
+    for what, numbers in given.items():
+        if len(numbers) not in (1, channels):
+            raise BadData(
+                f"{what} has {len(numbers)} numbers and the model takes images of {channels} channels; expected one "
+                "number per channel, or one"
+            )
+    known = len(given) == 2 or config.said_by != "nobody"
+    changes: dict[str, Any] = dict(given)
+    return replace(config, **changes, said_by="the user" if known else "nobody")
+
+
 def image_channels(model: nn.Module) -> int:
-    """Channels of the images that a model takes that does not say: those of its first convolution, else 3."""
+    """Channels of the images of a model that does not say: its first convolution's, else as many as have a mean."""
     first = next((module for module in model.modules() if isinstance(module, nn.Conv2d)), None)
-    return first.in_channels if first is not None and first.in_channels in CHANNELS else 3
+    if first is not None and first.in_channels in CHANNELS:
+        return first.in_channels
+    said = interface_of(model)
+    declared = max(len(said.mean or ()), len(said.std or ()))
+    return declared if declared > 1 else 3
 
 
 def _first_channels(model: nn.Module, config: Any, default: int) -> int:

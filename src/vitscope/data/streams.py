@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from vitscope.data.config import DataConfig, class_count, data_config
+from vitscope.data.config import DataConfig, data_config
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
 from vitscope.data.images import ImageData, check_labels
 from vitscope.data.preprocess import Device
 from vitscope.data.subsets import check_limit, limit_indices
 from vitscope.errors import BadData
+from vitscope.interface import class_count
 
 Batch = tuple[Tensor, Tensor, Tensor]
 Data = ImageData | Dataset[Any] | DataLoader[Any] | tuple[Any, Any]

@@ -4,7 +4,7 @@ All that can share one pass over the data do; those that cannot come after it, o
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from vitscope.exams.model_facts import model_facts
 from vitscope.exams.one_pass import examine
 from vitscope.exams.partial import Partial
 from vitscope.exams.parts import Parts
+from vitscope.interface import declared
 from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
@@ -36,6 +37,10 @@ def diagnose(
     device: str | torch.device | None = None,
     out: str | os.PathLike[str] | None = None,
     name: str | None = None,
+    *,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
 ) -> dict[str, Result]:
     """Examine a model: all exams share one pass over the data.
 
@@ -51,6 +56,9 @@ def diagnose(
         out: A run folder to keep results and figures in; exams it holds already, made from the same weights,
             images and options, are not done again, and a pass that was interrupted goes on where it stopped.
         name: What to call the model; default: the name it was created by.
+        output: Which of its outputs holds the class scores, where that cannot be decided: a key, or a place from 0 on.
+        mean: What was subtracted from pixels from 0 to 1 in the images it is given, where it does not say itself.
+        std: What they were divided by.
 
     Returns:
         Results by exam name.
@@ -62,7 +70,8 @@ def diagnose(
     if isinstance(data, str):
         data = load_data(data, split="test")
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
-    return run_exams(model, data, chosen, request, out, name or name_of(model))
+    with declared(model, output, mean, std):
+        return run_exams(model, data, chosen, request, out, name or name_of(model))
 
 
 def run_exams(
