@@ -67,12 +67,14 @@ def pixel_space(own: OwnPasses) -> PixelSpace:
     """That of the images of an exam.
 
     Raises:
-        UnknownNormalisation: They came as numbers, and nobody says how they were normalised, or they look plain.
+        UnknownNormalisation: They came as numbers, and nobody says how they were normalised, or it is not so.
     """
     config = data_config(own.model).for_channels(own.input_shape[0])
+    space = PixelSpace(config, own.as_given)
     if own.as_given:
         refuse_unknown(own.first, config)
-    return PixelSpace(config, own.as_given)
+        space.to_pixels(own.first)  # refused before anything is measured
+    return space
 
 
 def refuse_unknown(images: Tensor, config: DataConfig) -> None:
@@ -117,7 +119,7 @@ def _constants(config: DataConfig) -> str:
 def _allowed(config: DataConfig) -> str:
     """What pixels from 0 to 1 become, per channel."""
     ranges = [
-        f"{-mean / std:.3f} to {(1 - mean) / std:.3f}"
+        f"{(0 - mean) / std:.3f} to {(1 - mean) / std:.3f}"
         for mean, std in zip(config.mean, config.std, strict=True)
     ]
     return f"allow {', '.join(dict.fromkeys(ranges))}"
