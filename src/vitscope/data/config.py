@@ -34,9 +34,7 @@ class DataConfig:
     interpolation: str = "bicubic"
     crop_pct: float = 0.875
     crop_mode: str = "center"
-    said_by: SaidBy = field(
-        default="nobody", compare=False
-    )  # who knows mean and std; filled in by `data_config`
+    said_by: SaidBy = field(default="the user", compare=False)  # mean and std; "nobody": they are a guess
 
     def __post_init__(self) -> None:
         size = tuple(int(side) for side in self.input_size)
@@ -51,22 +49,23 @@ class DataConfig:
             raise BadData(f"crop_pct is {self.crop_pct}; expected a number above 0 and at most 1")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values: how images are prepared."""
+        """As JSON-ready values; whoever reads them is told by them, unless nobody has said mean and std."""
         values = asdict(self)
-        del values["said_by"]
+        if self.said_by != "nobody":
+            del values["said_by"]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "DataConfig":
         """The inverse of `to_dict`; absent keys keep their default, unknown keys are refused."""
-        known = {one.name for one in fields(cls)} - {"said_by"}
+        known = {one.name for one in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
             raise BadData(
                 f"data configuration has unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}"
             )
         ready: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**ready, said_by="the model" if {"mean", "std"} <= set(values) else "nobody")
+        return cls(**{"said_by": "the model" if {"mean", "std"} <= set(values) else "nobody", **ready})
 
     def for_channels(self, channels: int) -> "DataConfig":
         """The same for images of this many channels, whatever number was thought of."""

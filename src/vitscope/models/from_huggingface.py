@@ -77,9 +77,10 @@ def _preprocessing(where: str, config: Any, size: tuple[int, int] | None) -> dic
     known: dict[str, Any] = {"crop_pct": 1.0}
     try:
         known |= stated(AutoImageProcessor.from_pretrained(where).to_dict())
-        known["said_by"] = "its image processor"
     except (OSError, ValueError):
         pass
+    if "mean" in known:
+        known["said_by"] = "its image processor"
     own = getattr(config, "image_size", None) or known.pop("side", 224)
     known.pop("side", None)
     height, width = size or pair(own if isinstance(own, int) else tuple(own))  # type: ignore[misc]
