@@ -71,7 +71,7 @@ class DataConfig:
         """The same for images of this many channels, whatever number was thought of."""
         if channels == self.input_size[0]:
             return self
-        same = {what: _one_number(getattr(self, what)) for what in ("mean", "std")}
+        same: dict[str, Any] = {what: _one_number(getattr(self, what)) for what in ("mean", "std")}
         said_by = self.said_by if all(len(numbers) == 1 for numbers in same.values()) else "nobody"
         if self.said_by == "the user" and said_by == "nobody":
             raise BadData(
