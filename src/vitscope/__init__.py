@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vitscope.data import load_data as load_data
     from vitscope.exams.diagnose import diagnose as diagnose
     from vitscope.exams.evaluate import evaluate as evaluate
+    from vitscope.interface import declare as declare
     from vitscope.models import create_model as create_model
     from vitscope.models import list_models as list_models
     from vitscope.prescribe import prescribe as prescribe
@@ -45,6 +46,7 @@ _WHERE = {
     "create_model": "vitscope.models:create_model",
     "curvature": "vitscope.curvature",
     "data": "vitscope.data",
+    "declare": "vitscope.interface:declare",
     "diagnose": "vitscope.exams:diagnose",
     "evaluate": "vitscope.exams.evaluate:evaluate",
     "exams": "vitscope.exams",

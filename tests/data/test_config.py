@@ -1,5 +1,8 @@
 import json
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import timm
 import torch
@@ -9,6 +12,7 @@ from torch import nn
 from vitscope.data import DataConfig, class_count, data_config
 from vitscope.data.config import IMAGENET_MEAN, IMAGENET_STD
 from vitscope.errors import BadData
+from vitscope.interface import declare, declared
 
 TIMM_MODELS = [
     "test_vit",
@@ -60,6 +64,79 @@ def test_hugging_face_and_plain_models() -> None:
     assert class_count(model) == 7
     assert class_count(ViTModel(small)) is None
     assert data_config(nn.Flatten()) == DataConfig((3, 224, 224), IMAGENET_MEAN, IMAGENET_STD)
+
+
+def test_who_said_mean_and_std(tmp_path: Path) -> None:
+    from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
+
+    assert data_config(timm.create_model("test_vit")).said_by == "the model"
+    plain = nn.Conv2d(3, 8, 1)
+    assert data_config(plain).said_by == "nobody"
+    with declared(plain, mean=0, std=1):
+        config = data_config(plain)
+        assert (config.mean, config.std, config.said_by) == ((0.0,) * 3, (1.0,) * 3, "the user")
+    assert data_config(plain).said_by == "nobody"
+    with declared(plain, mean=0.5):  # and nobody says what it was divided by
+        assert data_config(plain).said_by == "nobody"
+    small = ViTConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=48)
+    model = ViTForImageClassification(small)
+    assert data_config(model).said_by == "nobody"
+    model.save_pretrained(tmp_path)
+    assert data_config(ViTForImageClassification.from_pretrained(tmp_path)).said_by == "nobody"
+    ViTImageProcessor(image_mean=[0.1, 0.2, 0.3], image_std=[0.4, 0.5, 0.6]).save_pretrained(tmp_path)
+    config = data_config(ViTForImageClassification.from_pretrained(tmp_path))
+    assert (config.mean, config.std) == ((0.1, 0.2, 0.3), (0.4, 0.5, 0.6))
+    assert (config.said_by, config.input_size, config.crop_mode) == (
+        "its image processor",
+        (3, 48, 48),
+        "squash",
+    )
+    assert DataConfig.from_dict(config.to_dict()).said_by == "the model"  # a run folder says so
+    for silent in ({"crop_pct": 1.0}, data_config(plain).to_dict()):
+        assert DataConfig.from_dict(json.loads(json.dumps(silent))).said_by == "nobody"
+
+
+def test_what_the_user_declares_counts_for_more_than_the_models_own_word() -> None:
+    model = timm.create_model("test_vit")
+    own = data_config(model)
+    declare(model, mean=(0.1, 0.2, 0.3))
+    assert data_config(model) == replace(own, mean=(0.1, 0.2, 0.3))
+    assert data_config(model).said_by == "the user"
+    assert data_config(nn.DataParallel(model)).mean == (0.1, 0.2, 0.3)
+    with declared(model, mean=(0.5, 0.5)), pytest.raises(BadData, match=r"mean has 2 numbers .* 3 channels"):
+        data_config(model)
+    with declared(model, std=0), pytest.raises(BadData, match="positive"):
+        data_config(model)
+
+
+def test_three_constants_and_another_number_of_channels() -> None:
+    four = data_config(timm.create_model("test_byobnet", in_chans=4))
+    np.testing.assert_allclose(four.mean, [*IMAGENET_MEAN, np.mean(IMAGENET_MEAN)])
+    np.testing.assert_allclose(four.std, [*IMAGENET_STD, np.mean(IMAGENET_STD)])
+    one = data_config(timm.create_model("test_byobnet", in_chans=1))
+    np.testing.assert_allclose(one.mean, [np.mean(IMAGENET_MEAN)])
+    assert four.said_by == one.said_by == "nobody"  # three numbers say nothing about one channel, or a fourth
+    same = data_config(timm.create_model("test_vit", in_chans=4))
+    assert (same.mean, same.std, same.said_by) == ((0.5,) * 4, (0.5,) * 4, "the model")
+
+
+def test_channels_of_models_that_do_not_say() -> None:
+    for channels in (1, 3, 4):
+        assert data_config(nn.Sequential(nn.Conv2d(channels, 8, 3))).input_size[0] == channels
+    linear = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    assert data_config(linear).input_size[0] == 3
+    with declared(linear, mean=(0.1, 0.2, 0.3, 0.4), std=0.5):
+        assert data_config(linear).mean == (0.1, 0.2, 0.3, 0.4)
+
+
+def test_the_same_constants_for_other_channels() -> None:
+    even = DataConfig((3, 8, 8), (0.5,), (0.25,), said_by="the user")
+    grey = even.for_channels(1)
+    assert (grey.input_size, grey.mean, grey.std, grey.said_by) == ((1, 8, 8), (0.5,), (0.25,), "the user")
+    assert even.for_channels(3) is even
+    assert DataConfig(said_by="the model").for_channels(4).said_by == "nobody"
+    with pytest.raises(BadData, match="the images have 1 channels; expected one number per channel, or one"):
+        DataConfig(said_by="the user").for_channels(1)
 
 
 def test_class_count() -> None:

@@ -208,3 +208,29 @@ def test_bad_arguments() -> None:
         batches(data, config=CONFIG, limit=0)
     with pytest.raises(BadData, match="rank is 2 of 2"):
         batches(data, config=CONFIG, rank=2, world=2)
+
+
+class Pictures(torch.utils.data.Dataset):
+    """Four images of 8 pixels, as floats or as something else."""
+
+    def __init__(self, floats: bool) -> None:
+        self.images = torch.rand(4, 3, 8, 8) if floats else torch.zeros(4, 3, 8, 8, dtype=torch.uint8)
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
+        return self.images[place], 0
+
+
+@pytest.mark.parametrize("floats", [True, False])
+def test_it_is_known_whether_images_came_as_numbers(floats: bool) -> None:
+    data, labels = Pictures(floats), torch.zeros(4, dtype=torch.long)
+    config = DataConfig((3, 8, 8), crop_pct=1.0)
+    for form in (data, (data.images, labels), torch.utils.data.DataLoader(data, batch_size=2)):
+        stream = batches(form, config=config)
+        next(iter(stream))
+        assert stream.as_given is floats
+    named = batches(load_data("fashion", split="test"), config=CONFIG, limit=4)
+    next(iter(named))
+    assert named.as_given is False

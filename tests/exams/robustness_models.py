@@ -1,5 +1,8 @@
 """Classifiers whose answers about changed pictures can be worked out by hand; pixels are used as they are."""
 
+from dataclasses import dataclass
+
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -62,3 +65,66 @@ def pictures(n: int, side: int = 4, seed: int = 1, inside: float = 0.3) -> Tenso
     """(n, 3, side, side) with pixels between `inside` and 1 - `inside`."""
     generator = torch.Generator().manual_seed(seed)
     return inside + (1 - 2 * inside) * torch.rand(n, 3, side, side, generator=generator)
+
+
+class HomeMade(nn.Module):
+    """A random convolutional classifier that says nothing about its images: no configuration, no number of classes."""
+
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(channels)
+            self.layers = nn.Sequential(
+                nn.Conv2d(channels, 12, 5, stride=2), nn.GELU(), nn.Flatten(), nn.Linear(12 * 6 * 6, 4)
+            )
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.layers(images)
+        return scores
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Pictures of 16 pixels that somebody has normalised, and what a model says about changed ones, in float64."""
+
+    channels: int
+    mean: float | tuple[float, ...]
+    std: float | tuple[float, ...]
+
+    @property
+    def model(self) -> HomeMade:
+        return HomeMade(self.channels)
+
+    @property
+    def pixels(self) -> Tensor:
+        generator = torch.Generator().manual_seed(5)
+        return torch.rand(80, self.channels, 16, 16, generator=generator, dtype=torch.float64)
+
+    @property
+    def labels(self) -> Tensor:
+        """The classes that the model finds, but for some."""
+        found = self.logits(self.pixels).argmax(1)
+        return torch.where(torch.arange(80) % 10 == 0, (found + 1) % 4, found)
+
+    @property
+    def data(self) -> tuple[Tensor, Tensor]:
+        return self.shown(self.pixels).float(), self.labels
+
+    def shown(self, pixels: Tensor) -> Tensor:
+        mean, std = (torch.tensor(numbers).double().view(-1, 1, 1) for numbers in (self.mean, self.std))
+        return (pixels - mean) / std
+
+    def logits(self, pixels: Tensor) -> Tensor:
+        return self.model.double()(self.shown(pixels))
+
+    def accuracy(self, pixels: Tensor) -> float:
+        return float((self.logits(pixels).argmax(1) == self.labels).double().mean())
+
+
+NUMBERS = [
+    pytest.param(Numbers(3, 0.0, 1.0), id="plain"),
+    pytest.param(Numbers(3, (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)), id="normalised"),
+    pytest.param(Numbers(1, 0.0, 1.0), id="plain grey"),
+    pytest.param(Numbers(1, 0.3, 0.35), id="grey"),
+    pytest.param(Numbers(4, (0.5, 0.4, 0.3, 0.6), (0.2, 0.25, 0.3, 0.35)), id="four channels"),
+]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import vitscope as vs
-from tests.exams.robustness_models import LinearClassifier, Rounding, pictures
+from tests.exams.robustness_models import NUMBERS, LinearClassifier, Numbers, Rounding, pictures
 from vitscope.data import ImageData, batches
 from vitscope.errors import VitscopeError
 from vitscope.exams import adversarial
@@ -94,3 +94,24 @@ def test_tables_and_options(tmp_path: Path) -> None:
     assert list(table["quantity"]) == ["accuracy", "accuracy", "drop"]
     with pytest.raises(VitscopeError, match="strengths are"):
         adversarial(LinearClassifier(), data, strengths=(0,))
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_fgsm_by_hand_on_images_that_came_as_numbers(numbers: Numbers) -> None:
+    pixels = numbers.pixels.requires_grad_()
+    loss = torch.nn.functional.cross_entropy(numbers.logits(pixels), numbers.labels)
+    (gradient,) = torch.autograd.grad(loss, pixels)
+    result = adversarial(
+        numbers.model,
+        numbers.data,
+        batch_size=33,
+        strengths=(1, 4),
+        steps=0,
+        mean=numbers.mean,
+        std=numbers.std,
+    )
+    expected = [
+        numbers.accuracy((pixels + eps / 255 * gradient.sign()).clamp(0, 1).detach()) for eps in (0, 1, 4)
+    ]
+    assert expected[0] > expected[1] > expected[2]
+    assert result.scores.value[:, ACCURACY].tolist() == expected

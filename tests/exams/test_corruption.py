@@ -205,16 +205,11 @@ class Brightest(Plain):
         return torch.stack([mean, -mean], 1)
 
 
-@pytest.mark.parametrize(
-    ("channels", "spread", "why"), [(5, 1.0, "5 channels have no corruptions"), (3, 9.0, "no pictures")]
-)
-def test_what_cannot_be_corrupted_breaks_nothing(
-    channels: int, spread: float, why: str, tmp_path: Path
-) -> None:
-    data = (spread * torch.rand(6, channels, 32, 32), torch.zeros(6, dtype=torch.long))
-    result = vs.diagnose(Brightest(channels), data, ["corruption"], out=tmp_path / "run")["corruption"]
+def test_what_cannot_be_corrupted_breaks_nothing(tmp_path: Path) -> None:
+    data = (torch.rand(6, 5, 32, 32), torch.zeros(6, dtype=torch.long))
+    result = vs.diagnose(Brightest(5), data, ["corruption"], out=tmp_path / "run")["corruption"]
     assert isinstance(result, CorruptionResult)
-    assert why in result.obstacle
+    assert "5 channels have no corruptions" in result.obstacle
     assert len(result.table()) == len(result.summary()) == 0
     assert (tmp_path / "run" / "figures" / "corruption_types.png").exists()
 

@@ -9,9 +9,10 @@ from tests.exams.corruption_job import transformer
 from vitscope.data import ImageData
 from vitscope.data.corruptions.cache import cache_folder
 from vitscope.exams import corruption_passes
-from vitscope.exams.corruption_passes import CorruptionPasses, NotPictures
+from vitscope.exams.corruption_passes import CorruptionPasses
 from vitscope.exams.own_passes import own_passes
 from vitscope.exams.parts import Parts
+from vitscope.exams.pixels import UnknownNormalisation
 
 CONDITIONS = [("fog", 2)]
 
@@ -63,5 +64,7 @@ def test_numbers_that_no_picture_has_are_refused() -> None:
         torch.randn(8, 3, 32, 32, generator=torch.Generator().manual_seed(0)) * 5,
         torch.zeros(8, dtype=torch.long),
     )
-    with pytest.raises(NotPictures, match="give 8-bit images to have them corrupted"):
+    with pytest.raises(
+        UnknownNormalisation, match=r"numbers from -21.* pass the mean= and std= .* or 8-bit images"
+    ):
         scores(data)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tests.exams.factories import small_transformer
-from tests.exams.robustness_models import BandDetector
+from tests.exams.robustness_models import NUMBERS, BandDetector, Numbers
 from vitscope.data import ImageData, batches
 from vitscope.errors import VitscopeError
 from vitscope.exams import frequency_noise
@@ -105,3 +105,20 @@ def test_table_and_replicates(fashion: ImageData, tmp_path: Path) -> None:
 def test_noise_needs_a_strength(fashion: ImageData) -> None:
     with pytest.raises(VitscopeError, match="strength is 0"):
         frequency_noise(create_model("resnet_mini"), fashion, strength=0.0)
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_noise_by_hand_on_images_that_came_as_numbers(numbers: Numbers) -> None:
+    result = frequency_noise(
+        numbers.model, numbers.data, batch_size=33, seed=2, mean=numbers.mean, std=numbers.std
+    )
+    distance = np.hypot(*np.meshgrid(*2 * [2 * np.fft.fftfreq(16)], indexing="ij"))
+    ring, shape = (distance >= 0.5) & (distance < 0.6), (numbers.channels, 16, 16)
+    noisy = []
+    for index, picture in enumerate(numbers.pixels.numpy()):
+        delta = np.random.default_rng([0, 2, index]).standard_normal(shape, np.float32)
+        noise = np.fft.ifft2(np.fft.fft2(delta.astype(np.float64)) * ring).real
+        noisy.append(picture + noise * 32 / 255 / np.sqrt(np.mean(noise**2)))
+    expected = numbers.accuracy(torch.from_numpy(np.stack(noisy)))
+    row = result.conditions.index("noise at 0.55π")
+    assert result.scores.value[row, 0] == expected < numbers.accuracy(numbers.pixels)

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from vitscope.data import ImageData, load_data
 from vitscope.exams import EXAMS
 from vitscope.exams.identity import data_fingerprint, data_name, exam_keys, weights_hash
+from vitscope.interface import declared
 from vitscope.models import create_model, name_of
 
 ALL = list(EXAMS.values())
@@ -54,6 +55,8 @@ def test_keys_change_with_what_matters_only(fashion: ImageData) -> None:
         keys(model, fashion, limit=10),
         keys(model, fashion, seed=1),
     ]
+    with declared(model, std=0.5):
+        others.append(keys(model, fashion))
     assert all(other["fourier"] != base["fourier"] for other in others)
 
 

@@ -1,6 +1,7 @@
 """Occlusion of pictures whose pixels a classifier looks at one by one."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.exams.factories import small_transformer
-from tests.exams.robustness_models import LinearClassifier, Plain, Rounding, pictures
+from tests.exams.robustness_models import NUMBERS, LinearClassifier, Numbers, Plain, Rounding, pictures
 from vitscope.data import ImageData
 from vitscope.errors import VitscopeError
 from vitscope.exams import occlusion
@@ -111,3 +112,26 @@ def test_bad_options(fashion: ImageData) -> None:
         occlusion(model, fashion, fill="white")  # type: ignore[arg-type]
     with pytest.raises(VitscopeError, match="numbers between 0 and 1"):
         occlusion(model, fashion, shares=(10,))
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+@pytest.mark.parametrize("fill", ["mean", "black"])
+def test_masks_by_hand_on_images_that_came_as_numbers(
+    numbers: Numbers, fill: Literal["mean", "black"]
+) -> None:
+    result = occlusion(
+        numbers.model, numbers.data, fill=fill, side=4, shares=(0.5,), mean=numbers.mean, std=numbers.std
+    )
+    colour = torch.tensor(numbers.mean if fill == "mean" else 0.0).double().view(-1, 1, 1)
+    hidden = numbers.pixels
+    hidden[:, :, 4:12, 4:12] = colour
+    assert accuracies(result)[CENTRE] == numbers.accuracy(hidden)
+
+    pixels = numbers.pixels.requires_grad_()
+    (gradient,) = torch.autograd.grad(numbers.logits(pixels).amax(1).sum(), pixels)
+    effect = (gradient * (pixels - colour)).abs().sum(1).view(80, 4, 4, 4, 4).sum((2, 4)).flatten(1)
+    first = effect.argsort(1, descending=True)[:, :8]
+    mask = torch.zeros(80, 16, dtype=torch.bool).scatter(1, first, True).view(80, 4, 4)
+    mask = mask.repeat_interleave(4, 1).repeat_interleave(4, 2)[:, None]
+    salient = torch.where(mask, colour, pixels.detach())
+    assert accuracies(result)["salient 50 % masked"] == numbers.accuracy(salient) < 0.9

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.ndimage
 import torch
 from torch import Tensor, nn
 
 import vitscope as vs
 from tests.exams.corruption_job import transformer
-from tests.exams.robustness_models import Plain
+from tests.exams.robustness_models import NUMBERS, Numbers, Plain
 from vitscope.data import ImageData, batches
 from vitscope.errors import VitscopeError
 from vitscope.exams import blur, noise
@@ -129,3 +130,21 @@ def test_strengths_that_make_no_sense() -> None:
         noise(Contrast(), data, draws=0)
     with pytest.raises(VitscopeError, match="expected numbers above 0"):
         blur(Contrast(), data, strengths=())
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_noise_and_blur_by_hand_on_images_that_came_as_numbers(numbers: Numbers) -> None:
+    said = {"batch_size": 33, "mean": numbers.mean, "std": numbers.std}
+    result = noise(numbers.model, numbers.data, strengths=(20.0,), draws=1, seed=3, **said)
+    shape = (numbers.channels, 16, 16)
+    drawn = [
+        np.random.Generator(np.random.SFC64((3, i, 100, 20000, 0))).standard_normal(shape, np.float32)
+        for i in range(80)
+    ]
+    noisy = (numbers.pixels + 20 / 255 * torch.from_numpy(np.stack(drawn))).clamp(0, 1)
+    assert result.scores.value[2, ACCURACY] == numbers.accuracy(noisy) < numbers.accuracy(numbers.pixels)
+
+    blurred = blur(numbers.model, numbers.data, strengths=(0.5,), **said)
+    by_scipy = scipy.ndimage.gaussian_filter(numbers.pixels.numpy(), (0, 0, 0.5, 0.5), mode="nearest")
+    expected = numbers.accuracy(torch.from_numpy(by_scipy))
+    assert blurred.scores.value[1, ACCURACY] == expected < numbers.accuracy(numbers.pixels)

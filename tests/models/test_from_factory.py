@@ -5,16 +5,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from vitscope.data import data_config
 from vitscope.errors import VitscopeError
-from vitscope.models import UnknownArgument, UnknownModel, create_model
+from vitscope.interface import declare
+from vitscope.models import UnknownArgument, UnknownModel, create_model, save_model
 
 SOURCE = """
 from torch import nn
 
 class Net(nn.Sequential):
-    def __init__(self, num_classes=4, width=8):
+    def __init__(self, num_classes=4, width=8, in_chans=3):
         pool = nn.AdaptiveAvgPool2d(1)
-        super().__init__(nn.Conv2d(3, width, 3), pool, nn.Flatten(), nn.Linear(width, num_classes))
+        super().__init__(nn.Conv2d(in_chans, width, 3), pool, nn.Flatten(), nn.Linear(width, num_classes))
         self.num_classes = num_classes
 
 def fixed():
@@ -37,6 +39,19 @@ def test_class_with_arguments() -> None:
     assert model[0].out_channels == 5
     assert model.pretrained_cfg["input_size"] == (3, 24, 24)
     assert model.pretrained_cfg["num_classes"] == 6
+
+
+def test_what_a_factory_does_not_say_nobody_says(tmp_path: Path) -> None:
+    grey = create_model("users_nets:Net", in_chans=1)
+    assert data_config(grey).input_size == (1, 224, 224)
+    model = create_model("users_nets:fixed")
+    assert data_config(model).said_by == "nobody"
+    save_model(model, tmp_path / "kept", "abcd")
+    assert data_config(create_model(tmp_path / "kept")).said_by == "nobody"
+    declare(model, mean=0.1, std=0.2)
+    save_model(model, tmp_path / "kept", "abcd")
+    back = data_config(create_model(tmp_path / "kept"))
+    assert (back.mean, back.std, back.said_by) == ((0.1,) * 3, (0.2,) * 3, "the user")
 
 
 def test_dotted_path_of_a_library() -> None:

@@ -6,6 +6,8 @@ import pytest
 import torch
 from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
 
+from vitscope.data import data_config
+from vitscope.data.config import IMAGENET_MEAN
 from vitscope.errors import VitscopeError
 from vitscope.models import BadWeights, UnknownModel, create_model
 
@@ -45,6 +47,23 @@ def test_preprocessing_is_the_processors(folder: Path) -> None:
     assert config["std"] == (0.4, 0.5, 0.6)
     assert config["interpolation"] == "bicubic"
     assert (config["input_size"], config["num_classes"]) == ((3, 32, 32), 5)
+    assert (config["crop_mode"], config["crop_pct"]) == ("squash", 1.0)  # both sides, whatever the picture's
+    assert data_config(create_model(f"hf:{folder}")).said_by == "its image processor"
+
+
+def test_without_a_processor_nobody_says_how_images_are_normalised(folder: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    config = data_config(create_model(f"hf:{tmp_path}", pretrained=True))
+    assert (config.input_size, config.mean, config.said_by) == ((3, 32, 32), IMAGENET_MEAN, "nobody")
+
+
+def test_a_processor_that_does_not_normalise(folder: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    ViTImageProcessor(size={"height": 32, "width": 32}, do_normalize=False).save_pretrained(tmp_path)
+    config = data_config(create_model(f"hf:{tmp_path}"))
+    assert (config.mean, config.std, config.said_by) == ((0.0,) * 3, (1.0,) * 3, "its image processor")
 
 
 def test_not_pretrained_is_another_draw(folder: Path) -> None:

@@ -4,6 +4,7 @@ import pytest
 import torch
 import torchvision
 
+from vitscope.data import data_config
 from vitscope.models import UnknownArgument, create_model
 
 
@@ -21,6 +22,8 @@ def test_preprocessing_is_torchvisions() -> None:
     config = create_model("tv:resnet50").pretrained_cfg
     preset = torchvision.models.ResNet50_Weights.DEFAULT.transforms()
     assert config["mean"] == tuple(preset.mean)
+    assert config["std"] == tuple(preset.std)
+    assert data_config(create_model("tv:resnet50")).said_by == "the model"
     assert config["interpolation"] == "bilinear"
     assert config["crop_pct"] == pytest.approx(224 / 232)
     assert (config["input_size"], config["num_classes"]) == ((3, 224, 224), 1000)

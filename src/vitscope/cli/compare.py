@@ -40,6 +40,12 @@ class Options:
     """What stands on top; default: the names of the models."""
     docs: str | None = None
     """Address of the documentation to link the exams' pages at."""
+    output: int | str | None = None
+    """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
+    mean: tuple[float, ...] | None = None
+    """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
+    std: tuple[float, ...] | None = None
+    """What they were divided by, per channel."""
 
 
 def run(options: Options) -> None:

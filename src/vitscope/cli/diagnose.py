@@ -40,6 +40,12 @@ class Options:
     """Size of the head, if the model should not have its own."""
     stream: Literal["read", "sum"] = "read"
     """Feature maps where an activation follows an addition: read (after it, as the next unit does), or the sum."""
+    output: int | str | None = None
+    """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
+    mean: tuple[float, ...] | None = None
+    """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
+    std: tuple[float, ...] | None = None
+    """What they were divided by, per channel."""
 
 
 def run(options: Options) -> None:
@@ -80,6 +86,9 @@ def run(options: Options) -> None:
                 out=folder,
                 name=label,
                 stream=options.stream,
+                output=options.output,
+                mean=options.mean,
+                std=options.std,
             )
         if distributed.is_main():
             print_results(results)

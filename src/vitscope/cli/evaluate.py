@@ -54,6 +54,12 @@ class Options:
     """Side of the images, if the model should not have its own."""
     num_classes: int | None = None
     """Size of the head, if the model should not have its own."""
+    output: int | str | None = None
+    """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
+    mean: tuple[float, ...] | None = None
+    """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
+    std: tuple[float, ...] | None = None
+    """What they were divided by, per channel."""
 
 
 def run(options: Options) -> None:
@@ -81,6 +87,9 @@ def run(options: Options) -> None:
             labels=options.labels,
             classes=options.classes,
             temperature=options.temperature,
+            output=options.output,
+            mean=options.mean,
+            std=options.std,
             pretrained=options.pretrained,
             img_size=options.img_size,
             num_classes=options.num_classes,

@@ -46,6 +46,12 @@ class Options:
     """With --apply: decides new weights and everything random in the trainings."""
     device: str | None = None
     """cpu, cuda ...; default: a GPU if there is one."""
+    output: int | str | None = None
+    """Which output holds the class scores, if the run does not say so: a name such as logits, or a place from 0."""
+    mean: tuple[float, ...] | None = None
+    """What was subtracted from pixels from 0 to 1, per channel, if neither the run nor the model says so."""
+    std: tuple[float, ...] | None = None
+    """What they were divided by, per channel."""
 
 
 def run(options: Options) -> None:
@@ -60,10 +66,11 @@ def run(options: Options) -> None:
         raise VitscopeError("--apply trains two models: state the budget, for example --epochs 1")
     if not options.apply and (options.only or options.epochs is not None):
         raise VitscopeError("--only and --epochs are about applying; add --apply")
+    said: dict[str, Any] = {"output": options.output, "mean": options.mean, "std": options.std}
     with distributed.process_group(), notes_on_stderr():
         told = _print if distributed.is_main() else None
         if not options.apply:
-            found = prescribe(options.run, options.model)
+            found = prescribe(options.run, options.model, **said)
             if told is not None:
                 told(found)
             return
@@ -80,6 +87,7 @@ def run(options: Options) -> None:
             options.seed,
             options.device or ("cuda" if torch.cuda.is_available() else "cpu"),
             told=told,
+            **said,
         )
         if distributed.is_main():
             _print_treatment(treatment)

@@ -2,7 +2,6 @@
 
 from vitscope.data.catalog import CATALOG as CATALOG
 from vitscope.data.config import DataConfig as DataConfig
-from vitscope.data.config import class_count as class_count
 from vitscope.data.config import data_config as data_config
 from vitscope.data.frames import FrameData as FrameData
 from vitscope.data.images import ImageData as ImageData
@@ -15,3 +14,4 @@ from vitscope.data.readout import readout as readout
 from vitscope.data.sources import load_data as load_data
 from vitscope.data.streams import Batches as Batches
 from vitscope.data.streams import batches as batches
+from vitscope.interface import class_count as class_count

@@ -1,15 +1,20 @@
 """What a model expects its images to look like."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal
 
 from torch import nn
 
+from vitscope.data.processors import saved_processor, stated
 from vitscope.errors import BadData
+from vitscope.interface import interface_of, unwrap
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+CHANNELS = (1, 3, 4)  # grey, colour, and colour with one more
+
+SaidBy = Literal["the user", "the model", "its image processor", "nobody"]
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,9 @@ class DataConfig:
 
     An image is resized so that its shorter side is size / crop_pct, cut to the centre, scaled to 0 .. 1 and
     normalised per channel. crop_mode "squash" ignores the aspect ratio, "border" pads instead of cutting.
+
+    Mean and deviation are one number per channel, or one for all. Three that meet another number of channels count for
+    the first three of more, their average for all others; nobody has said such constants then.
     """
 
     input_size: tuple[int, int, int] = (3, 224, 224)
@@ -26,6 +34,7 @@ class DataConfig:
     interpolation: str = "bicubic"
     crop_pct: float = 0.875
     crop_mode: str = "center"
+    said_by: SaidBy = field(default="the user", compare=False)  # mean and std; "nobody": they are a guess
 
     def __post_init__(self) -> None:
         size = tuple(int(side) for side in self.input_size)
@@ -40,65 +49,61 @@ class DataConfig:
             raise BadData(f"crop_pct is {self.crop_pct}; expected a number above 0 and at most 1")
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-ready values."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+        """As JSON-ready values; whoever reads them is told by them, unless nobody has said mean and std."""
+        values = asdict(self)
+        if self.said_by != "nobody":
+            del values["said_by"]
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in values.items()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "DataConfig":
         """The inverse of `to_dict`; absent keys keep their default, unknown keys are refused."""
-        known = {field.name for field in fields(cls)}
+        known = {one.name for one in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
             raise BadData(
                 f"data configuration has unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}"
             )
         ready: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
-        return cls(**ready)
+        return cls(**{"said_by": "the model" if {"mean", "std"} <= set(values) else "nobody", **ready})
+
+    def for_channels(self, channels: int) -> "DataConfig":
+        """The same for images of this many channels, whatever number was thought of."""
+        if channels == self.input_size[0]:
+            return self
+        same: dict[str, Any] = {what: _one_number(getattr(self, what)) for what in ("mean", "std")}
+        said_by = self.said_by if all(len(numbers) == 1 for numbers in same.values()) else "nobody"
+        if self.said_by == "the user" and said_by == "nobody":
+            raise BadData(
+                f"mean is {self.mean}, std is {self.std}, and the images have {channels} channels; expected one number "
+                "per channel, or one"
+            )
+        return replace(self, input_size=(channels, *self.input_size[1:]), said_by=said_by, **same)
 
 
 def data_config(model: nn.Module) -> DataConfig:
     """The model's own data configuration.
 
-    Read from `pretrained_cfg` (timm, and every model vitscope makes), else from a Hugging Face `config`, else
-    ImageNet's constants.
+    Read from `pretrained_cfg` (timm, and every model vitscope makes), else from a Hugging Face `config` and the image
+    processor saved beside it, else ImageNet's constants. A mean and a std that the user declared count for more.
     """
     model = unwrap(model)
     timm_config = getattr(model, "pretrained_cfg", None)
     if timm_config is not None:
-        return _from_timm(model, timm_config)
-    hugging_face = getattr(model, "config", None)
-    size = getattr(hugging_face, "image_size", None)
-    if size is not None:
-        height, width = (size, size) if isinstance(size, int) else tuple(size)[-2:]
-        return DataConfig(input_size=(int(getattr(hugging_face, "num_channels", 3)), height, width))
-    return DataConfig()
-
-
-def class_count(model: nn.Module) -> int | None:
-    """Number of classes the model tells apart, or None if it does not say (or has no classifier)."""
-    model = unwrap(model)
-    for attribute in ("num_classes", "num_labels"):
-        count = getattr(model, attribute, None)
-        if isinstance(count, int) and count > 0:
-            return count
-    return None
-
-
-def unwrap(model: nn.Module) -> nn.Module:
-    """The model inside a data-parallel or compiled wrapper."""
-    for attribute in ("_orig_mod", "module"):
-        inner = getattr(model, attribute, None)
-        if isinstance(inner, nn.Module) and not hasattr(model, "pretrained_cfg"):
-            return unwrap(inner)
-    return model
+        config = _from_timm(model, timm_config)
+    else:
+        config = _from_hugging_face(model, getattr(model, "config", None))
+    said = interface_of(model)
+    given = {what: numbers for what in ("mean", "std") if (numbers := getattr(said, what)) is not None}
+    return _declared(config, given) if given else config
 
 
 def _from_timm(model: nn.Module, config: Any) -> DataConfig:
     values: dict[str, Any] = {}
-    for field in fields(DataConfig):
-        value = config.get(field.name) if isinstance(config, Mapping) else getattr(config, field.name, None)
+    for one in fields(DataConfig):
+        value = config.get(one.name) if isinstance(config, Mapping) else getattr(config, one.name, None)
         if value is not None:
-            values[field.name] = tuple(value) if isinstance(value, list) else value
+            values[one.name] = tuple(value) if isinstance(value, list) else value
     channels, *sides = values.get("input_size", DataConfig.input_size)
     built_for = getattr(getattr(model, "patch_embed", None), "img_size", None)
     if (
@@ -106,7 +111,53 @@ def _from_timm(model: nn.Module, config: Any) -> DataConfig:
     ):  # `img_size=` at creation leaves the config as it was
         sides = list(built_for)
     values["input_size"] = (_first_channels(model, config, channels), *sides)
-    return DataConfig(**values)
+    return _completed(values, values.get("said_by", "the model"))
+
+
+def _from_hugging_face(model: nn.Module, config: Any) -> DataConfig:
+    """As the processor beside the model says, for the size that the model is made for."""
+    saved = saved_processor(config)
+    values = {} if saved is None else stated(saved)
+    side = values.pop("side", DataConfig.input_size[1:])
+    size = getattr(config, "image_size", None)
+    if size is not None:
+        side = (size, size) if isinstance(size, int) else tuple(size)[-2:]
+    channels = getattr(config, "num_channels", None) or image_channels(model)
+    return _completed({**values, "input_size": (int(channels), *side)}, "its image processor")
+
+
+def _completed(values: dict[str, Any], said_by: SaidBy) -> DataConfig:
+    """The configuration of these values, whose constants `said_by` has stated, if they are there and fit."""
+    channels = values["input_size"][0]
+    for what in ("mean", "std"):
+        numbers = _as_numbers(values.get(what, ()))
+        if len(numbers) != channels and len(_one_number(numbers)) != 1:
+            said_by = "nobody"
+    return DataConfig(**{**values, "said_by": said_by})
+
+
+def _declared(config: DataConfig, given: Mapping[str, tuple[float, ...]]) -> DataConfig:
+    """With what the user says; of the two constants one alone counts only if somebody has said the other."""
+    channels = config.input_size[0]
+    for what, numbers in given.items():
+        if len(numbers) not in (1, channels):
+            raise BadData(
+                f"{what} has {len(numbers)} numbers and the model takes images of {channels} channels; expected one "
+                "number per channel, or one"
+            )
+    known = len(given) == 2 or config.said_by != "nobody"
+    changes: dict[str, Any] = dict(given)
+    return replace(config, **changes, said_by="the user" if known else "nobody")
+
+
+def image_channels(model: nn.Module) -> int:
+    """Channels of the images of a model that does not say: its first convolution's, else as many as have a mean."""
+    first = next((module for module in model.modules() if isinstance(module, nn.Conv2d)), None)
+    if first is not None and first.in_channels in CHANNELS:
+        return first.in_channels
+    said = interface_of(model)
+    declared = max(len(said.mean or ()), len(said.std or ()))
+    return declared if declared > 1 else 3
 
 
 def _first_channels(model: nn.Module, config: Any, default: int) -> int:
@@ -123,13 +174,25 @@ def _first_channels(model: nn.Module, config: Any, default: int) -> int:
 
 
 def _per_channel(values: Any, channels: int, what: str) -> tuple[float, ...]:
-    numbers = tuple(float(value) for value in values)
+    numbers = _as_numbers(values)
     if len(numbers) == channels:
         return numbers
     if len(numbers) == 1:
         return numbers * channels
-    if channels == 1:
-        return (sum(numbers) / len(numbers),)
+    average = (sum(numbers) / len(numbers),) if numbers else ()
+    if len(numbers) == 3:
+        return numbers + average * (channels - 3) if channels > 3 else average * channels
+    if channels == 1 and average:
+        return average
     raise BadData(
         f"{what} has {len(numbers)} numbers for {channels} channels; expected one per channel, or one"
     )
+
+
+def _one_number(numbers: Sequence[float]) -> tuple[float, ...]:
+    """The one that all are equal to, or all of them."""
+    return tuple(numbers[:1]) if len(set(numbers)) == 1 else tuple(numbers)
+
+
+def _as_numbers(values: Any) -> tuple[float, ...]:
+    return (float(values),) if isinstance(values, int | float) else tuple(float(value) for value in values)

@@ -25,6 +25,7 @@ class Fetcher(Protocol):
     what: str  # what to call the data in a message
     labels: Indices | None  # of all images, if known without decoding
     shuffle: bool  # visit in a seeded random order
+    as_given: bool  # images come as the model is shown them, not as pictures; known once one has been fetched
 
     def __len__(self) -> int: ...
 
@@ -52,6 +53,7 @@ class ImageFetcher:
     """`ImageData`: one slice of its array per batch, or pictures decoded by a few threads one batch ahead."""
 
     shuffle = True
+    as_given = False
 
     def __init__(self, data: ImageData, config: DataConfig, device: Device) -> None:
         self._data, self._config, self._device = data, config, device
@@ -106,6 +108,7 @@ class PairFetcher:
             )
         self._images, self._labels = images, labels
         self._config, self._device = config, device
+        self.as_given = is_prepared(images)
         self.labels: Indices | None = self._labels.numpy(force=True)
 
     def __len__(self) -> int:
@@ -128,6 +131,7 @@ class DatasetFetcher:
     """Any map-style torch Dataset of (image, label)."""
 
     shuffle = True
+    as_given = False
 
     def __init__(self, data: Dataset[Any], config: DataConfig | None, device: Device) -> None:
         self._data, self._config, self._device = data, config, device
@@ -141,17 +145,23 @@ class DatasetFetcher:
         """See `Fetcher`."""
         for indices in pieces:
             images, labels = zip(*(self._data[int(i)][:2] for i in indices), strict=True)
+            self.as_given = is_prepared(images)
             yield to_batch(images, labels, self._config, self._device)
 
 
+def is_prepared(images: Any) -> bool:
+    """Whether images are numbers that a model can be shown as they are: float tensors count as preprocessed."""
+    first = images if isinstance(images, Tensor) else images[0]
+    return isinstance(first, Tensor) and first.is_floating_point()
+
+
 def to_batch(images: Any, labels: Any, config: DataConfig | None, device: Device) -> tuple[Tensor, Tensor]:
-    """Images in whatever form, and their labels, as a batch; float tensors count as preprocessed."""
+    """Images in whatever form, and their labels, as a batch (see `is_prepared`)."""
     labels = _whole_numbers(labels, len(images)).to(device)
-    if isinstance(images, Tensor) and images.is_floating_point():
-        return images.to(device, torch.float32), labels
+    if is_prepared(images):
+        batch = images if isinstance(images, Tensor) else torch.stack(list(images))
+        return batch.to(device, torch.float32), labels
     first = images[0]
-    if isinstance(first, Tensor) and first.is_floating_point():
-        return torch.stack(list(images)).to(device, torch.float32), labels
     config = _needed(config, f"images of type {type(first).__name__}")
     if isinstance(first, Image.Image):
         return preprocess(images, config, device), labels

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from vitscope.data.config import DataConfig, class_count, data_config
-from vitscope.data.fetchers import Fetcher, fetcher_for, to_batch
+from vitscope.data.config import DataConfig, data_config
+from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
 from vitscope.data.images import ImageData, check_labels
 from vitscope.data.preprocess import Device
 from vitscope.data.subsets import check_limit, limit_indices
 from vitscope.errors import BadData
+from vitscope.interface import class_count
 
 Batch = tuple[Tensor, Tensor, Tensor]
 Data = ImageData | Dataset[Any] | DataLoader[Any] | tuple[Any, Any]
@@ -24,10 +25,12 @@ class Batches:
 
     `len()` is the number of batches and `n_images` the number of images that this process will see, without those
     that are skipped. Batch b goes to process b mod world, so that batches do not depend on how many processes share
-    the work.
+    the work. `as_given` tells whether images came as numbers, as the model is shown them, and not as pictures; it is
+    known once a batch has been read.
     """
 
     n_images: int
+    as_given: bool
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -111,6 +114,11 @@ class IndexedBatches(Batches):
         self._pieces = self._pieces[skip:]
         self.n_images = sum(map(len, self._pieces))
 
+    @property
+    def as_given(self) -> bool:  # type: ignore[override]
+        """See `Batches`."""
+        return self._fetcher.as_given
+
     def __len__(self) -> int:
         return len(self._pieces)
 
@@ -125,6 +133,8 @@ class IndexedBatches(Batches):
 
 class SequentialBatches(Batches):
     """Batches of data that can only be read from the beginning."""
+
+    as_given = False
 
     def __init__(
         self,
@@ -166,6 +176,7 @@ class SequentialBatches(Batches):
         for number, (images, labels) in enumerate(self._read()):
             keep = min(len(labels), self._total - start)
             if number % self._world == self._rank and number // self._world >= self._skip:
+                self.as_given = is_prepared(images)
                 images, labels = to_batch(images[:keep], labels[:keep], self._config, self._device)
                 if self._n_classes is not None:
                     check_labels(

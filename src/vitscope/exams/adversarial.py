@@ -30,6 +30,7 @@ from vitscope.exams.image_draws import START, uniform
 from vitscope.exams.own_passes import OwnPasses, own_passes
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixel_model import PixelModel
+from vitscope.exams.pixels import pixel_space
 from vitscope.exams.resumable_pass import ResumablePass, score_conditions
 from vitscope.results import About, Result
 
@@ -122,7 +123,7 @@ def adversarial(
         model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
     ) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
-        seen = PixelModel(model, own.dtype)
+        seen = PixelModel(model, own.dtype, pixel_space(own))
         if not seen.has_gradient(own.noise(1)):
             return _nothing(own, steps)
 

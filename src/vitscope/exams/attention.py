@@ -32,6 +32,7 @@ from vitscope.exams.heads import HeadRows
 from vitscope.exams.interval import student
 from vitscope.exams.one_pass import examine
 from vitscope.exams.token_places import Geometry, geometry
+from vitscope.interface import takes_interface
 from vitscope.results import About, Result, tidy
 
 QUANTITIES = (
@@ -199,6 +200,7 @@ def percentile(
     return value, float(low), float(high)
 
 
+@takes_interface
 def attention(
     model: nn.Module,
     data: Any,

@@ -8,7 +8,7 @@ result's exam name.
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 from torch import Tensor
 from torchmetrics import Metric
@@ -17,11 +17,13 @@ from vitscope import distributed
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.data.readout import PLAIN, Readout
 from vitscope.errors import VitscopeError
+from vitscope.interface import TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
 
 EXAMS: dict[str, "type[Accumulator] | Procedure"] = {}
 ALL = "all"
-Function = TypeVar("Function", bound=Callable[..., Result])
+Parameters = ParamSpec("Parameters")
+Found = TypeVar("Found", bound=Result)
 # diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
 Purpose = Literal["diagnosis", "evaluation"]
 
@@ -174,15 +176,19 @@ def procedure(
     evaluation: bool = False,
     resumable: bool = False,
     needs_maps: bool = False,
-) -> Callable[[Function], Function]:
-    """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`."""
+) -> Callable[[Callable[Parameters, Found]], TakesInterface[Parameters, Found]]:
+    """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`.
 
-    def register(function: Function) -> Function:
+    It then takes `output`, `mean` and `std` by name, too: how the model is spoken to.
+    """
+
+    def register(function: Callable[Parameters, Found]) -> TakesInterface[Parameters, Found]:
+        exam = takes_interface(function)
         EXAMS[result.exam] = Procedure(
-            result, function, version, costly, batch_matters, evaluation, resumable, needs_maps
+            result, exam, version, costly, batch_matters, evaluation, resumable, needs_maps
         )
         result.version = version
-        return function
+        return exam
 
     return register
 

@@ -27,6 +27,7 @@ from vitscope.exams.hsic import LEAST_IMAGES, gram, hsic_of_pairs
 from vitscope.exams.interval import student
 from vitscope.exams.one_pass import examine
 from vitscope.exams.pair import examine_pair
+from vitscope.interface import takes_interface
 from vitscope.results import About, Result, UnitRow, tidy
 
 REPLICATES = 200  # enough for a standard error; each one is a matrix of all pairs
@@ -183,6 +184,7 @@ def _interval(replicates: np.ndarray, batches: int) -> tuple[np.ndarray, np.ndar
     return np.clip(value - half, -1.0, 1.0), np.clip(value + half, -1.0, 1.0)
 
 
+@takes_interface
 def cka(
     model: nn.Module,
     data: Any,

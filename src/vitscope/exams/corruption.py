@@ -29,7 +29,7 @@ from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.condition_rows import Headlined, condition_rows, headline_rows
 from vitscope.exams.conditions import QUANTITIES, ConditionTable
-from vitscope.exams.corruption_passes import CorruptionPasses, Found, NotPictures
+from vitscope.exams.corruption_passes import CorruptionPasses, Found
 from vitscope.exams.corruption_rows import ALL, CLEAN, Replicates, Row
 from vitscope.exams.identity import data_name
 from vitscope.exams.own_passes import own_passes
@@ -156,10 +156,7 @@ def corruption(
         obstacle = _obstacle(own.input_shape) if published is None else ""
         if obstacle:
             return _nothing(common, obstacle)
-        try:
-            found = passes.generated(cache, workers) if published is None else passes.published(published)
-        except NotPictures as error:
-            return _nothing(common, str(error))
+        found = passes.generated(cache, workers) if published is None else passes.published(published)
         return _result(common, types, severities, found, reference)
 
 
@@ -199,7 +196,7 @@ def _nothing(common: dict[str, Any], obstacle: str) -> CorruptionResult:
 def _obstacle(input_shape: Sequence[int]) -> str:
     channels, *sides = input_shape
     if channels not in CHANNELS:
-        return f"images of {channels} channels have no corruptions; they are made for grey and RGB"
+        return f"images of {channels} channels have no corruptions; they are made for 1, 3 and 4"
     if min(sides) < SMALLEST:
         return f"images of {min(sides)} pixels are too small; corruptions need {SMALLEST}"
     return ""

@@ -9,28 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from vitscope import distributed
-from vitscope.data import data_config
 from vitscope.data.corruptions.cache import Cache, Condition, scratch_folder
 from vitscope.data.corruptions.generate import corrupted
 from vitscope.data.corruptions.published import Published
 from vitscope.data.corruptions.share import Share, ShareWriter
 from vitscope.data.preprocess import normalise
-from vitscope.errors import BadData
 from vitscope.exams.conditions import ConditionScores
 from vitscope.exams.corruption_rows import CLEAN, part_name
 from vitscope.exams.own_passes import OwnPasses
 from vitscope.exams.parts import Parts
-from vitscope.exams.pixels import PixelSpace
+from vitscope.exams.pixels import PixelSpace, pixel_space
 from vitscope.surgery.predictions import logits_of
 
 MOST_KEPT = 4 << 30  # bytes of corrupted images that are kept without being asked to
-_OUTSIDE = 0.01  # share of values that may lie outside of a pixel's range, and by how much
 
 Found = dict[str, dict[str, Tensor]]
-
-
-class NotPictures(BadData):
-    """What the model is shown are no pictures."""
 
 
 @dataclass(frozen=True)
@@ -52,51 +45,47 @@ class CorruptionPasses:
             workers: See `corrupted`.
 
         Raises:
-            NotPictures: The data are numbers that no picture has.
+            UnknownNormalisation: The images came as numbers that cannot be read as pictures.
         """
         world = distributed.world_size()
         n_bytes = self.own.n_images * int(np.prod(self.own.input_shape)) * len(self.conditions) * world
         kept = distributed.broadcast(n_bytes <= MOST_KEPT) if cache is None else cache
-        config = data_config(self.model)
+        space = pixel_space(self.own)
         with scratch_folder(in_cache=cache is not False) as folder:
-            found, todo, share = self._clean(folder)
+            found, todo, share = self._clean(space, folder)
 
             def batches() -> Iterator[tuple[Condition, Iterator[Tensor]]]:
                 store = Cache(share, self.seed) if kept else None
                 for condition, images in corrupted(share, todo, self.seed, store, workers):
-                    yield condition, (normalise(batch, config, self.own.device) for batch in images)
+                    yield condition, (normalise(batch, space.config, self.own.device) for batch in images)
 
             return found | self._corrupted(share, todo, batches())
 
     def published(self, source: Published) -> Found:
         """Scores on clean images and on published ones, by name."""
-        config = data_config(self.model)
-        found, todo, share = self._clean(None)
+        space = pixel_space(self.own)
+        found, todo, share = self._clean(space, None)
         pieces = [share.indices[rows] for rows in share.batches]
         batches = (
-            (condition, source.batches(condition, pieces, config, self.own.device)) for condition in todo
+            (condition, source.batches(condition, pieces, space.config, self.own.device))
+            for condition in todo
         )
         return found | self._corrupted(share, todo, batches)
 
-    def _clean(self, folder: Path | None) -> tuple[Found, list[Condition], Share]:
+    def _clean(self, space: PixelSpace, folder: Path | None) -> tuple[Found, list[Condition], Share]:
         """What is finished, what is left, and the images; they are written into the folder if there is one."""
         found = self.parts.finished([CLEAN, *(part_name(*condition) for condition in self.conditions)])
         todo = [condition for condition in self.conditions if part_name(*condition) not in found]
-        space = PixelSpace(data_config(self.model))
         writer = ShareWriter(folder / CLEAN if folder is not None else None, self.batch_size)
-        scores, outside = ConditionScores(self.seed), 0
+        scores = ConditionScores(self.seed)
         with self.own.progress("corruption: clean images") as advance:
             for images, labels, indices in self.own.stream:
                 pixels = space.to_pixels(images)
-                outside += int(((pixels < -_OUTSIDE) | (pixels > 1 + _OUTSIDE)).sum())
                 writer.add((255 * pixels).round().clamp(0, 255).to(torch.uint8), labels, indices)
                 if CLEAN not in found:
                     self._score(scores, images, labels, indices)
                 advance(len(labels))
-        share = writer.finish()
-        if folder is not None:
-            _refuse_other_numbers(outside, share.n_bytes)
-        return self._keep(found, CLEAN, scores), todo, share
+        return self._keep(found, CLEAN, scores), todo, writer.finish()
 
     def _corrupted(
         self, share: Share, todo: Sequence[Condition], batches: Iterator[tuple[Condition, Iterator[Tensor]]]
@@ -125,13 +114,3 @@ class CorruptionPasses:
         if distributed.is_main():
             self.parts.put(name, whole)
         return {**found, name: whole}
-
-
-def _refuse_other_numbers(outside: int, total: int) -> None:
-    """All processes call this, and all or none of them are refused."""
-    outsides, totals = zip(*distributed.gather([outside, total]), strict=True)
-    if sum(outsides) > _OUTSIDE * sum(totals):
-        raise NotPictures(
-            f"{sum(outsides)} of {sum(totals)} numbers are outside of a pixel's range: the images are no pictures that "
-            "were normalised as the model wants them; give 8-bit images to have them corrupted"
-        )

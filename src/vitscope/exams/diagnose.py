@@ -4,7 +4,7 @@ All that can share one pass over the data do; those that cannot come after it, o
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from vitscope.exams.model_facts import model_facts
 from vitscope.exams.one_pass import examine
 from vitscope.exams.partial import Partial
 from vitscope.exams.parts import Parts
+from vitscope.interface import declared
 from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
@@ -38,6 +39,10 @@ def diagnose(
     out: str | os.PathLike[str] | None = None,
     name: str | None = None,
     stream: Stream = "read",
+    *,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
 ) -> dict[str, Result]:
     """Examine a model: all exams share one pass over the data.
 
@@ -55,6 +60,9 @@ def diagnose(
         name: What to call the model; default: the name it was created by.
         stream: Where an activation follows a unit's addition directly, exams of feature maps take the map after it,
             which is what the next unit reads; "sum": the map before it.
+        output: Which of its outputs holds the class scores, where that cannot be decided: a key, or a place from 0 on.
+        mean: What was subtracted from pixels from 0 to 1 in the images it is given, where it does not say itself.
+        std: What they were divided by.
 
     Returns:
         Results by exam name.
@@ -66,7 +74,8 @@ def diagnose(
     if isinstance(data, str):
         data = load_data(data, split="test")
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
-    return run_exams(model, data, chosen, request, out, name or name_of(model), stream)
+    with declared(model, output, mean, std):
+        return run_exams(model, data, chosen, request, out, name or name_of(model), stream)
 
 
 def run_exams(

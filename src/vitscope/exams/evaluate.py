@@ -9,7 +9,7 @@ found.flips("vit_mini")  # images that only one of the two gets right
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from vitscope.exams.base import Accumulator, Procedure, find_exams
 from vitscope.exams.diagnose import run_exams
 from vitscope.exams.paired import Flips, differences, flips
 from vitscope.exams.prediction import PredictionAccumulator, PredictionResult, Temperature, at_temperature
+from vitscope.interface import declared
 from vitscope.models import create_model, name_of
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
@@ -89,6 +90,10 @@ def evaluate(
     labels: str | None = None,
     classes: str | None = None,
     temperature: Temperature = None,
+    *,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
     **creation: Any,
 ) -> Evaluation:
     """Evaluate models on the same images.
@@ -107,6 +112,9 @@ def evaluate(
         labels: Published labels: "imagenet", "numeric" or "real:PATH" (see `relabel`).
         classes: Which outputs may be chosen: "present" or a file with class names (see `relabel`).
         temperature: For `prediction`: a number to divide logits by, or "fit".
+        output: Which of their outputs holds the class scores, where that cannot be decided: a key, or a place from 0.
+        mean: What was subtracted from pixels from 0 to 1 in the images they are given, where they do not say.
+        std: What they were divided by.
         creation: Passed on to `create_model`: pretrained, num_classes, img_size ...
     """
     chosen = _chosen(exams, temperature)
@@ -121,7 +129,8 @@ def evaluate(
     for name, model in _made(named, seed, creation):
         if hint := labels_hint(data, class_count(model)):
             warnings.warn(hint, stacklevel=2)
-        results[name] = run_exams(model, data, chosen, request, folders.get(name), name)
+        with declared(model, output, mean, std):
+            results[name] = run_exams(model, data, chosen, request, folders.get(name), name)
     found = Evaluation(results, folders)
     if out is not None and len(results) > 1 and distributed.is_main():
         atomic_write(Path(out) / DIFFERENCES, found.differences().to_csv(index=False))

@@ -29,6 +29,7 @@ from vitscope.exams.base import Subject
 from vitscope.exams.dft import half_diagonal, half_plane, log_amplitudes, on_diagonal
 from vitscope.exams.moments import FeatureMoments, kind_changes
 from vitscope.exams.one_pass import examine
+from vitscope.interface import takes_interface
 from vitscope.results import About, Result, UnitRow, tidy
 
 
@@ -186,6 +187,7 @@ def _grid(unit: UnitRow) -> tuple[int, int]:
     return height, width
 
 
+@takes_interface
 def fourier(
     model: nn.Module,
     data: Any,

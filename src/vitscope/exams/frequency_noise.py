@@ -29,6 +29,7 @@ from vitscope.exams.image_draws import NOISE, gaussian
 from vitscope.exams.own_passes import OwnPasses, own_passes
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixel_model import PixelModel
+from vitscope.exams.pixels import pixel_space
 from vitscope.exams.resumable_pass import ResumablePass, score_conditions
 from vitscope.results import About, Result
 
@@ -114,7 +115,7 @@ def frequency_noise(
     with own_passes(
         model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
     ) as own:
-        seen = PixelModel(model, own.dtype)
+        seen = PixelModel(model, own.dtype, pixel_space(own))
         size = (own.input_shape[1], own.input_shape[2])
         number = band_numbers(*size, BANDS)
         bands = [k for k in range(BANDS) if (number == k).any()]

@@ -33,6 +33,7 @@ from vitscope.exams.interval import mean_interval
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.product_bar import ProductBar
 from vitscope.exams.spectrum_numbers import summed_up
+from vitscope.interface import takes_interface
 from vitscope.results import About, Result, tidy
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
@@ -151,6 +152,7 @@ class BatchSpectra(OwnNumbers):
         return found | {"converged": found["converged"] > 0, "products": found["products"].astype(np.int64)}
 
 
+@takes_interface
 def hessian(
     model: nn.Module,
     data: Any,

@@ -22,6 +22,7 @@ from vitscope.exams.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.exams.interval import mean_interval
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.product_bar import ProductBar
+from vitscope.interface import takes_interface
 from vitscope.results import About, Result, tidy
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
@@ -100,6 +101,7 @@ class BatchDensities(OwnNumbers):
         return {"nodes": self.nodes.numpy().copy(), "weights": self.weights.numpy().copy()}
 
 
+@takes_interface
 def hessian_density(
     model: nn.Module,
     data: Any,

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from vitscope.anatomy.taps import Stream
 from vitscope.data import FrameData, ImageData, data_config, readout
 from vitscope.exams.base import Accumulator, Procedure
+from vitscope.interface import interface_of
 
 
 def data_name(data: Any) -> str:
@@ -67,14 +68,17 @@ def exam_keys(
 ) -> dict[str, str | None]:
     """Per exam, a key that is the same only if the exam would measure the same; None if that is unknown.
 
-    It is made of the weights, the structure, how images are prepared, the images, the subset and the exam's
-    definition. Device and, for most exams, batch size are not part of it: they change digits only by rounding.
+    It is made of the weights, the structure, how images are prepared, what was said about the model's outputs, the
+    images, the subset and the exam's definition. Device and, for most exams, batch size are not part of it: they change
+    digits only by rounding.
     """
     images = data_fingerprint(data)
     if images is None:
         return {exam.result.exam: None for exam in exams}
     structure = [repr(model), getattr(model, "vitscope_surgery", [])]
     common = [weights_hash(model), structure, data_config(model).to_dict(), images, limit, seed]
+    if said := interface_of(model).to_dict():
+        common.append(said)
     keys: dict[str, str | None] = {}
     for exam in exams:
         size = [batch_size] if exam.batch_matters else []

@@ -34,12 +34,14 @@ from vitscope.exams.landscape_result import LandscapeResult
 from vitscope.exams.landscape_scores import score, summarise
 from vitscope.exams.one_pass import placed
 from vitscope.exams.parts import Parts
+from vitscope.interface import takes_interface
 from vitscope.models import name_of
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
 from vitscope.training.seeding import preserved as draws_preserved
 
 
+@takes_interface
 def landscape(
     model: nn.Module,
     data: Any,

@@ -30,6 +30,7 @@ from vitscope.exams.landscape_passes import BatchNorm, HeldLoss, Place, visit
 from vitscope.exams.landscape_scores import summarise
 from vitscope.exams.one_pass import placed
 from vitscope.exams.parts import Parts
+from vitscope.interface import takes_interface
 from vitscope.models import name_of
 from vitscope.results import About, Result, tidy
 from vitscope.training.named import get_recipe
@@ -108,6 +109,7 @@ class LandscapeLineResult(Result, exam="landscape_line"):
         return tidy(names, value, low, high, self.n, t=np.array(t, dtype=np.float64))
 
 
+@takes_interface
 def landscape_line(
     model: nn.Module,
     other: Other,

@@ -23,6 +23,7 @@ from vitscope.anatomy.places import Places
 from vitscope.exams.head_moments import HeadMoments, attention_matrix, why_not
 from vitscope.exams.heads import HeadRows
 from vitscope.exams.one_pass import examine
+from vitscope.interface import takes_interface
 from vitscope.results import About, Result
 
 APPLICATIONS = (1, 2, 4, 8)
@@ -132,6 +133,7 @@ class LowPassAccumulator(HeadMoments):
         return decay(weights, values, points.to(weights.device))
 
 
+@takes_interface
 def low_pass(
     model: nn.Module,
     data: Any,

@@ -12,6 +12,7 @@ from vitscope.data import data_config
 from vitscope.errors import VitscopeError
 from vitscope.exams.identity import weights_hash
 from vitscope.flops import count_flops, without_weights
+from vitscope.interface import interface_of
 from vitscope.models.origin import origin, run_of
 
 
@@ -29,6 +30,7 @@ def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
         "flops": _flops(skeleton, size),
         "units": _units(skeleton, size) or _units(model, size),
         "surgery": getattr(model, "vitscope_surgery", []),
+        "interface": interface_of(model).to_dict(),
         "origin": {"name": made.name, "arguments": dict(made.arguments)} if made else None,
         "run": home,
         "training": training_facts(Path(home)) if home else None,

@@ -22,7 +22,6 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from vitscope.data import data_config
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.condition_rows import Headline, Headlined, condition_rows, headline_rows
@@ -30,6 +29,7 @@ from vitscope.exams.conditions import ConditionTable, drawn_accuracy, scored
 from vitscope.exams.own_passes import own_passes
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixel_model import PixelModel
+from vitscope.exams.pixels import pixel_space
 from vitscope.exams.resumable_pass import ResumablePass, score_conditions
 from vitscope.exams.saliency import patch_numbers, patch_saliency, random_ranks, ranks
 from vitscope.results import About, Result
@@ -137,8 +137,9 @@ def occlusion(
         model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
     ) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
-        seen = PixelModel(model, own.dtype)
-        colour = torch.tensor(data_config(model).mean if fill == "mean" else 0.0, device=own.device)
+        space = pixel_space(own)
+        seen = PixelModel(model, own.dtype, space)
+        colour = torch.tensor(space.config.mean if fill == "mean" else 0.0, device=own.device)
         colour = colour.view(1, -1, 1, 1)
         size = (own.input_shape[1], own.input_shape[2])
         number, centre = patch_numbers(*size, side).to(own.device), centre_mask(*size).to(own.device)

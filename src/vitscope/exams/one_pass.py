@@ -21,6 +21,7 @@ from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.identity import data_name
 from vitscope.exams.partial import Partial
 from vitscope.exams.points import centred_once
+from vitscope.interface import takes_interface
 from vitscope.interrupt import Interruptible
 from vitscope.memory import kept_memory
 from vitscope.models import name_of
@@ -31,6 +32,7 @@ CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to sta
 Images = tuple[Tensor, Tensor, Tensor]  # images, labels, indices
 
 
+@takes_interface
 def examine(
     model: nn.Module,
     data: Any,

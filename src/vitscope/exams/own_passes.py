@@ -46,6 +46,8 @@ class OwnPasses:
 
     model: nn.Module
     input_shape: tuple[int, ...]  # (C, H, W)
+    first: Tensor  # images of the first batch
+    as_given: bool  # images came as numbers, not as pictures that were prepared here
     stream: Iterable[Images]  # this process's share; to be read once
     n_images: int  # in it
     device: torch.device
@@ -104,10 +106,13 @@ def own_passes(
         stream = share(rank=distributed.rank(), world=distributed.world_size(), skip=skip)
         if labelled:
             compare_classes(model, data)
-        first, mine = first_batch(stream if len(stream) else share(), keep=bool(len(stream)))
+        opened = stream if len(stream) else share()
+        first, mine = first_batch(opened, keep=bool(len(stream)))
         yield OwnPasses(
             model=model,
             input_shape=tuple(first[0].shape[1:]),
+            first=first[0],
+            as_given=opened.as_given,
             stream=mine,
             n_images=stream.n_images,
             device=place,

@@ -31,6 +31,7 @@ from vitscope.exams.interval import mean_interval
 from vitscope.exams.own_passes import own_passes
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixel_model import PixelModel
+from vitscope.exams.pixels import pixel_space
 from vitscope.exams.resumable_pass import ResumablePass, score_conditions
 from vitscope.results import About, Result, tidy
 
@@ -186,7 +187,7 @@ def _perturbed(
     with own_passes(
         model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
     ) as own:
-        seen = PixelModel(model, own.dtype)
+        seen = PixelModel(model, own.dtype, pixel_space(own))
         runs = {_run(p, draw): (p, draw) for p in perturbations for draw in range(draws)}
 
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:

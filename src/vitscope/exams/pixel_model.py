@@ -18,11 +18,17 @@ class NoGradient(UnsupportedModel):
 
 
 class PixelModel:
-    """What `model` says about pictures (N, C, H, W) with pixels from 0 to 1."""
+    """What `model` says about pictures (N, C, H, W) with pixels from 0 to 1.
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
+    Args:
+        model: A classifier.
+        dtype: In which it computes.
+        space: Between its input and pictures; default: as its data configuration says.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype, space: PixelSpace | None = None) -> None:
         self._model, self._dtype = model, dtype
-        self._space = PixelSpace(data_config(model))
+        self._space = space or PixelSpace(data_config(model))
 
     def pixels(self, images: Tensor) -> Tensor:
         """The pictures of images that are prepared for the model."""

@@ -28,6 +28,7 @@ from vitscope.exams.prediction_temperature import (
     find_scaling,
     in_fitting_half,
 )
+from vitscope.interface import takes_interface
 
 __all__ = [
     "BINS",
@@ -220,6 +221,7 @@ def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:
     return Scaled
 
 
+@takes_interface
 def prediction(
     model: nn.Module,
     data: Any,

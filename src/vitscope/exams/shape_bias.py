@@ -32,6 +32,7 @@ from vitscope.exams.image_draws import PAIRS, image_generators
 from vitscope.exams.own_passes import OwnNumbers, OwnPasses, own_passes
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixel_model import PixelModel
+from vitscope.exams.pixels import pixel_space
 from vitscope.exams.prediction import check_predictions
 from vitscope.exams.resumable_pass import ResumablePass
 from vitscope.exams.swaps import pairs, swap_bands, swap_phase
@@ -177,7 +178,7 @@ def shape_bias(
     with own_passes(
         model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
     ) as own:
-        measure = partial(_measure, own, PixelModel(model, own.dtype), ordered, seed)
+        measure = partial(_measure, own, PixelModel(model, own.dtype, pixel_space(own)), ordered, seed)
         with resumable, own.progress("shape_bias") as advance:
             for images, labels, indices in own.stream:
                 decisions.update(len(labels), *measure(images, labels, indices))

@@ -20,6 +20,7 @@ from vitscope.exams.head_moments import HeadMoments, visible_keys
 from vitscope.exams.heads import HeadRows
 from vitscope.exams.one_pass import examine
 from vitscope.exams.token_places import geometry
+from vitscope.interface import takes_interface
 from vitscope.results import About, Result
 
 QUANTITIES = ("gradient", "share")
@@ -65,6 +66,7 @@ class SoftmaxGradientAccumulator(HeadMoments):
         return torch.stack([gradient, gradient / largest], 2)
 
 
+@takes_interface
 def softmax_gradient(
     model: nn.Module,
     data: Any,

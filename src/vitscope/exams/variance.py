@@ -22,6 +22,7 @@ from vitscope.exams.base import Subject
 from vitscope.exams.moments import FeatureMoments, kind_changes
 from vitscope.exams.one_pass import examine
 from vitscope.exams.points import centred_points
+from vitscope.interface import takes_interface
 from vitscope.results import About, Result, UnitRow, tidy
 
 
@@ -94,6 +95,7 @@ class VarianceAccumulator(FeatureMoments):
         return {"n": int(self.n), **numbers, **self.change_fields()}
 
 
+@takes_interface
 def variance(
     model: nn.Module,
     data: Any,

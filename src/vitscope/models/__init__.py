@@ -1,5 +1,6 @@
 """Models by name, and those that timm lacks (importing this registers them in timm)."""
 
+from vitscope.interface import Interface, declare, declared, interface_of
 from vitscope.models.checkpoints import Checkpoint, list_checkpoints
 from vitscope.models.describe import ModelInfo, describe
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel
@@ -12,12 +13,16 @@ __all__ = [
     "OURS",
     "BadWeights",
     "Checkpoint",
+    "Interface",
     "ModelInfo",
     "Origin",
     "UnknownArgument",
     "UnknownModel",
     "create_model",
+    "declare",
+    "declared",
     "describe",
+    "interface_of",
     "list_checkpoints",
     "list_models",
     "load_run_weights",

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from vitscope.data.config import image_channels
 from vitscope.errors import VitscopeError
 from vitscope.models.calling import call, signature_of
 from vitscope.models.errors import UnknownModel
@@ -35,7 +36,7 @@ def build(
     if not isinstance(model, nn.Module):
         raise VitscopeError(f"{name} returned a {type(model).__name__}; expected a torch.nn.Module")
     said = getattr(model, "pretrained_cfg", None) or {}
-    channels, *own = said.get("input_size", (3, 224, 224))
+    channels, *own = said.get("input_size", (image_channels(model), 224, 224))
     set_input(
         model,
         input_size=(arguments.get("in_chans", channels), *(size or own)),

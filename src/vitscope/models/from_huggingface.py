@@ -8,12 +8,12 @@ from typing import Any
 
 from torch import nn
 
+from vitscope.data.processors import stated
 from vitscope.errors import VitscopeError
 from vitscope.models.errors import BadWeights, UnknownModel
 from vitscope.models.origin import pair, set_input
 
 PREFIX = "hf:"
-_PIL_RESAMPLE = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 
 
 def build(
@@ -74,25 +74,14 @@ def _preprocessing(where: str, config: Any, size: tuple[int, int] | None) -> dic
     """Mean, deviation and size that the model's own image processor states, as far as it has one."""
     from transformers import AutoImageProcessor
 
-    own = getattr(config, "image_size", None)
-    height, width = size or pair(own if isinstance(own, int) else tuple(own) if own else 224)  # type: ignore[misc]
-    known: dict[str, Any] = {
-        "input_size": (getattr(config, "num_channels", 3), height, width),
-        "crop_pct": 1.0,
-    }
+    known: dict[str, Any] = {"crop_pct": 1.0}
     try:
-        processor = AutoImageProcessor.from_pretrained(where)
+        known |= stated(AutoImageProcessor.from_pretrained(where).to_dict())
     except (OSError, ValueError):
-        return known
-    known["mean"] = _tuple(getattr(processor, "image_mean", None))
-    known["std"] = _tuple(getattr(processor, "image_std", None))
-    resample = getattr(processor, "resample", None)
-    known["interpolation"] = None if resample is None else _PIL_RESAMPLE.get(int(resample), "bicubic")
-    edge = (getattr(processor, "size", None) or {}).get("shortest_edge")
-    if edge and getattr(processor, "do_center_crop", False):
-        known["crop_pct"] = min(1.0, height / edge)
-    return known
-
-
-def _tuple(values: Any) -> tuple[float, ...] | None:
-    return None if values is None else tuple(float(v) for v in values)
+        pass
+    if "mean" in known:
+        known["said_by"] = "its image processor"
+    own = getattr(config, "image_size", None) or known.pop("side", 224)
+    known.pop("side", None)
+    height, width = size or pair(own if isinstance(own, int) else tuple(own))  # type: ignore[misc]
+    return {**known, "input_size": (getattr(config, "num_channels", 3), height, width)}

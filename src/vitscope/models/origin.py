@@ -44,19 +44,26 @@ def run_of(model: nn.Module) -> str | None:
 
 
 def set_input(model: nn.Module, **known: Any) -> None:
-    """Complete `model.pretrained_cfg`: what is known, over what the model says, over ImageNet's constants."""
+    """Complete `model.pretrained_cfg`: what is known, over what the model says, over ImageNet's constants.
+
+    Where these stand because nobody has said mean and std, `said_by` is "nobody".
+    """
     said = getattr(model, "pretrained_cfg", None) or {}
     said = dict(said) if isinstance(said, Mapping) else said.to_dict()
-    config: dict[str, Any] = {
+    told = {key: value for key, value in said.items() if value is not None}
+    new = {key: value for key, value in known.items() if value is not None}
+    if {"mean", "std"} <= new.keys():
+        told.pop("said_by", None)
+    elif not {"mean", "std"} <= told.keys() | new.keys():
+        told["said_by"] = "nobody"
+    usual: dict[str, Any] = {
         "input_size": (3, 224, 224),
         "mean": IMAGENET_DEFAULT_MEAN,
         "std": IMAGENET_DEFAULT_STD,
         "interpolation": "bicubic",
         "crop_pct": 0.875,
     }
-    config.update({key: value for key, value in said.items() if value is not None})
-    config.update({key: value for key, value in known.items() if value is not None})
-    model.pretrained_cfg = config  # type: ignore[assignment]
+    model.pretrained_cfg = {**usual, **told, **new}  # type: ignore[assignment]
 
 
 def pair(img_size: int | tuple[int, int] | None) -> tuple[int, int] | None:

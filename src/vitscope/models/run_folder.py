@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from vitscope.data import DataConfig, data_config
 from vitscope.errors import BadResult
+from vitscope.interface import declare, interface_of
 from vitscope.models.checkpoints import find_checkpoint
 from vitscope.models.origin import origin, set_input
 from vitscope.models.state import load_weights, read_weights, weight_bytes
@@ -49,6 +50,7 @@ def save_model(
         },
         "surgery": getattr(model, "vitscope_surgery", []),
         "data": (data or data_config(model)).to_dict(),
+        "interface": interface_of(model).to_dict(),
         "classes": list(classes),
     }
     atomic_write(folder / CONFIG, json.dumps(config, indent=2) + "\n")
@@ -92,6 +94,7 @@ def load_model(
     model = create(name, **{**arguments, **changes})
     prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
     set_input(model, **prepared, label_names=tuple(config["classes"]))
+    declare(model, **config.get("interface", {}))
     if config.get("surgery"):
         from vitscope.surgery import replay  # surgery builds on models, so it is not there when they are
 

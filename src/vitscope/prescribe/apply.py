@@ -13,7 +13,7 @@ control, not between after and before.
 import copy
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from vitscope.exams.diagnose import diagnose
 from vitscope.exams.hessian import HessianResult
 from vitscope.exams.paired import differences
 from vitscope.exams.spectrum_numbers import STATISTICS, replicates
+from vitscope.interface import Interface
 from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, examined_on, find_patient
 from vitscope.prescribe.prescription import Prescription, Prescriptions
@@ -82,6 +83,10 @@ def apply(
     device: str | torch.device | None = None,
     progress: bool = True,
     told: Callable[[Prescriptions], None] | None = None,
+    *,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
 ) -> Treatment:
     """Do what is prescribed for the model of a run, and find out what it did.
 
@@ -100,8 +105,11 @@ def apply(
         device: Where to run.
         progress: Show the recipe and a bar on stderr.
         told: Called with what the rules say before the work begins.
+        output: Which of its outputs holds the class scores; default: as when it was examined.
+        mean: What was subtracted from pixels from 0 to 1 in its images; default: the same.
+        std: What they were divided by; default: the same.
     """
-    patient = find_patient(Run.open(run), model)
+    patient = find_patient(Run.open(run), model, Interface().merged(output, mean, std))
     prescriptions = decide(patient)
     if told is not None:
         told(prescriptions)

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
 
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 
 from vitscope import distributed
 from vitscope.errors import VitscopeError
+from vitscope.interface import Interface
 from vitscope.prescribe.patient import Patient, find_patient
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rule import Rule
@@ -24,12 +26,22 @@ SCHEMA = 1
 FILE = "prescription.json"
 
 
-def prescribe(run: str | os.PathLike[str], model: nn.Module | str | None = None) -> Prescriptions:
+def prescribe(
+    run: str | os.PathLike[str],
+    model: nn.Module | str | None = None,
+    *,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
+) -> Prescriptions:
     """What every rule says about the model of a run; also written into the run as `prescription.json`.
 
     Args:
         run: A folder that `diagnose` wrote to.
         model: The model that was examined, or what `create_model` takes; default: where the run leads to.
+        output: Which of its outputs holds the class scores; default: as when it was examined.
+        mean: What was subtracted from pixels from 0 to 1 in its images; default: the same.
+        std: What they were divided by; default: the same.
 
     Returns:
         A prescription per rule, those included that the diagnosis does not call for, with the reason.
@@ -37,7 +49,7 @@ def prescribe(run: str | os.PathLike[str], model: nn.Module | str | None = None)
     Raises:
         VitscopeError: The run holds no exam, or its model is not found, or has other weights by now.
     """
-    return decide(find_patient(Run.open(run), model))
+    return decide(find_patient(Run.open(run), model, Interface().merged(output, mean, std)))
 
 
 def decide(patient: Patient) -> Prescriptions:

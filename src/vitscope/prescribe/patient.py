@@ -12,6 +12,7 @@ from torch import nn
 from vitscope.anatomy import Dissection, dissect
 from vitscope.errors import VitscopeError
 from vitscope.exams.identity import weights_hash
+from vitscope.interface import NOTHING_SAID, Interface, declare
 from vitscope.models import create_model
 from vitscope.models.run_folder import CONFIG
 from vitscope.results import Result, Run
@@ -75,8 +76,10 @@ def examined_on(run: Run) -> Examined:
     return Examined(None, "test", None, 0)
 
 
-def find_patient(run: Run, model: nn.Module | str | None = None) -> Patient:
+def find_patient(run: Run, model: nn.Module | str | None = None, said: Interface = NOTHING_SAID) -> Patient:
     """The model of a run: the one named, else the one in the folder, else the one that its record leads to.
+
+    It is spoken to as it was when it was examined, and as `said`.
 
     Raises:
         VitscopeError: There is none, or it has other weights than those that were examined.
@@ -88,6 +91,8 @@ def find_patient(run: Run, model: nn.Module | str | None = None) -> Patient:
         )
     made, reference = _make(run, model)
     made.eval()
+    for words in (run.model.get("interface") or {}, said.to_dict()):
+        declare(made, **words)
     examined = _examined_weights(run)
     if examined is not None and weights_hash(made) != examined:
         raise VitscopeError(

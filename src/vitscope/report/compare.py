@@ -5,7 +5,7 @@ training. What still has to be examined is examined as the other one was, so tha
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from vitscope.anatomy.taps import Stream
 from vitscope.data import load_data
 from vitscope.errors import VitscopeError
 from vitscope.exams import diagnose
+from vitscope.interface import Interface
 from vitscope.models import create_model
 from vitscope.report import report
 from vitscope.results import Run
@@ -52,6 +53,10 @@ def compare(
     page: str | os.PathLike[str] | None = None,
     title: str | None = None,
     docs: str | None = None,
+    *,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
 ) -> Path:
     """Write a page about two models.
 
@@ -70,6 +75,9 @@ def compare(
         page: The file to write; default: `report.html` in `out`.
         title: What stands on top.
         docs: Address of the documentation, see `report`.
+        output: Of models that are examined here, which output holds the class scores (see `diagnose`).
+        mean: Of their images, what was subtracted from pixels from 0 to 1.
+        std: What they were divided by.
 
     Returns:
         The path of the page.
@@ -83,7 +91,7 @@ def compare(
     wanting = [name for name in dict.fromkeys(names) if name not in examined]
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
-        _examine(name, folder, requests, device)
+        _examine(name, folder, requests, device, Interface().merged(output, mean, std))
     path = Path(page) if page is not None else Path(out) / "report.html"
     if distributed.is_main():
         report([folders.get(name, Path(name)) for name in names], path, title, docs)
@@ -122,7 +130,9 @@ def _request(options: dict[str, Any], path: Path) -> Request:
     )
 
 
-def _examine(name: str, folder: Path, requests: Sequence[Request], device: str | torch.device | None) -> None:
+def _examine(
+    name: str, folder: Path, requests: Sequence[Request], device: str | torch.device | None, said: Interface
+) -> None:
     torch.manual_seed(requests[0].seed)  # weights that are not loaded are the same each time, in each process
     model = create_model(name, pretrained=True)
     label = Path(name).name if Path(name).is_dir() else name
@@ -139,4 +149,5 @@ def _examine(name: str, folder: Path, requests: Sequence[Request], device: str |
             out=folder,
             name=label,
             stream=request.stream,
+            **said.to_dict(),
         )

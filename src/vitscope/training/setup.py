@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,8 @@ def settle(
 ) -> tuple[DataConfig, tuple[str, ...]]:
     """The model's data configuration, and the classes its outputs stand for; refuses a head too small."""
     config = data_config(model)
+    if config.said_by == "nobody":  # from now on the model knows: its images are prepared so
+        config = replace(config, said_by="the model")
     outputs = count_outputs(model, config, device)
     names = tuple(classes) if classes else tuple(str(i) for i in range(outputs))
     if len(names) > outputs:

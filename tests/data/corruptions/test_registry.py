@@ -53,6 +53,26 @@ def test_any_size(shape: tuple[int, ...]) -> None:
             assert corrupt(images, kind, severity).shape == images.shape, kind
 
 
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_fourth_channel_is_corrupted_as_a_grey_picture_beside_the_colours(
+    kind: str, images: torch.Tensor
+) -> None:
+    fourth = images[:, :1].flip(0)
+    places = [4, 9, 1, 3, 30, 7]
+    both = corrupt(torch.cat([images, fourth], 1), kind, 4, seed=2, indices=places)
+    assert torch.equal(both[:, :3], corrupt(images, kind, 4, seed=2, indices=places))
+    alone = corrupt(fourth, kind, 4, seed=2, indices=places)
+    if kind.endswith("_noise"):  # drawn for each channel: not the draws of the first one again
+        assert not torch.equal(both[:, 3:], alone)
+        levels = (
+            float((both[:, 3:].float() - fourth.float()).abs().mean()),
+            float((alone.float() - fourth.float()).abs().mean()),
+        )
+        assert levels[0] == pytest.approx(levels[1], rel=0.3)
+    else:
+        assert torch.equal(both[:, 3:], alone)
+
+
 def test_real_pictures_of_an_embedded_set() -> None:
     fashion = load_data("fashion")
     assert fashion.images is not None
@@ -68,7 +88,7 @@ def test_bad_input_is_told() -> None:
         corrupt(good, "snow", 6)
     with pytest.raises(BadData, match=r"float32 \(1, 3, 32, 32\); expected uint8"):
         corrupt(good.float(), "snow", 1)
-    with pytest.raises(BadData, match="1 or 3 channels"):
-        corrupt(torch.zeros(1, 4, 32, 32, dtype=torch.uint8), "snow", 1)
+    with pytest.raises(BadData, match="1, 3 or 4 channels"):
+        corrupt(torch.zeros(1, 5, 32, 32, dtype=torch.uint8), "snow", 1)
     with pytest.raises(BadData, match="at least 16"):
         corrupt(torch.zeros(1, 3, 8, 32, dtype=torch.uint8), "snow", 1)

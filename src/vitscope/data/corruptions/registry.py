@@ -1,6 +1,10 @@
 """`corrupt`: the 15 corruptions of CIFAR-C and ImageNet-C by name, for images of any size.
 
 An image's corruption depends on the seed, its place in the data, the type and the severity, and on nothing else.
+
+A fourth channel, be it transparency or another band, is corrupted with the same draws as the colours before it: what
+moves, moves together, and the same snow falls on it. Where the colours of a picture are corrupted together (snow,
+frost, fog, brightness, JPEG), it is a grey picture of its own; noise is drawn for it as for any other channel.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +21,7 @@ from vitscope.errors import BadData
 
 VERSION = 1  # raised when a corruption changes, so that images of the old one are made again
 SMALLEST = 16  # pixels of a side
-CHANNELS = (1, 3)
+CHANNELS = (1, 3, 4)
 _CHUNK = 1 << 18  # numbers corrupted at once: few enough to stay in a core's cache
 
 CORRUPTIONS: Mapping[str, Callable[..., Tensor]] = {
@@ -26,6 +30,7 @@ CORRUPTIONS: Mapping[str, Callable[..., Tensor]] = {
     for name in TYPES
     if hasattr(family, name)
 }
+COLOURED = ("snow", "frost", "fog", "brightness", "jpeg_compression")  # not channel by channel
 DETERMINISTIC = ("defocus_blur", "zoom_blur", "brightness", "contrast", "pixelate", "jpeg_compression")
 
 
@@ -40,7 +45,7 @@ def corrupt(
     """Corrupt bytes (N, C, H, W); what comes back is as large.
 
     Args:
-        images: Grey or RGB, at least 16 pixels a side.
+        images: Grey, RGB, or RGB and one more channel, at least 16 pixels a side.
         kind: One of `TYPES`.
         severity: 1 to 5.
         seed: Of everything random.
@@ -50,7 +55,7 @@ def corrupt(
     check_conditions([kind], [severity])
     if images.dtype != torch.uint8 or images.dim() != 4 or images.shape[1] not in CHANNELS:
         raise BadData(
-            f"images are {images.dtype} {tuple(images.shape)}; expected uint8 (N, C, H, W) with 1 or 3 channels"
+            f"images are {images.dtype} {tuple(images.shape)}; expected uint8 (N, C, H, W) with 1, 3 or 4 channels"
         )
     if min(images.shape[2:]) < SMALLEST:
         raise BadData(
@@ -64,9 +69,15 @@ def corrupt(
     with torch.inference_mode():
         for start in range(0, len(images), at_once):
             piece = slice(start, start + at_once)
-            draws = () if kind in DETERMINISTIC else draws_for(seed, places[piece], number, severity)
-            found[piece] = CORRUPTIONS[kind](images[piece], draws, *strength)
+            for channels in _together(kind, images.shape[1]):
+                draws = () if kind in DETERMINISTIC else draws_for(seed, places[piece], number, severity)
+                found[piece, channels] = CORRUPTIONS[kind](images[piece, channels], draws, *strength)
     return found
+
+
+def _together(kind: str, channels: int) -> list[slice]:
+    """The channels that are corrupted together."""
+    return [slice(0, 3), slice(3, channels)] if channels > 3 and kind in COLOURED else [slice(0, channels)]
 
 
 def prepare(conditions: Sequence[tuple[str, int]], side: int) -> None:

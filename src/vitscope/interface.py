@@ -1,0 +1,181 @@
+"""How a model is spoken to: which of its outputs holds the class scores, and how its images were normalised.
+
+    vs.declare(model, output="logits")               # for good; saved with the model in a run folder
+    vs.exams.fourier(model, data, output="logits")   # for one exam
+
+What nobody says stays None, and is found by rule: the output by `vitscope.outputs`, the normalisation by
+`vitscope.data.data_config`. It is a plain attribute of the model, so that copies of the model keep it.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
+
+from torch import nn
+
+from vitscope.errors import BadData, UnsupportedModel
+
+ATTRIBUTE = "vitscope_interface"
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned", covariant=True)
+
+
+def _numbers(name: str, given: Any) -> tuple[float, ...] | None:
+    if given is None:
+        return None
+    try:
+        numbers = tuple(float(one) for one in (given if isinstance(given, Iterable) else (given,)))
+    except (TypeError, ValueError):
+        numbers = ()
+    if not numbers:
+        raise BadData(f"{name} is {given!r}; expected numbers, one per channel, such as 0.5 0.5 0.5")
+    return numbers
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a user says about a model; None: not said.
+
+    Attributes:
+        output: The key, attribute or index of the class scores in what the model returns.
+        mean: Of the normalisation of its images, per channel or one number for all, of pixels from 0 to 1.
+        std: The same.
+    """
+
+    output: str | int | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.output, bool) or not isinstance(self.output, str | int | None):
+            raise UnsupportedModel(
+                f"output is {self.output!r}; expected a name such as 'logits', or a place such as 1"
+            )
+        for name in ("mean", "std"):
+            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was said, as JSON-ready values."""
+        said = {key: value for key, value in asdict(self).items() if value is not None}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
+
+    def merged(
+        self,
+        output: str | int | None = None,
+        mean: Iterable[float] | float | None = None,
+        std: Iterable[float] | float | None = None,
+    ) -> "Interface":
+        """The same with what is given in place of what was there."""
+        given: dict[str, Any] = {"output": output, "mean": mean, "std": std}
+        return replace(self, **{key: value for key, value in given.items() if value is not None})
+
+
+NOTHING_SAID = Interface()
+
+
+def interface_of(model: nn.Module) -> Interface:
+    """What was said about the model."""
+    found = getattr(unwrap(model), ATTRIBUTE, None)
+    return found if isinstance(found, Interface) else NOTHING_SAID
+
+
+def declare(
+    model: nn.Module,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
+) -> nn.Module:
+    """Say for good how a model is spoken to; what is None stays as it was.
+
+    Args:
+        model: Is changed, and returned.
+        output: The key, attribute or index of the class scores in what the model returns.
+        mean: What was subtracted from pixels from 0 to 1 in the images it is given, one number per channel or one.
+        std: What they were divided by.
+    """
+    setattr(unwrap(model), ATTRIBUTE, interface_of(model).merged(output, mean, std))
+    return model
+
+
+@contextmanager
+def declared(
+    model: nn.Module,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
+) -> Iterator[Interface]:
+    """`declare` for the length of a block; afterwards, also after an exception, the model says what it said before."""
+    said = vars(unwrap(model))
+    before = said.get(ATTRIBUTE)
+    declare(model, output, mean, std)
+    try:
+        yield interface_of(model)
+    finally:
+        if before is None:
+            said.pop(ATTRIBUTE, None)
+        else:
+            said[ATTRIBUTE] = before
+
+
+class TakesInterface(Protocol[Parameters, Returned]):
+    """A function of a model that takes `output`, `mean` and `std` by name, besides its own arguments."""
+
+    @overload
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned: ...
+    @overload
+    def __call__(
+        self,
+        *args: Any,
+        output: str | int | None = None,
+        mean: Iterable[float] | float | None = None,
+        std: Iterable[float] | float | None = None,
+        **kwargs: Any,
+    ) -> Returned: ...
+
+
+def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[Parameters, Returned]:
+    """Let a function whose first argument is a model, or several, take `output`, `mean` and `std` by name."""
+    signature = inspect.signature(function)
+    first = next(iter(signature.parameters))
+    annotations = {field.name: field.type for field in fields(Interface)}
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in annotations.items()
+    ]
+
+    @functools.wraps(function)
+    def spoken_to(*args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any) -> Any:
+        subject = args[0] if args else kwargs.get(first)
+        models = [subject] if isinstance(subject, nn.Module) else subject
+        with ExitStack() as said:
+            for model in models if isinstance(models, list | tuple) else ():
+                said.enter_context(declared(model, output, mean, std))
+            return function(*args, **kwargs)
+
+    spoken_to.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), *added]
+    )
+    return spoken_to
+
+
+def class_count(model: nn.Module) -> int | None:
+    """Number of classes the model tells apart, or None if it does not say (or has no classifier)."""
+    model = unwrap(model)
+    for attribute in ("num_classes", "num_labels"):
+        count = getattr(model, attribute, None)
+        if isinstance(count, int) and count > 0:
+            return count
+    return None
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """The model inside a data-parallel or compiled wrapper."""
+    for attribute in ("_orig_mod", "module"):
+        inner = getattr(model, attribute, None)
+        if isinstance(inner, nn.Module) and not hasattr(model, "pretrained_cfg"):
+            return unwrap(inner)
+    return model
