@@ -72,6 +72,26 @@ def compare(
     Returns:
         The path of the page.
     """
+    runs = examined_runs(first, second, data, split, exams, limit, batch_size, seed, device, out)
+    path = Path(page) if page is not None else Path(out) / "report.html"
+    if distributed.is_main():
+        report(runs, path, title, docs)
+    return path
+
+
+def examined_runs(
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    data: str | None = None,
+    split: str = "test",
+    exams: Sequence[str] | None = None,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    out: str | os.PathLike[str] = "runs/compare",
+) -> list[Path]:
+    """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
     examined = [name for name in names if _is_examined(Path(name))]
     if data is None and exams is None and examined:
@@ -82,10 +102,7 @@ def compare(
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
         _examine(name, folder, requests, device)
-    path = Path(page) if page is not None else Path(out) / "report.html"
-    if distributed.is_main():
-        report([folders.get(name, Path(name)) for name in names], path, title, docs)
-    return path
+    return [folders.get(name, Path(name)) for name in names]
 
 
 def _is_examined(path: Path) -> bool:
