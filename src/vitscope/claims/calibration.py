@@ -1,8 +1,8 @@
 """The claim that strong augmentation makes predictions under-confident, and training without it over-confident: F1.
 
-It is about two trainings, so that a single model decides nothing: what it shows is told without a verdict, as expected or not
-where its run says how it was trained. Two trainings of one model on the same images, of which one is strong and the other weak,
-are judged by confidence minus accuracy, image by image.
+It is about two trainings, so that a single model decides nothing: what it shows is told without a verdict, as expected
+or not where its run says how it was trained. Two trainings of one model on the same images, one with strong and one with
+weak augmentation, are judged by confidence minus accuracy, image by image.
 """
 
 from collections.abc import Mapping
@@ -49,8 +49,7 @@ def augmentation_verdicts(strong: PredictionResult, weak: PredictionResult) -> l
     """F1 on two trainings of one model, the first with strong augmentation and the second with weak."""
     check_same_images(strong, weak)
     drawn = [
-        100 * (found["confidence"] - found["accuracy"])
-        for found in (strong.replicates(), weak.replicates())
+        100 * (found["confidence"] - found["accuracy"]) for found in (strong.replicates(), weak.replicates())
     ]
     difference = drawn[0] - drawn[1]
     low, high = (float(end) for end in percentile_interval(difference[1:]))

@@ -3,8 +3,8 @@
 D1: MSAs lower the high frequencies of feature maps, the early ones excepted, convolutions and MLPs raise them. D3: MSAs
 lower the variance of feature maps over space, convolutions and MLPs raise it.
 
-Decided by the mean change across the units of a kind (`unit_mean.py`). The paper does not say how many MSAs are early: here
-it is those in the first third of the depth. They are left out of D1, and their mean change is told beside it.
+Decided by the mean change across the units of a kind (`unit_mean.py`). The paper does not say how many MSAs are early:
+here it is those in the first third of the depth. They are left out of D1, and their mean change is told beside it.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,9 @@ def change_verdicts(model: str, result: Result) -> list[Verdict]:
                 statement=f"{name} {'lower' if lowers else 'raise'} {what}",
                 model=model,
                 statistic=f"mean change of {what} across {name}"
-                + (" beyond the first third of the depth (the paper excepts early ones)" if excepting else ""),
+                + (
+                    " beyond the first third of the depth (the paper excepts early ones)" if excepting else ""
+                ),
                 value=mean.value,
                 low=mean.low,
                 high=mean.high,

@@ -4,8 +4,8 @@ A vision transformer has more negative eigenvalues than a CNN, and smaller posit
 eigenvalues than the CNN that it was made from: its positive ones are smaller on average.
 
 Both spectra have to be of the same batches, drawn and augmented alike. Then replicate r of one and of the other drew
-the same batches, and their difference is a replicate of the paired difference. It is over batches: what another training
-of the same two models would give is not known.
+the same batches, and their difference is a replicate of the paired difference. It is over batches: what another
+training of the same two models would give is not known.
 """
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict

@@ -1,7 +1,7 @@
 """Claims about features that exams of one model can decide: D1 and D3 (see `changes.py`, `stage_ends.py`), D4 and D5.
 
-D4: stages are blocks of similar units, in a plain ViT there are none. D5: at the beginning of a stage it hurts most to lose
-an MLP, at its end an MSA; a convolution hurts more at the beginning than at the end.
+D4: stages are blocks of similar units, in a plain ViT there are none. D5: at the beginning of a stage it hurts most to
+lose an MLP, at its end an MSA; a convolution hurts more at the beginning than at the end.
 """
 
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ def _blocks(model: str, result: Result) -> list[Verdict]:
             "distance (block contrast)",
             **score,
             unit="",
-            over=f"{result.batches} batches",
+            over=f"{result.batches} batch{'es' if result.batches != 1 else ''}",
             rule=Rule("above" if several else "below", BLOCK),
         )
     ]

@@ -1,11 +1,11 @@
 """The claim that the variance of a CNN's feature maps peaks at the ends of stages: D3.
 
-With l the variance after the last unit of a stage and o the mean of those after its other units, the excess of a stage is
+With l the variance after the last unit of a stage and o the mean of those after its others, the excess of a stage is
 
     2 (l - o) / (l + o)
 
-the difference relative to the mean of the two, which changes its sign if the two are exchanged. Decided by the mean over
-stages (`unit_mean.py`).
+the difference relative to the mean of the two, which changes its sign if the two are exchanged. Decided by the mean
+over stages (`unit_mean.py`).
 """
 
 import math

@@ -1,15 +1,16 @@
 """The mean of an effect over units, with an interval that knows how far units differ.
 
 A claim such as "MLPs raise high frequencies" is about units. Over images their mean change is known to a hair, so that
-a single odd unit would decide. With e_u the effect of unit u, their mean m and standard deviation s over U >= 3 units, and
-h the half width of the mean's interval over images,
+a single odd unit would decide. With m the mean and s the standard deviation of the effects of U >= 3 units, and h the
+half width of the mean's interval over images,
 
     m +- sqrt((t s / sqrt(U))^2 + h^2),        t the 97.5 % quantile of Student's t with U - 1 degrees of freedom,
 
 cut off at the lowest and at the highest end of the units' own intervals: where every single unit certainly has one
-direction, so has their mean, however unequal they are. Fewer units have no spread to speak of; then the interval is over
-images alone, and speaks for these units only. Where h was not measured it is the mean of the units' half widths, which it
-cannot exceed.
+direction, so has their mean, however unequal they are. The cut makes it narrow where units are few: of normally
+distributed effects it covers the mean in 75 % of cases with three units, 87 % with four, and 94 % with six. Fewer than
+three have no spread to speak of; then the interval is over images alone, and speaks for these units only. Where h was not
+measured it is the mean of the units' half widths, which it cannot exceed.
 """
 
 import math

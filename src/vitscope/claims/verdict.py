@@ -105,9 +105,21 @@ class Verdict:
 def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     """A row per verdict with all that it rests on."""
     rows = [
-        (v.claim, v.statement, v.model, v.judgement, v.statistic, v.value, v.low, v.high, v.unit, v.over)
-        + (v.rule.words(v.unit), v.evidence, v.reach)
+        {
+            "claim": v.claim,
+            "statement": v.statement,
+            "model": v.model,
+            "verdict": v.judgement,
+            "statistic": v.statistic,
+            "value": v.value,
+            "low": v.low,
+            "high": v.high,
+            "unit": v.unit,
+            "over": v.over,
+            "rule": v.rule.words(v.unit),
+            "evidence": v.evidence,
+            "scope": v.reach,
+        }
         for v in verdicts
     ]
-    names = "claim statement model verdict statistic value low high unit over rule evidence scope".split()
-    return pd.DataFrame(rows, columns=names)
+    return pd.DataFrame(rows)

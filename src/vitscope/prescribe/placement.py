@@ -27,7 +27,9 @@ class StageEnd:
     unit: str
     peak: bool  # the variance after it is the highest of the stage
     certain: bool  # and the interval of the rise across it leaves out 0
-    excess: tuple[float, float, float]  # of its variance over that of the others, with its interval, in per cent
+    excess: tuple[
+        float, float, float
+    ]  # of its variance over that of the others, with its interval, in per cent
     lesion: tuple[Evidence, ...]  # what it costs to lose it, if that was measured
 
     @property

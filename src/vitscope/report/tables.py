@@ -98,9 +98,7 @@ def downloads(model: str, result: Result) -> list[Download]:
 def verdicts_download(verdicts: Sequence[Verdict]) -> Download:
     """All verdicts with what they rest on."""
     table = verdict_table(verdicts)
-    return Download(
-        "all models", "verdicts", "verdicts.csv", len(table), packed(table.to_csv(index=False))
-    )
+    return Download("all models", "verdicts", "verdicts.csv", len(table), packed(table.to_csv(index=False)))
 
 
 def _words(row: Any, columns: Sequence[str]) -> list[str]:
