@@ -1,8 +1,8 @@
 """The claim that strong augmentation makes predictions under-confident, and training without it over-confident: F1.
 
 It is about two trainings, so that a single model decides nothing: what it shows is told without a verdict, as expected
-or not where its run says how it was trained. Two trainings of one model on the same images, one with strong and one with
-weak augmentation, are judged by confidence minus accuracy, image by image.
+or not where its run says how it was trained. Two trainings of one model on the same images, one with strong and one
+with weak augmentation, are judged by confidence minus accuracy, image by image.
 """
 
 from collections.abc import Mapping

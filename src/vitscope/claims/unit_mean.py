@@ -9,8 +9,8 @@ half width of the mean's interval over images,
 cut off at the lowest and at the highest end of the units' own intervals: where every single unit certainly has one
 direction, so has their mean, however unequal they are. The cut makes it narrow where units are few: of normally
 distributed effects it covers the mean in 75 % of cases with three units, 87 % with four, and 94 % with six. Fewer than
-three have no spread to speak of; then the interval is over images alone, and speaks for these units only. Where h was not
-measured it is the mean of the units' half widths, which it cannot exceed.
+three have no spread to speak of; then the interval is over images alone, and speaks for these units only. Where h was
+not measured it is the mean of the units' half widths, which it cannot exceed.
 """
 
 import math
