@@ -47,7 +47,8 @@ def drawn(negatives: int, positive: float, seed: int = 0) -> np.ndarray:
 def test_a_transformer_as_in_the_paper():
     verdicts = transformer_verdicts(spectrum("vit", drawn(2, 5.0)), spectrum("cnn", drawn(0, 50.0, seed=1)))
     assert [v.judgement for v in verdicts] == ["holds", "holds"]
-    assert "NEP 0.4, cnn 0: +0.4 [+0.4, +0.4]" in verdicts[0].found
+    assert verdicts[0].found == "+0.4 [+0.4, +0.4] over 12 batches; NEP 0.4, cnn 0"
+    assert all(v.scope.startswith("one training each") for v in verdicts)
 
 
 def test_the_other_way_round_does_not_hold():
@@ -64,7 +65,8 @@ def test_few_batches_decide_nothing():
     few = [spectrum(name, drawn(n, p)[:2]) for name, n, p in (("vit", 2, 5.0), ("cnn", 0, 50.0))]
     verdicts = transformer_verdicts(*few)
     assert [v.judgement for v in verdicts] == ["inconclusive", "inconclusive"]
-    assert verdicts[0].found.endswith("of 2 batches")
+    assert verdicts[0].value == pytest.approx(0.4)
+    assert verdicts[0].lacking == "of 2 batches, at least 8 are needed for a verdict"
 
 
 def test_unlike_spectra_are_refused():

@@ -23,7 +23,8 @@ def test_cnns_fall_at_high_and_transformers_at_low_frequencies(
 ) -> None:
     (verdict,) = robustness_verdicts("m", {"frequency_noise": noise_result(low, high, kinds)})
     assert (verdict.claim, verdict.judgement) == ("D2", judgement)
-    assert verdict.found.startswith(f"drop above minus below 0.5π {100 * (high - low):+.1f} [")
+    assert verdict.found.startswith(f"{100 * (high - low):+.1f} points [")
+    assert verdict.statistic == "drop of accuracy under noise above 0.5π minus below it"
 
 
 def test_nothing_is_said_of_mixed_or_unknown_models() -> None:
@@ -36,7 +37,8 @@ def test_two_models_are_compared_image_by_image() -> None:
     cnn, vit = noise_result(0.10, 0.12, model="cnn"), noise_result(0.11, 0.11, ("msa",), "vit")
     verdict = noise_verdict(cnn, vit)  # the same scatter over images cancels
     assert (verdict.model, verdict.judgement) == ("cnn minus vit", "holds")
-    assert verdict.found == "drop above minus below 0.5π +2.0 [+2.0, +2.0] points"
+    assert verdict.found == "+2.0 points [+2.0, +2.0] over 100 images"
+    assert verdict.scope.startswith("one training each")
     assert noise_verdict(vit, cnn).judgement == "does not hold"
     with pytest.raises(VitscopeError, match="n is 100 and 50"):
         noise_verdict(cnn, replace(vit, n=50))

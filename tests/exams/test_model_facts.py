@@ -51,8 +51,10 @@ def test_training_is_found_under_later_commands(tmp_path: Path) -> None:
         "lr": 0.001,
         "optimizer": "adamw",
         "weight_decay": 0.05,
+        "mixup": 1.0,
+        "auto_augment": None,
     }
-    train = {"options": {"recipe": {**recipe, "mixup": 1.0}, "data": "fashion", "images": 6000}}
+    train = {"options": {"recipe": {**recipe, "ema_decay": None}, "data": "fashion", "images": 6000}}
     (tmp_path / "run.json").write_text(json.dumps({"options": {"exams": []}, "earlier": [train]}))
     assert training_facts(tmp_path) is None
     rows = ["epoch,accuracy,low,high,seconds", "1,0.5,0.4,0.6,10", "2,0.75,0.7,0.8,21.5"]

@@ -24,10 +24,13 @@ def peaking(run: Path, rise: float = 1.0) -> dict[str, Any]:
     return {**fields, "change": change, "change_low": change - 0.1, "change_high": change + 0.1}
 
 
-def convs(low: float) -> dict[str, Any]:
+def convs(run: Path, low: float) -> dict[str, Any]:
     """Fields of a Fourier result whose Convs change high frequencies by `low` + 0.1, give or take 0.1."""
+    result: Any = Result.load(run / "exams" / "fourier")
+    change = np.where(np.isfinite(result.change), low + 0.1, np.nan)
     ends = {"kind_change": low + 0.1, "kind_change_low": low, "kind_change_high": low + 0.2}
-    return {"kinds": ("conv",), **{name: np.array([end]) for name, end in ends.items()}}
+    fields = {"change": change, "change_low": change - 0.1, "change_high": change + 0.1}
+    return {"kinds": ("conv",), **fields, **{name: np.array([end]) for name, end in ends.items()}}
 
 
 def lesions(run: Path, unit: str, drop: float) -> dict[str, Any]:
@@ -46,7 +49,7 @@ def test_alternate_where_variance_peaks_and_frequencies_rise(diagnosed: Path, ch
     run = changed(
         "resnet_mini",
         variance=peaking(source),
-        fourier=convs(0.01),
+        fourier=convs(source, 0.01),
         lesion=lesions(source, "layer2.1", 0.3),
     )
     found = vs.prescribe(run)["alternate"]
@@ -67,7 +70,8 @@ def test_alternate_where_variance_peaks_and_frequencies_rise(diagnosed: Path, ch
 def test_alternate_needs_both_signs_beyond_their_intervals(
     diagnosed: Path, changed: Change, rise: float, low: float
 ) -> None:
-    run = changed("resnet_mini", variance=peaking(diagnosed / "resnet_mini", rise), fourier=convs(low))
+    source = diagnosed / "resnet_mini"
+    run = changed("resnet_mini", variance=peaking(source, rise), fourier=convs(source, low))
     found = finding(run, "alternate")
     assert not found.calls
     assert "not both" in found.reason

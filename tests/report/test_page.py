@@ -14,9 +14,11 @@ import pytest
 
 import vitscope as vs
 from tests.report.older import COMMAND, age
+from vitscope.claims import verdict_table
 from vitscope.exams.fourier import FourierResult
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs
+from vitscope.report.verdicts import all_verdicts
 from vitscope.results import Result
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -128,8 +130,29 @@ def test_vital_signs_come_first(page: str, structure: Structure) -> None:
 
 def test_reads_the_numbers_of_each_model(structure: Structure) -> None:
     text = " ".join("".join(structure.text).split())
-    assert "resnet_mini. High frequencies fall across " in text
-    assert "vit_mini. High frequencies fall across " in text
+    assert "resnet_mini. On average high frequencies change by " in text
+    assert "vit_mini. On average high frequencies change by " in text
+
+
+def test_every_verdict_stands_beside_its_number_and_its_rule(
+    runs: Path, page: str, structure: Structure
+) -> None:
+    text = " ".join("".join(structure.text).split())
+    verdicts = all_verdicts(find_runs([runs]))
+    assert {v.claim for v in verdicts} >= {"D1", "D3", "E1"}
+    for verdict in verdicts:
+        assert f"{verdict.judgement} {verdict.found}" in text
+        assert f"{verdict.claim}{verdict.decided_by}" in text
+    assert f"{len(verdicts)} verdicts, each at 95 %" in text
+    assert "two thirds" not in text
+    (held,) = [
+        table
+        for packed in re.findall(r'class="payload">([^<]*)<', page)
+        if (table := gzip.decompress(base64.b64decode(packed))).startswith(b"claim,")
+    ]
+    assert sorted(held.decode().splitlines()) == sorted(
+        verdict_table(verdicts).to_csv(index=False).splitlines()
+    )
 
 
 def test_says_what_was_not_examined(structure: Structure) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from vitscope.claims import broadcast_verdicts
 from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject, find_runs
+from vitscope.report.vital_signs import vital_signs
 from vitscope.results import Run
 
 
@@ -37,3 +38,33 @@ def test_nothing_is_said_where_no_claim_fits(runs: Path) -> None:
     cnn, vit = find_runs([runs / "resnet", runs / "vit"])
     assert pair_verdicts(cnn, vit) == []  # neither the spectrum nor noise was examined
     assert pair_verdicts(vit, vit) == []
+
+
+def trained(runs: Path, folder: Path, **recipe: Any) -> RunSubject:
+    """A copy of a run that says that its model was trained so."""
+    shutil.copytree(runs / "vit", folder)
+    path = folder / "run.json"
+    record = json.loads(path.read_text())
+    facts = {"data": "fashion", "images": 10, "epochs": 6, "accuracy": [0.9, 0.8, 1.0], "seconds": 1.0}
+    own = {"name": "mini", "lr": 1e-3, "optimizer": "adamw", "epochs": 6, **recipe}
+    record["model"] |= {"training": {**facts, "recipe": own}}
+    path.write_text(json.dumps(record))
+    return find_runs([folder])[0]
+
+
+STRONG = {"auto_augment": "rand", "erase": 0.2, "label_smoothing": 0.1, "mixup": 1.0, "cutmix": 1.0}
+WEAK = {"auto_augment": None, "erase": 0.0, "label_smoothing": 0.0, "mixup": 0.0, "cutmix": 0.0}
+
+
+def test_augmentation_is_judged_where_both_trainings_are_there(runs: Path, tmp_path: Path) -> None:
+    strong = trained(runs, tmp_path / "strong", **STRONG, mix_probability=1.0)
+    weak = trained(runs, tmp_path / "weak", **WEAK, mix_probability=0.0)
+    unknown = trained(runs, tmp_path / "unknown")
+    for pair in ((strong, weak), (weak, strong)):
+        (verdict,) = pair_verdicts(*pair)
+        assert verdict.claim == "F1"
+        assert verdict.judgement == "inconclusive"  # the same predictions
+        assert "one training each" in verdict.scope
+    assert pair_verdicts(strong, unknown) == pair_verdicts(strong, strong) == []
+    (sign,) = vital_signs("prediction", [strong])
+    assert sign.findings[0].judgement is None

@@ -16,7 +16,7 @@ UNITS = (
 )
 
 
-def test_variance_counts_certain_changes_and_names_the_largest() -> None:
+def test_variance_gives_mean_changes_and_names_the_largest() -> None:
     value = np.array([1.0, 0.8, 1.2, 1.25])
     change = np.array([np.nan, -0.2, 0.4, 0.05])
     result = VarianceResult(
@@ -32,12 +32,13 @@ def test_variance_counts_certain_changes_and_names_the_largest() -> None:
         change_low=change - 0.1,
         change_high=change + 0.1,
         kinds=("msa", "mlp"),
-        kind_change=np.array([-0.2, 0.2]),
-        kind_change_low=np.array([-0.3, 0.1]),
-        kind_change_high=np.array([-0.1, 0.3]),
+        kind_change=np.array([-0.2, 0.225]),
+        kind_change_low=np.array([-0.3, 0.2]),
+        kind_change_high=np.array([-0.1, 0.25]),
     )
     assert reading(result) == (
-        "The variance over space falls across 1 of 1 MSAs and rises across 0; 0 of 2 MLPs and rises across 1. "
+        "On average the variance over space changes by -0.2 [-0.3, -0.1] across MSAs (1 of 1 clearly fall, 0 clearly "
+        "rise); +0.225 [+0.2, +0.25] across MLPs (0 of 2 clearly fall, 1 clearly rise). "
         "The largest change is 0.4 [0.3, 0.5] across a.mlp (mlp)."
     )
 

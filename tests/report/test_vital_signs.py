@@ -21,6 +21,19 @@ def test_a_line_per_claim_with_the_verdict_of_each_model_it_speaks_of(runs: Path
         results = {"fourier": finding.subject.results["fourier"]}
         (verdict,) = [v for v in feature_verdicts("", results) if v.statement == statement]
         assert (finding.found, finding.judgement) == (verdict.found, verdict.judgement)
+        assert finding.reach == verdict.reach
+        (sign,) = [sign for sign in signs if sign.expected == statement]
+        assert sign.decided_by == verdict.decided_by
+        assert "holds if the 95 % interval lies" in sign.decided_by
+
+
+def test_one_model_does_not_decide_what_augmentation_does(runs: Path) -> None:
+    (sign,) = vital_signs("prediction", find_runs([runs]))
+    assert (sign.claim, sign.expected) == ("F1", "strong augmentation makes predictions under-confident")
+    for finding in sign.findings:
+        assert finding.judgement is None
+        assert finding.found.startswith("confidence minus accuracy ")
+        assert finding.found.endswith("no verdict: the claim compares two trainings")
 
 
 def test_an_exam_without_a_claim_shows_its_first_numbers(runs: Path) -> None:

@@ -2,6 +2,9 @@
 
 D6: attention that is applied again and again removes every frequency but 0. E1: attention in vision transformers is
 dense, and Context Broadcasting lowers its entropy. E2: Context Broadcasting leaves the distance it reaches as it was.
+
+Each is decided by a mean over layers (`unit_mean.py`). That a distance stays as it was needs its interval inside a
+margin: an interval that contains 0 alone would let few images prove anything.
 """
 
 from collections.abc import Mapping
@@ -9,95 +12,166 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from vitscope.claims.verdict import Verdict, judge_signs
+from vitscope.claims.unit_mean import UnitMean, mean_over_units
+from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
+from vitscope.exams.paired import check_same_images
 from vitscope.results import Result
 
 DENSE = 0.5  # share of its bound that the entropy of dense attention exceeds; the paper's ViTs reach 0.83
-SIMILAR = 0.1  # relative change of the distance that still counts as none
+SIMILAR = 10  # per cent by which the distance may change and still counts as similar
 
 
 def attention_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdict]:
     """Every claim about a single model that `results` (by exam name) can decide."""
     verdicts = []
     if "attention" in results:
-        verdicts += _dense(model, results["attention"].summary())
+        verdicts += _dense(model, results["attention"])
     if "low_pass" in results:
-        verdicts += _low_pass(model, results["low_pass"].summary())
+        verdicts += _low_pass(model, results["low_pass"])
     return verdicts
 
 
 def broadcast_verdicts(model: str, plain: Result, broadcast: Result) -> list[Verdict]:
     """What Context Broadcasting did, from the `attention` results of a model without and with it.
 
-    Layers are compared by name; they have to be the same.
+    Layers are compared by name; they have to be the same, and so have the images.
     """
-    tables = [result.summary() for result in (plain, broadcast)]
-    return [*_entropy_falls(model, *tables), *_distance_stays(model, *tables)]
+    check_same_images(plain, broadcast)
+    return [*_entropy_falls(model, plain, broadcast), *_distance_stays(model, plain, broadcast)]
 
 
-def _dense(model: str, table: pd.DataFrame) -> list[Verdict]:
+def _dense(model: str, result: Result) -> list[Verdict]:
+    table = result.summary()
     entropy, bound = _of(table, "entropy"), _of(table, "entropy_bound")["value"]
     if not len(entropy):
         return []
-    above, below = (
-        int((entropy["low"] > DENSE * bound).sum()),
-        int((entropy["high"] < DENSE * bound).sum()),
-    )
-    found = (
-        f"{above} of {len(entropy)} layers; mean {entropy['value'].mean():.2f} of at most {bound.max():.2f}"
-    )
-    statement = "attention is dense: entropy above half its bound"
-    return [Verdict("E1", statement, model, found, judge_signs(below, above, len(entropy), "rises"))]
+    share = entropy[["value", "low", "high"]].div(bound.loc[entropy.index], axis=0)
+    above = int((share["low"] > DENSE).sum())
+    return [
+        _verdict(
+            "E1",
+            "attention is dense: entropy above half its bound",
+            model,
+            "entropy of attention over its bound, mean over layers",
+            mean_over_units(*share.to_numpy().T),
+            Rule("above", DENSE),
+            result.n,
+            evidence=f"{above} of {len(share)} layers clearly above; mean {entropy['value'].mean():.2f} of at most "
+            f"{bound.max():.2f} nats",
+        )
+    ]
 
 
-def _low_pass(model: str, table: pd.DataFrame) -> list[Verdict]:
-    rate = _of(table, "rate")
+def _low_pass(model: str, result: Result) -> list[Verdict]:
+    rate = _of(result.summary(), "rate")
     if not len(rate):
         return []
-    below, above = int((rate["high"] < 1).sum()), int((rate["low"] >= 1).sum())
-    found = f"{below} of {len(rate)} layers; {rate['value'].min():.2f} to {rate['value'].max():.2f} per application"
-    statement = "repeated attention removes all frequencies but 0"
-    return [Verdict("D6", statement, model, found, judge_signs(below, above, len(rate), "falls"))]
+    return [
+        _verdict(
+            "D6",
+            "repeated attention removes all frequencies but 0",
+            model,
+            "factor by which they shrink per application, mean over layers",
+            mean_over_units(*rate[["value", "low", "high"]].to_numpy().T),
+            Rule("below", 1.0),
+            result.n,
+            evidence=f"{rate['value'].min():.2f} to {rate['value'].max():.2f} in single layers",
+        )
+    ]
 
 
-def _entropy_falls(model: str, plain: pd.DataFrame, broadcast: pd.DataFrame) -> list[Verdict]:
+def _entropy_falls(model: str, plain: Result, broadcast: Result) -> list[Verdict]:
     before, after = _matched(plain, broadcast, "entropy")
     if not len(before):
         return []
-    falls, rises = int((after["high"] < before["low"]).sum()), int((after["low"] > before["high"]).sum())
-    change = (after["value"] - before["value"]).to_numpy()
-    lower, upper = change[: len(change) // 2], change[len(change) // 2 :]
+    change = after["value"] - before["value"]
+    reach = np.hypot(_half(after), _half(before))
+    middle = len(change) // 2
     halves = [
-        f"{np.mean(half):+.2f} in the {name} half"
-        for half, name in ((lower, "lower"), (upper, "upper"))
+        f"{half.mean():+.2f} in the {name} half"
+        for half, name in ((change[:middle], "lower"), (change[middle:], "upper"))
         if len(half)
     ]
-    found = f"{falls} of {len(before)} layers; {', '.join(halves)}"
-    statement = "Context Broadcasting lowers the entropy"
-    return [Verdict("E1", statement, model, found, judge_signs(falls, rises, len(before), "falls"))]
+    falls = int((change + reach < 0).sum())
+    return [
+        _verdict(
+            "E1",
+            "Context Broadcasting lowers the entropy",
+            model,
+            "entropy of attention with minus without it, mean over layers",
+            mean_over_units(change, change - reach, change + reach),
+            Rule("below"),
+            plain.n,
+            unit="nats",
+            evidence=f"{', '.join(halves)}; {falls} of {len(change)} layers clearly fall",
+            scope=ONE_TRAINING,
+        )
+    ]
 
 
-def _distance_stays(model: str, plain: pd.DataFrame, broadcast: pd.DataFrame) -> list[Verdict]:
+def _distance_stays(model: str, plain: Result, broadcast: Result) -> list[Verdict]:
     before, after = _matched(plain, broadcast, "distance")
     known = (before["value"] > 0) & after["value"].notna()
-    change = (after["value"] / before["value"] - 1)[known].to_numpy()
-    if not len(change):
+    before, after = before[known], after[known]
+    if not len(before):
         return []
-    alike = int((np.abs(change) <= SIMILAR).sum())
-    found = f"within {SIMILAR:.0%} in {alike} of {len(change)} layers; mean change {change.mean():+.1%}"
-    statement = "Context Broadcasting leaves the distance similar"
+    ratio = after["value"] / before["value"]
+    change = 100 * (ratio - 1)
+    reach = 100 / before["value"] * np.hypot(_half(after), ratio * _half(before))
     return [
-        Verdict("E2", statement, model, found, judge_signs(len(change) - alike, alike, len(change), "rises"))
+        _verdict(
+            "E2",
+            "Context Broadcasting leaves the distance similar",
+            model,
+            "relative change of the distance that attention reaches, mean over layers",
+            mean_over_units(change, change - reach, change + reach),
+            Rule("within", SIMILAR),
+            plain.n,
+            unit="%",
+            evidence=f"{change.min():+.1f} to {change.max():+.1f} % in single layers",
+            scope=ONE_TRAINING,
+        )
     ]
+
+
+def _verdict(
+    claim: str,
+    statement: str,
+    model: str,
+    statistic: str,
+    mean: UnitMean,
+    rule: Rule,
+    n: int,
+    unit: str = "",
+    evidence: str = "",
+    scope: str = "",
+) -> Verdict:
+    return Verdict(
+        claim=claim,
+        statement=statement,
+        model=model,
+        statistic=statistic,
+        value=mean.value,
+        low=mean.low,
+        high=mean.high,
+        unit=unit,
+        over=mean.over(n, "layer"),
+        rule=rule,
+        evidence=evidence,
+        scope="; ".join(part for part in (mean.scope("layer"), scope) if part),
+    )
+
+
+def _half(rows: pd.DataFrame) -> pd.Series:
+    """Half the width of each interval over images; of two models, added up as if they had seen different ones."""
+    return (rows["high"] - rows["low"]) / 2
 
 
 def _of(table: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return table[table["quantity"] == quantity].set_index("unit")
 
 
-def _matched(
-    plain: pd.DataFrame, broadcast: pd.DataFrame, quantity: str
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    before, after = _of(plain, quantity), _of(broadcast, quantity)
+def _matched(plain: Result, broadcast: Result, quantity: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    before, after = (_of(result.summary(), quantity) for result in (plain, broadcast))
     shared = [unit for unit in before.index if unit in after.index]
     return before.loc[shared], after.loc[shared]

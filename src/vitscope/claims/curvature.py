@@ -4,12 +4,11 @@ A vision transformer has more negative eigenvalues than a CNN, and smaller posit
 eigenvalues than the CNN that it was made from: its positive ones are smaller on average.
 
 Both spectra have to be of the same batches, drawn and augmented alike. Then replicate r of one and of the other drew
-the same batches, and their difference is a replicate of the paired difference.
+the same batches, and their difference is a replicate of the paired difference. It is over batches: what another
+training of the same two models would give is not known.
 """
 
-from typing import Literal
-
-from vitscope.claims.verdict import Judgement, Verdict
+from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.errors import BadResult
 from vitscope.exams.bootstrap import percentile_interval
 from vitscope.exams.hessian import HessianResult
@@ -17,24 +16,24 @@ from vitscope.exams.spectrum_numbers import Quantity, replicates
 
 ALIKE = ("data", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
 LEAST_BATCHES = 8  # fewer do not tell how far the spectrum of one batch lies from that of another
-Expected = Literal["higher", "lower"]
+_NAMES = {"nep": "share of negative eigenvalues (NEP)", "ape": "mean of the positive eigenvalues (APE)"}
 
 
 def transformer_verdicts(transformer: HessianResult, cnn: HessianResult) -> list[Verdict]:
     """What C5 says of a vision transformer beside a CNN."""
     return [
-        _verdict(transformer, cnn, "nep", "higher", "more negative eigenvalues than a CNN"),
-        _verdict(transformer, cnn, "ape", "lower", "smaller positive eigenvalues than a CNN"),
+        _verdict(transformer, cnn, "nep", Rule("above"), "more negative eigenvalues than a CNN"),
+        _verdict(transformer, cnn, "ape", Rule("below"), "smaller positive eigenvalues than a CNN"),
     ]
 
 
 def alternet_verdicts(alternet: HessianResult, cnn: HessianResult) -> list[Verdict]:
     """What C5 says of an AlterNet beside the CNN that it was made from."""
-    return [_verdict(alternet, cnn, "ape", "lower", "fewer large eigenvalues than its CNN")]
+    return [_verdict(alternet, cnn, "ape", Rule("below"), "fewer large eigenvalues than its CNN")]
 
 
 def _verdict(
-    model: HessianResult, other: HessianResult, quantity: Quantity, expected: Expected, statement: str
+    model: HessianResult, other: HessianResult, quantity: Quantity, rule: Rule, statement: str
 ) -> Verdict:
     if unlike := [name for name in ALIKE if getattr(model, name) != getattr(other, name)]:
         name = unlike[0]
@@ -45,17 +44,20 @@ def _verdict(
     drawn = [replicates(result.eigenvalues, quantity, result.seed) for result in (model, other)]
     difference = drawn[0] - drawn[1]
     low, high = (float(end) for end in percentile_interval(difference[1:]))
-    found = (
-        f"{quantity.upper()} {drawn[0][0]:.3g}, {other.model} {drawn[1][0]:.3g}: "
-        f"{difference[0]:+.3g} [{low:+.3g}, {high:+.3g}]"
-    )
     batches = len(model.eigenvalues)
-    if batches < LEAST_BATCHES:
-        return Verdict("C5", statement, model.model, f"{found}, of {batches} batches", "inconclusive")
-    return Verdict("C5", statement, model.model, found, _judge(low, high, expected))
-
-
-def _judge(low: float, high: float, expected: Expected) -> Judgement:
-    if not (low > 0 or high < 0):  # holds zero, or is not known
-        return "inconclusive"
-    return "holds" if (low > 0) == (expected == "higher") else "does not hold"
+    few = f"of {batches} batches, at least {LEAST_BATCHES} are needed for a verdict"
+    return Verdict(
+        claim="C5",
+        statement=statement,
+        model=model.model,
+        statistic=f"difference in the {_NAMES[quantity]}",
+        value=float(difference[0]),
+        low=low,
+        high=high,
+        unit="",
+        over=f"{batches} batches",
+        rule=rule,
+        evidence=f"{quantity.upper()} {drawn[0][0]:.3g}, {other.model} {drawn[1][0]:.3g}",
+        scope=ONE_TRAINING,
+        lacking=few if batches < LEAST_BATCHES else "",
+    )

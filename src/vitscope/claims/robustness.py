@@ -7,13 +7,15 @@ attention in its residual units is not spoken of.
 
 from collections.abc import Mapping
 
-from vitscope.claims.verdict import Verdict, judge_signs
+from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.errors import VitscopeError
 from vitscope.exams.bootstrap import percentile_interval
 from vitscope.exams.condition_rows import Headline
 from vitscope.exams.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.exams.paired import check_same_images
 from vitscope.results import Result
+
+_DIFFERENCE = "drop of accuracy under noise above 0.5π minus below it"
 
 
 def robustness_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdict]:
@@ -25,12 +27,20 @@ def robustness_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdi
     difference = _difference(result)
     if difference is None or attends == convolves:
         return []
-    frequency = "low" if attends else "high"
-    found = _found(difference.value, difference.low, difference.high)
-    judgement = judge_signs(
-        int(difference.high < 0), int(difference.low > 0), 1, "falls" if attends else "rises"
-    )
-    return [Verdict("D2", f"falls most under {frequency}-frequency noise", model, found, judgement)]
+    return [
+        Verdict(
+            claim="D2",
+            statement=f"falls most under {'low' if attends else 'high'}-frequency noise",
+            model=model,
+            statistic=_DIFFERENCE,
+            value=100 * difference.value,
+            low=100 * difference.low,
+            high=100 * difference.high,
+            unit="points",
+            over=f"{result.n} images",
+            rule=Rule("below" if attends else "above"),
+        )
+    ]
 
 
 def noise_verdict(convolutional: FrequencyNoiseResult, attentive: FrequencyNoiseResult) -> Verdict:
@@ -44,17 +54,19 @@ def noise_verdict(convolutional: FrequencyNoiseResult, attentive: FrequencyNoise
     drawn = first.drawn - second.drawn
     low, high = (float(end) for end in percentile_interval(drawn[1:]))
     return Verdict(
-        "D2",
-        "high-frequency noise hurts the CNN more, low-frequency noise the ViT",
-        f"{convolutional.model} minus {attentive.model}",
-        _found(float(drawn[0]), low, high),
-        judge_signs(int(high < 0), int(low > 0), 1, "rises"),
+        claim="D2",
+        statement="high-frequency noise hurts the CNN more, low-frequency noise the ViT",
+        model=f"{convolutional.model} minus {attentive.model}",
+        statistic=f"{_DIFFERENCE}, of the CNN minus of the ViT",
+        value=100 * float(drawn[0]),
+        low=100 * low,
+        high=100 * high,
+        unit="points",
+        over=f"{convolutional.n} images",
+        rule=Rule("above"),
+        scope=ONE_TRAINING,
     )
 
 
 def _difference(result: FrequencyNoiseResult) -> Headline | None:
     return next((h for h in result.headlines if h.condition == HIGH_MINUS_LOW), None)
-
-
-def _found(value: float, low: float, high: float) -> str:
-    return f"drop above minus below 0.5π {100 * value:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}] points"

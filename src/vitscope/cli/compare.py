@@ -49,15 +49,35 @@ class Options:
 
 
 def run(options: Options) -> None:
-    """Examine what has to be examined, write the page, say where it is."""
-    import dataclasses
+    """Examine what has to be examined, write the page, print the verdicts and where the page is."""
+    import sys
+
+    from rich.console import Console
 
     from vitscope import distributed
-    from vitscope.report.compare import compare
-    from vitscope.report.console import notes_on_stderr
+    from vitscope.models.interface import Interface
+    from vitscope.report import report
+    from vitscope.report.compare import examined_runs
+    from vitscope.report.console import notes_on_stderr, print_verdicts
+    from vitscope.report.subject import find_runs
+    from vitscope.report.verdicts import all_verdicts
 
-    given = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
     with distributed.process_group(), notes_on_stderr():
-        path = compare(**{**given, "exams": list(options.exams) or None})
+        runs = examined_runs(
+            options.first,
+            options.second,
+            options.data,
+            options.split,
+            list(options.exams) or None,
+            options.limit,
+            options.batch_size,
+            options.seed,
+            options.device,
+            options.out,
+            Interface().merged(options.output, options.mean, options.std),
+        )
         if distributed.is_main():
+            path = report(runs, options.page or options.out / "report.html", options.title, options.docs)
+            console = Console(width=None if sys.stdout.isatty() else 140)
+            print_verdicts(all_verdicts(find_runs(runs)), console)
             print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

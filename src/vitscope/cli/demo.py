@@ -2,16 +2,10 @@
 
 import sys
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.table import Table
-
-    from vitscope.claims import Verdict
     from vitscope.results import Result
 
 MODELS = ("resnet_mini", "vit_mini", "alternet_mini")
@@ -42,7 +36,9 @@ def run(options: Options) -> None:
     from vitscope.exams import diagnose
     from vitscope.models import create_model
     from vitscope.report import report
-    from vitscope.report.console import notes_on_stderr, print_results
+    from vitscope.report.console import notes_on_stderr, print_results, print_verdicts
+    from vitscope.report.subject import find_runs
+    from vitscope.report.verdicts import all_verdicts
 
     console = Console(width=None if sys.stdout.isatty() else 140)
     data = load_data(DATA, split="test")
@@ -65,7 +61,7 @@ def run(options: Options) -> None:
     print_results(results, console)
     console.print()
     folders = [options.out / name for name in MODELS]
-    console.print(_verdict_table(_verdicts(results, folders)))
+    print_verdicts(all_verdicts(find_runs(folders)), console)
     page = report(folders, options.out / "report.html", title="A CNN, a vision transformer and an AlterNet")
     console.print(f"\nthe page: {page} (open it in a browser; it needs no network)")
     console.print(
@@ -93,25 +89,3 @@ def _plan(options: Options) -> list[tuple[list[str], int]]:
             groups[group].append(name)
     most = options.limit or max(LIMITS.values())
     return [(names, min(most, LIMITS[group])) for group, names in groups.items() if names]
-
-
-def _verdicts(results: "Mapping[str, Mapping[str, Result]]", folders: "list[Path]") -> "list[Verdict]":
-    """What the papers claim of single models, then of one beside another."""
-    from vitscope.claims import attention_verdicts, feature_verdicts, robustness_verdicts
-    from vitscope.report.pair_claims import pair_verdicts
-    from vitscope.report.subject import find_runs
-
-    judges = (feature_verdicts, attention_verdicts, robustness_verdicts)
-    verdicts = [v for name, found in results.items() for judge in judges for v in judge(name, found)]
-    pairs = combinations(find_runs(folders), 2)
-    return [*verdicts, *(verdict for pair in pairs for verdict in pair_verdicts(*pair))]
-
-
-def _verdict_table(verdicts: "list[Verdict]") -> "Table":
-    from rich.table import Table
-
-    table = Table("claim", "the papers say", "model", "found here", "", box=None, pad_edge=False)
-    colours = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
-    for v in verdicts:
-        table.add_row(v.claim, v.statement, v.model, v.found, f"[{colours[v.judgement]}]{v.judgement}[/]")
-    return table

@@ -19,6 +19,8 @@ class Options:
     """What stands on top; default: the names of the models."""
     docs: str | None = None
     """Address of the documentation to link the exams' pages at."""
+    verdicts: Path | None = None
+    """Also write every verdict, with what it rests on, to this file: .csv, .json or .md."""
 
 
 def run(options: Options) -> None:
@@ -27,5 +29,5 @@ def run(options: Options) -> None:
     from vitscope.report.console import notes_on_stderr
 
     with notes_on_stderr():
-        path = report(options.runs, options.out, options.title, options.docs)
+        path = report(options.runs, options.out, options.title, options.docs, options.verdicts)
     print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

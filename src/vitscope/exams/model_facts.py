@@ -49,9 +49,10 @@ def training_facts(folder: Path) -> dict[str, Any] | None:
     if not records or not rows:
         return None
     options, last = records[-1]["options"], rows[-1]
-    keys = ("name", "epochs", "batch_size", "lr", "optimizer", "weight_decay")
+    keys = ["name", "epochs", "batch_size", "lr", "optimizer", "weight_decay"]
+    keys += ["auto_augment", "erase", "label_smoothing", "mixup", "cutmix", "mix_probability"]
     return {
-        "recipe": {key: options["recipe"].get(key) for key in keys},
+        "recipe": {key: options["recipe"][key] for key in keys if key in options["recipe"]},
         "data": options.get("data"),
         "images": options.get("images"),
         "epochs": int(last["epoch"]),

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from vitscope.claims.stage_ends import end_excess
 from vitscope.exams.lesion import LesionResult
 from vitscope.exams.variance import VarianceResult
 from vitscope.prescribe.patient import Patient
@@ -20,13 +21,15 @@ CHANNELS_PER_HEAD = 256 / 3
 
 @dataclass(frozen=True)
 class StageEnd:
-    """The last block of a stage of two or more."""
+    """The convolution at the end of a stage of two or more blocks."""
 
     stage: int  # as anatomy counts
     unit: str
-    peak: bool  # a convolution, after which the variance is the highest of the stage
+    peak: bool  # the variance after it is the highest of the stage
     certain: bool  # and the interval of the rise across it leaves out 0
-    possible: bool  # or could, within the interval of the change across it, be a rise
+    excess: tuple[
+        float, float, float
+    ]  # of its variance over that of the others, with its interval, in per cent
     lesion: tuple[Evidence, ...]  # what it costs to lose it, if that was measured
 
     @property
@@ -36,7 +39,7 @@ class StageEnd:
 
 
 def stage_ends(patient: Patient) -> list[StageEnd]:
-    """The ends of all stages that have two or more blocks, one of them a convolution."""
+    """The ends of all stages that have two or more blocks and end in a convolution."""
     found = cast(VarianceResult, patient.results["variance"])
     blocks = [
         i
@@ -46,22 +49,26 @@ def stage_ends(patient: Patient) -> list[StageEnd]:
     ends = []
     for stage, members in groupby(blocks, key=lambda i: found.units[i].stage):
         inside = list(members)
-        if len(inside) < 2 or all(found.units[i].kind == "msa" for i in inside):
-            continue
         last = inside[-1]
-        conv = found.units[last].kind == "conv"
-        peak = conv and bool(found.value[last] == found.value[inside].max())
+        if len(inside) < 2 or found.units[last].kind != "conv":
+            continue
+        peak = bool(found.value[last] == found.value[inside].max())
         ends.append(
             StageEnd(
                 stage,
                 found.units[last].name,
                 peak,
                 certain=peak and bool(found.change_low[last] > 0),
-                possible=peak or (conv and bool(found.change_high[last] > 0)),
+                excess=_excess(found, inside),
                 lesion=_loss(patient, found.units[last].name),
             )
         )
     return ends
+
+
+def _excess(found: VarianceResult, inside: list[int]) -> tuple[float, float, float]:
+    value, low, high = end_excess(found.value[inside], found.low[inside], found.high[inside])
+    return 100 * value, 100 * low, 100 * high
 
 
 def _loss(patient: Patient, unit: str) -> tuple[Evidence, ...]:

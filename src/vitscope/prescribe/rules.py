@@ -8,7 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from vitscope.claims.verdict import MAJORITY
+from vitscope.claims.changes import changes_of
+from vitscope.claims.unit_mean import mean_over_units
 from vitscope.exams.attention import AttentionResult
 from vitscope.exams.fourier import FourierResult
 from vitscope.exams.hessian import HessianResult
@@ -48,22 +49,17 @@ def alternate(patient: Patient) -> Finding:
     if "conv" not in fourier.kinds:
         return Finding(False, "the model has no residual convolutions whose frequencies could be compared")
     ends = stage_ends(patient)
-    if not ends:
-        return Finding(False, "the model has no stage of two or more convolutions")
-    share = [
-        float(np.mean([getattr(end, which) for end in ends])) for which in ("peak", "certain", "possible")
-    ]
-    growth = [
-        float(numbers[fourier.kinds.index("conv")])
-        for numbers in (fourier.kind_change, fourier.kind_change_low, fourier.kind_change_high)
-    ]
+    growth = changes_of(fourier.summary(), "conv")
+    if not ends or growth is None:
+        return Finding(False, "the model has no stage of two or more blocks that ends in a convolution")
+    excess = mean_over_units(*np.array([end.excess for end in ends]).T)
     peaks, rise = (
-        "share of stages whose variance peaks at their end",
+        "variance at stage ends above that of the rest of their stage, mean over stages, in %",
         "mean change of high frequencies across Convs",
     )
     evidence = [
-        Evidence.above("variance", peaks, share, variance.n, MAJORITY),
-        Evidence.above("fourier", rise, growth, fourier.n, 0.0),
+        Evidence.above("variance", peaks, excess.interval, variance.n, 0.0),
+        Evidence.above("fourier", rise, growth.mean.interval, fourier.n, 0.0),
     ]
     calls = all(e.calls for e in evidence)
     evidence += [e for end in ends for e in end.lesion]

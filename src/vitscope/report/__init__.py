@@ -8,6 +8,7 @@ from pathlib import Path
 from vitscope._callable import make_callable
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs, left_out
+from vitscope.report.verdicts import all_verdicts, write_verdicts
 from vitscope.results import atomic_write
 
 __all__ = ["report"]
@@ -18,6 +19,7 @@ def report(
     out: str | os.PathLike[str] = "report.html",
     title: str | None = None,
     docs: str | None = None,
+    verdicts: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Make a page that shows runs side by side.
 
@@ -26,6 +28,7 @@ def report(
         out: The file to write.
         title: What stands on top; default: the names of the models.
         docs: Address of the documentation to link the exams' pages at; default: only their file names are given.
+        verdicts: Also write every verdict, with what it rests on, to this file (.csv, .json or .md).
 
     An exam whose result is of another version of vitscope is left out, with a warning and a note on the page.
 
@@ -44,6 +47,8 @@ def report(
             f"compute it anew: {command}",
             stacklevel=2,
         )
+    if verdicts is not None:
+        write_verdicts(all_verdicts(subjects), verdicts)
     atomic_write(out, render_page(subjects, title, docs))
     return Path(out)
 

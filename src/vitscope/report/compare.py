@@ -82,6 +82,28 @@ def compare(
     Returns:
         The path of the page.
     """
+    said = Interface().merged(output, mean, std)
+    runs = examined_runs(first, second, data, split, exams, limit, batch_size, seed, device, out, said)
+    path = Path(page) if page is not None else Path(out) / "report.html"
+    if distributed.is_main():
+        report(runs, path, title, docs)
+    return path
+
+
+def examined_runs(
+    first: str | os.PathLike[str],
+    second: str | os.PathLike[str],
+    data: str | None = None,
+    split: str = "test",
+    exams: Sequence[str] | None = None,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    out: str | os.PathLike[str] = "runs/compare",
+    interface: Interface = Interface(),  # noqa: B008
+) -> list[Path]:
+    """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
     examined = [name for name in names if _is_examined(Path(name))]
     if data is None and exams is None and examined:
@@ -91,11 +113,8 @@ def compare(
     wanting = [name for name in dict.fromkeys(names) if name not in examined]
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
-        _examine(name, folder, requests, device, Interface().merged(output, mean, std))
-    path = Path(page) if page is not None else Path(out) / "report.html"
-    if distributed.is_main():
-        report([folders.get(name, Path(name)) for name in names], path, title, docs)
-    return path
+        _examine(name, folder, requests, device, interface)
+    return [folders.get(name, Path(name)) for name in names]
 
 
 def _is_examined(path: Path) -> bool:

@@ -9,9 +9,12 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
+from vitscope.claims import Verdict
 from vitscope.report.numbers import label, with_interval
+from vitscope.report.verdicts import by_chance
 from vitscope.results import Result
 
 
@@ -109,6 +112,25 @@ def _cell(row: Any) -> str:
 
 def _arrow(row: Any) -> str:
     return "↓" if row.high < 0 else "↑" if row.low > 0 else " "
+
+
+def print_verdicts(verdicts: Sequence[Verdict], console: Console | None = None) -> None:
+    """Print claim by claim the number and the rule that decide, then the verdict on each model."""
+    console = console or Console()
+    colours = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
+    claims: dict[tuple[str, str], list[Verdict]] = {}
+    for verdict in verdicts:
+        claims.setdefault((verdict.claim, verdict.statement), []).append(verdict)
+    for (claim, statement), found in claims.items():
+        console.print(f"[bold]{claim} {escape(statement)}[/]", highlight=False)
+        console.print(Padding(f"[dim]{escape(found[0].decided_by)}[/]", (0, 0, 0, 2)), highlight=False)
+        table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 2))
+        for v in found:
+            told = ". ".join(part for part in (v.found, v.reach) if part)
+            table.add_row(escape(v.model), f"[{colours[v.judgement]}]{v.judgement}[/]", escape(told))
+        console.print(table, highlight=False)
+    if chance := by_chance(len(verdicts)):
+        console.print(f"[dim]{chance}[/]", highlight=False)
 
 
 @contextmanager

@@ -23,8 +23,16 @@ from vitscope.report.readings import reading
 from vitscope.report.script import page_script
 from vitscope.report.styles import SharedStyles
 from vitscope.report.subject import RunSubject, exam_order, left_out
-from vitscope.report.tables import Download, Grid, counts_grid, downloads, whole_grid
+from vitscope.report.tables import (
+    Download,
+    Grid,
+    counts_grid,
+    downloads,
+    verdicts_download,
+    whole_grid,
+)
 from vitscope.report.taken import taken
+from vitscope.report.verdicts import by_chance
 from vitscope.report.vital_signs import Sign, vital_signs
 from vitscope.results import About
 from vitscope.results.provenance import now
@@ -79,6 +87,9 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
     exams = [name for name in made if any(s.applies(name) for s in subjects)]
     styles = SharedStyles()
     sections = [_section(name, subjects, styles) for name in exams]
+    signs, compared = [sign for section in sections for sign in section.signs], pairs(subjects)
+    verdicts = [one.verdict for sign in signs for one in sign.findings if one.verdict]
+    verdicts += [verdict for pair in compared for verdict in pair.verdicts]
     script = page_script()
     turned = any(p.widget and p.widget.kind == "surface" for s in sections for r in s.rows for p in r.panels)
     plotly = plotly_script() if turned else ""
@@ -87,8 +98,10 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
         subjects=subjects,
         kinds={kind: KINDS[kind] for kind in KINDS if any(kind in s.card.kinds for s in subjects)},
         sections=sections,
-        signs=[sign for section in sections for sign in section.signs],
-        pairs=pairs(subjects),
+        signs=signs,
+        pairs=compared,
+        verdicts=verdicts_download(verdicts) if verdicts else None,
+        by_chance=by_chance(len(verdicts)),
         left_out=left_out(subjects),
         barren=[_about(name, subjects).title for name in made if name not in exams],
         styles=styles.css,

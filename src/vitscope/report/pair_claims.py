@@ -6,6 +6,7 @@ from typing import Any
 from vitscope.claims import (
     Verdict,
     alternet_verdicts,
+    augmentation_verdicts,
     broadcast_verdicts,
     noise_verdict,
     transformer_verdicts,
@@ -39,6 +40,10 @@ def _claims(one: RunSubject, other: RunSubject) -> Iterator[tuple[str, Callable[
         yield "hessian", alternet_verdicts
     if done == [*before, "broadcast_context"]:
         yield "attention", lambda broadcast, plain: broadcast_verdicts(one.name, plain, broadcast)
+    trained_on = [(s.run.model.get("training") or {}).get("data") for s in (one, other)]
+    augmented = (one.augmentation, other.augmentation)
+    if done == before and trained_on[0] == trained_on[1] and augmented == ("strong", "weak"):
+        yield "prediction", augmentation_verdicts
 
 
 def _is_cnn(subject: RunSubject) -> bool:

@@ -2,35 +2,39 @@
 
 from typing import Any
 
+from vitscope.claims.changes import changes_of
 from vitscope.exams.attention import AttentionResult
 from vitscope.exams.cka import CkaResult
 from vitscope.exams.maps import MapsResult
 from vitscope.report.numbers import with_interval as number
 from vitscope.report.wording import by_name, extremes, plural, points, reads, rows_of
-from vitscope.results import Result, directions
+from vitscope.results import Result
 
 _NAMES = {
-    "fourier": ("High frequencies", "fall", "rise"),
-    "variance": ("The variance over space", "falls", "rises"),
+    "fourier": "high frequencies change",
+    "variance": "the variance over space changes",
 }
 
 
 @reads("fourier", "variance")
 def _changes(result: Result) -> str:
     table = result.summary()
-    what, falls, rises = _NAMES[result.exam]
-    counts = directions(table)
-    if counts.empty:
-        return ""
-    said = [
-        f"{row.falls} of {row.units} {plural(str(row.kind))} and {rises} across {row.rises}"
-        for row in counts.itertuples()
-    ]
+    what = _NAMES[result.exam]
     changes = rows_of(table, "change")
     units = changes[changes["unit"].notna()]
+    if units.empty:
+        return ""
+    said = []
+    for kind in dict.fromkeys(units["kind"]):
+        found = changes_of(table, kind)
+        assert found is not None
+        mean = found.mean
+        said.append(
+            f"{mean.value:+.3g} [{mean.low:+.3g}, {mean.high:+.3g}] across {plural(kind)} ({found.counts})"
+        )
     strongest = max(units.itertuples(), key=_size)
     return (
-        f"{what} {falls} across {'; '.join(said)}. "
+        f"On average {what} by {'; '.join(said)}. "
         f"The largest change is {number(strongest)} across {strongest.unit} ({strongest.kind})."
     )
 

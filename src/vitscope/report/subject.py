@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from vitscope.claims.calibration import Augmentation, augmentation_of
 from vitscope.errors import BadResult
 from vitscope.exams import EXAMS
 from vitscope.plots.style import model_colour
@@ -37,6 +38,12 @@ class RunSubject:
     def applies(self, exam: str) -> bool:
         """Whether the exam found anything on this model; a CNN has no attention to measure."""
         return exam in self.results and len(self.results[exam].table()) > 0
+
+    @property
+    def augmentation(self) -> Augmentation | None:
+        """How its training augmented images, if its run says so."""
+        training = self.run.model.get("training") or {}
+        return augmentation_of(training.get("recipe") or {})
 
     @property
     def provenance(self) -> list[tuple[str, str]]:

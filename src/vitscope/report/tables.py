@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from vitscope.claims import Verdict, verdict_table
 from vitscope.report.numbers import label, plain, spoken, with_interval
 from vitscope.report.packed import packed
 from vitscope.results import Result, directions
@@ -92,6 +93,12 @@ def downloads(model: str, result: Result) -> list[Download]:
         for name, table in result.tables().items()
         if len(table)
     ]
+
+
+def verdicts_download(verdicts: Sequence[Verdict]) -> Download:
+    """All verdicts with what they rest on."""
+    table = verdict_table(verdicts)
+    return Download("all models", "verdicts", "verdicts.csv", len(table), packed(table.to_csv(index=False)))
 
 
 def _words(row: Any, columns: Sequence[str]) -> list[str]:

@@ -3,24 +3,36 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vitscope.claims import attention_verdicts, feature_verdicts, robustness_verdicts
+from vitscope.claims import Verdict
+from vitscope.claims.calibration import STATEMENT, confidence_found
 from vitscope.claims.verdict import Judgement
+from vitscope.exams.prediction_result import PredictionResult
 from vitscope.report.numbers import spoken, with_interval
 from vitscope.report.subject import RunSubject
 from vitscope.report.tables import whole_rows
+from vitscope.report.verdicts import single_verdicts
 from vitscope.results import Result
 
-_CLAIMS = (feature_verdicts, attention_verdicts, robustness_verdicts)
 _SHOWN = 2  # numbers of an exam about which the papers claim nothing that one model can decide
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one model shows; without a judgement where there is no claim to hold it against."""
+    """What one model shows; without a verdict where it alone decides nothing."""
 
     subject: RunSubject
     found: str
-    judgement: Judgement | None = None
+    verdict: Verdict | None = None
+
+    @property
+    def judgement(self) -> Judgement | None:
+        """Whether the claim holds, if there is one to judge."""
+        return self.verdict.judgement if self.verdict else None
+
+    @property
+    def reach(self) -> str:
+        """How far the verdict carries."""
+        return self.verdict.reach if self.verdict else ""
 
 
 @dataclass(frozen=True)
@@ -32,22 +44,30 @@ class Sign:
     claim: str  # the papers' claim it belongs to, or ""
     expected: str  # the claim, or what the papers found if it is none
     findings: list[Finding]
+    decided_by: str = ""  # the number and the rule of the verdicts
 
 
 def vital_signs(exam: str, subjects: Sequence[RunSubject]) -> list[Sign]:
     """The lines of one exam: a line per claim, or one with the first numbers where nothing is claimed."""
     having = [s for s in subjects if s.applies(exam)]
     title = having[0].results[exam].about.title if having else exam
-    lines: dict[tuple[str, str], list[Finding]] = {}
+    lines: dict[tuple[str, str, str], list[Finding]] = {}
     for subject in having:
-        for judge in _CLAIMS:
-            for verdict in judge(subject.name, {exam: subject.results[exam]}):
-                line = lines.setdefault((verdict.claim, verdict.statement), [])
-                line.append(Finding(subject, verdict.found, verdict.judgement))
+        for verdict in single_verdicts(subject.name, {exam: subject.results[exam]}):
+            line = lines.setdefault((verdict.claim, verdict.statement, verdict.decided_by), [])
+            line.append(Finding(subject, verdict.found, verdict))
     if lines:
-        return [Sign(exam, title, claim, said, found) for (claim, said), found in lines.items()]
+        return [Sign(exam, title, claim, said, found, rule) for (claim, said, rule), found in lines.items()]
+    if exam == "prediction":
+        return [Sign(exam, title, "F1", STATEMENT, [Finding(s, _confidence(s)) for s in having])]
     found = [Finding(s, text) for s in having if (text := headline(s.results[exam]))]
     return [Sign(exam, title, "", having[0].results[exam].about.papers, found)] if found else []
+
+
+def _confidence(subject: RunSubject) -> str:
+    result = subject.results["prediction"]
+    assert isinstance(result, PredictionResult)
+    return confidence_found(result, subject.augmentation)
 
 
 def headline(result: Result) -> str:
