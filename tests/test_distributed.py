@@ -52,7 +52,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     command += [str(folder / "work.py"), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(3)]
 
@@ -141,7 +141,7 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command += [str(folder / "work.py"), str(folder), ",".join(map(str, LIMITS)), ",".join(exams())]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, cwd=root)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, cwd=root)
     assert done.returncode == 0, done.stderr
     return folder
 

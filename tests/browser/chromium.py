@@ -30,7 +30,7 @@ FLAGS += [
     "--use-angle=swiftshader",
     "--enable-unsafe-swiftshader",
 ]
-PATIENCE = 120.0  # seconds; a machine under load is slow, but not silent for so long
+PATIENCE = 900.0  # seconds; a machine under load is slow, but not silent for so long
 
 
 def find_chromium() -> str | None:
@@ -82,7 +82,7 @@ class Chromium:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(PATIENCE)
         os.close(self._out)
         os.close(self._in)
 
@@ -149,7 +149,7 @@ class Chromium:
             if not select.select([self._in], [], [], PATIENCE)[0]:
                 raise TimeoutError(f"no word from the browser for {PATIENCE:g} s")
             piece = os.read(self._in, 1 << 20)
-            assert piece, f"the browser ended with code {self.process.wait(10)}"
+            assert piece, f"the browser ended with code {self.process.wait(PATIENCE)}"
             self._buffer += piece
         text, _, self._buffer = self._buffer.partition(b"\0")
         message = json.loads(text)

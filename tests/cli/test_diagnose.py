@@ -75,7 +75,7 @@ def test_two_processes_give_the_table_of_one(tmp_path: Path) -> None:
     shown = []
     for name, launcher in (("one", []), ("two", torchrun)):
         command = [sys.executable, *launcher, *arguments, str(tmp_path / name)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=300)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=900)
         assert done.returncode == 0, done.stderr
         shown.append(done.stdout.replace(str(tmp_path / name), "RUN"))
     assert shown[0] == shown[1]

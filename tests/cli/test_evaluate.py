@@ -95,7 +95,7 @@ def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         cwd=ROOT,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("figures in") == 1  # one process speaks for both

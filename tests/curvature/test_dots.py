@@ -1,26 +1,59 @@
-import numpy as np
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 
-from vitscope.curvature.dots import PIECE, combine, dot, norm, pieces, project, subtract
+from tests.worst_order import ORDERS, added_up, rounding
+from vitscope.curvature import dots
+from vitscope.curvature.dots import BLOCK, PIECE, PIECE_OF_ROWS, blocks, combine, dot, norm, project, subtract
 
-LONG = 3 * PIECE + 17
-
-
-def test_pieces_cover_everything_once() -> None:
-    assert [s.stop - s.start for s in pieces(LONG)] == [PIECE, PIECE, PIECE, 17]
-    assert next(pieces(5)) == slice(0, 5)
+LONG = 3 * BLOCK + 17
 
 
-def test_long_float32_vectors_lose_no_digits() -> None:
-    generator = torch.Generator().manual_seed(0)
-    a, b = torch.rand(2, LONG, generator=generator)
-    exact = float(a.double() @ b.double())
-    assert dot(a, b) == pytest.approx(exact, rel=1e-6)
-    assert norm(a) == pytest.approx(float(a.double().norm()), rel=1e-6)
+def test_blocks_cover_everything_once() -> None:
+    assert [s.stop - s.start for s in blocks(LONG)] == [BLOCK, BLOCK, BLOCK, 17]
+    assert next(blocks(5)) == slice(0, 5)
+
+
+def random(length: int) -> tuple[Tensor, Tensor]:
+    a, b = torch.rand(2, length, generator=torch.Generator().manual_seed(0))
+    return a, b
+
+
+def swallowed(length: int) -> tuple[Tensor, Tensor]:
+    """The first product is so large that a sum which begins with it takes in none of the others."""
+    a = torch.full((length,), 2.0**-25)
+    a[0] = 1.0
+    return a, torch.ones(length)
+
+
+@pytest.mark.parametrize("length", [1, PIECE - 1, PIECE_OF_ROWS, LONG])
+@pytest.mark.parametrize("vectors", [random, swallowed])
+@pytest.mark.parametrize("order", [None, *ORDERS])
+def test_the_error_is_that_of_one_piece(
+    order: str | None, vectors: Callable[[int], tuple[Tensor, Tensor]], length: int
+) -> None:
+    a, b = vectors(length)
     rows = torch.stack([a, b, a - b])
-    exact_rows = (rows.double() @ b.double()).numpy()
-    np.testing.assert_allclose(project(rows, b).numpy(), exact_rows, rtol=1e-6, atol=1e-3)
+    if order is None:
+        found, size, along = dot(a, b), norm(a), project(rows, b)
+    else:
+        with added_up(order):
+            found, size, along = dot(a, b), norm(a), project(rows, b)
+    a, b, rows = a.double(), b.double(), rows.double()
+    bound = rounding(PIECE)  # nothing here is negative but a - b: the terms add up to the products themselves
+    assert found == pytest.approx(float(a @ b), rel=bound, abs=0)
+    assert size == pytest.approx(float(a.norm()), rel=bound, abs=0)
+    error = (along - rows @ b).abs()
+    assert (error <= rounding(PIECE_OF_ROWS) * (rows.abs() @ b)).all()
+
+
+def test_elsewhere_than_on_a_cpu_every_sum_is_in_float64() -> None:
+    a, b = random(LONG)
+    rows = torch.stack([a, b, a - b])
+    error = (dots._elementwise(rows, b) - rows.double() @ b.double()).abs()
+    assert (error <= rounding(1) * (rows.abs().double() @ b.double()) * (1 + 1e-6)).all()
 
 
 def test_combine_and_subtract() -> None:

@@ -18,6 +18,7 @@ from vitscope.errors import VitscopeError
 K = 5
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize(
     "spectrum", [PAIRED, CLUSTERED, COPIES, [7.0] * 40, [-3.0, 3.0, 2.0, -2.0, 1.0, 0.5]]
 )
@@ -34,6 +35,7 @@ def test_known_spectra(spectrum: list[float], dtype: torch.dtype, tol: float) ->
     assert (true <= tol).all()
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_the_reported_residual_is_the_true_one(dtype: torch.dtype) -> None:
     H = matrix(PAIRED, dtype)

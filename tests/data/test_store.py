@@ -147,7 +147,7 @@ def test_a_process_that_dies_leaves_nothing_that_could_be_used(root: Path) -> No
 
 def test_processes_that_write_at_once_do_not_harm_each_other(root: Path) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, "go"]) for _ in range(2)]
-    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert [writer.wait(timeout=900) for writer in writers] == [0, 0]
     assert verify(SMALL) is None
     assert sorted(path.name for path in root.iterdir()) == ["small"]
 

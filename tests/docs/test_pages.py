@@ -42,7 +42,7 @@ def test_python_blocks_run(tmp_path):
         text=True,
         capture_output=True,
         cwd=tmp_path,
-        timeout=600,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr[-2000:]
 
@@ -93,7 +93,7 @@ def test_every_page_is_in_the_site():
 def test_the_site_builds_without_a_warning(tmp_path):
     # not --quiet, with which --strict counts no warnings
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "contains a link" not in done.stderr, done.stderr[-2000:]  # to what is left out of the site
     assert (tmp_path / "index.html").exists()

@@ -225,7 +225,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     for name, launcher in (("one", []), ("two", torchrun)):
         (tmp_path / name).mkdir()
         command = [sys.executable, *launcher, str(tmp_path / "work.py"), str(tmp_path / name)]
-        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=300)
+        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=900)
         found.append([json.loads(path.read_text()) for path in sorted((tmp_path / name).glob("*.json"))])
     (one,), (first, second) = found
     assert json.dumps(first) == json.dumps(second)

@@ -35,6 +35,7 @@ def test_half_plane_is_wrapped() -> None:
     assert len(plane) == (5 * 8 - 2) / 2  # 0 and (0, pi) are their own negatives
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize("shape", [(2, 6, 7, 7), (3, 4, 8, 5), (2, 3, 12, 12)])
 def test_both_ways_are_the_same(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     feature = torch.randn(shape) + 2.0

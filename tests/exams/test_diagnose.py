@@ -3,7 +3,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -131,9 +130,8 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert process.stdout is not None
     for _ in range(3):
         assert process.stdout.readline().strip() == "pass"
-    time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=900)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in stderr
     assert json.loads((tmp_path / "run.json").read_text())["state"] == "interrupted"

@@ -51,6 +51,7 @@ def finish(subject: Subject, *batches: list[torch.Tensor]) -> FourierResult:
     return result
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize(
     "shape",
     [(2, 3, 8, 8), (2, 4, 7, 7), (1, 3, 6, 9), (2, 3, 9, 4), (1, 5, 14, 14), (1, 2, 11, 16), (2, 2, 1, 1)],
@@ -61,6 +62,7 @@ def test_function_against_the_definition(shape: tuple[int, ...], offset: float) 
     np.testing.assert_allclose(spectrum(feature).numpy(), reference(feature), atol=3e-4)
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize("side", [4, 12])
 def test_function_does_not_care_about_the_memory_layout(side: int) -> None:
     feature = torch.randn(2, side**2, 6).transpose(1, 2).unflatten(2, (side, side))
@@ -89,6 +91,7 @@ def test_noise_is_flat() -> None:
     assert float(means.mean()) == pytest.approx(math.log(2) / 2, abs=0.06)
 
 
+@pytest.mark.any_order
 def test_a_constant_channel_has_no_high_frequency() -> None:
     found = spectrum(torch.full((1, 2, 14, 14), 3.7))[0]
     expected = math.log(1e-6) - math.log(3.7 * 196 + 1e-6)

@@ -19,6 +19,7 @@ def maps(*shape: int, offset: float = 0.0) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)) + offset
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize("shape", [(6, 3, 4, 4), (9, 5, 3, 7), (4, 2, 1, 1), (12, 64, 16, 16)])
 @pytest.mark.parametrize("last", [False, True])
 def test_gram_is_the_inner_product_of_centred_maps(shape: tuple[int, ...], last: bool) -> None:
@@ -30,6 +31,7 @@ def test_gram_is_the_inner_product_of_centred_maps(shape: tuple[int, ...], last:
     np.testing.assert_allclose(gram(feature).numpy(), expected, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.any_order
 def test_gram_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     feature = maps(5, 7, 6, 6)
     whole = gram(feature)
@@ -37,12 +39,14 @@ def test_gram_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(gram(feature), whole)
 
 
+@pytest.mark.any_order
 def test_gram_of_tokens_behind_a_class_token() -> None:
     feature = maps(4, 10, 6)[:, 1:].transpose(1, 2).unflatten(2, (3, 3))
     assert not feature.is_contiguous()
     torch.testing.assert_close(gram(feature), gram(feature.contiguous()))
 
 
+@pytest.mark.any_order
 def test_a_shift_changes_nothing() -> None:
     """Neither one of the features, nor one of the Gram matrix by a number for each row and column."""
     feature, shift = maps(7, 4, 2, 2), torch.randn(1, 4, 2, 2)
@@ -52,6 +56,7 @@ def test_a_shift_changes_nothing() -> None:
     torch.testing.assert_close(hsic_of_pairs(moved), hsic_of_pairs(grams))
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize("n", [4, 5, 32])
 def test_all_pairs_against_the_definition(n: int) -> None:
     grams = torch.stack([gram(maps(n, channels, 3, 3, offset=2.0)) for channels in (2, 3, 5)])

@@ -29,7 +29,7 @@ BATCHES = [8] * 7 + [4]
 ONE = ["prediction"]
 
 SLOW = """
-import sys, time, torch, vitscope as vs
+import sys, torch, vitscope as vs
 from vitscope.exams import partial
 from tests.exams.factories import small_transformer
 from tests.exams.test_partial import LIMIT, SIZE
@@ -42,7 +42,8 @@ def wait(_, arguments, __):
     if len(arguments[0]) == SIZE:
         batches += 1
         print("batch", batches, flush=True)
-        time.sleep(0.1 if batches < 4 else 3.0)
+        if batches == 4:
+            sys.stdin.read()  # until the signal has been sent
 subject.register_forward_hook(wait)
 vs.diagnose(subject, data, sys.argv[3:], limit=LIMIT, batch_size=SIZE, out=sys.argv[1])
 """
@@ -87,6 +88,7 @@ def interrupt(folder: Path, number: signal.Signals, seconds: float, exams: list[
     root = Path(__file__).parents[2]
     process = subprocess.Popen(
         [sys.executable, "-c", SLOW, str(folder), str(seconds), *exams],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -97,7 +99,7 @@ def interrupt(folder: Path, number: signal.Signals, seconds: float, exams: list[
     for batch in range(1, SEEN + 2):
         assert process.stdout.readline().split() == ["batch", str(batch)]
     process.send_signal(number)
-    process.communicate(timeout=120)
+    process.communicate(timeout=900)
     assert process.returncode != 0
 
 
@@ -117,7 +119,7 @@ def finish(
 def test_goes_on_where_it_stopped(number: signal.Signals, exams: list[str], tmp_path: Path) -> None:
     # killed, it has what was saved last; interrupted, it ends its batch and saves without being asked to
     kill = number == signal.SIGKILL
-    interrupt(tmp_path, number, 0.0 if kill else 1e9, exams)
+    interrupt(tmp_path, number, -1.0 if kill else 1e9, exams)
     assert (tmp_path / "partial" / "0-of-1.safetensors").exists()
     assert Run.open(tmp_path).state != "done"
     results, seen = finish(tmp_path, exams)

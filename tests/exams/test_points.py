@@ -4,6 +4,7 @@ import torch
 from vitscope.exams.points import centred_once, centred_points
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "tokens", "odd", "one channel"])
 def test_every_layout_gives_the_same_points(layout: str) -> None:
     feature = torch.randn(3, 5, 4, 6)

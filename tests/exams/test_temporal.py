@@ -218,7 +218,7 @@ def test_two_processes_share_sequences_and_images(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root}
     subprocess.run(
-        [*command, str(script), str(tmp_path)], check=True, env=environment, timeout=240, capture_output=True
+        [*command, str(script), str(tmp_path)], check=True, env=environment, timeout=900, capture_output=True
     )
     expected = numbers()
     for rank in range(2):

@@ -34,13 +34,15 @@ def test_one_piece_has_no_interval() -> None:
 def test_the_watch_counts_work_and_not_waiting() -> None:
     watch = Stopwatch(torch.device("cpu"))
     assert watch.clock == "CPU time"
+    before = time.process_time()
     with watch.running():
         time.sleep(0.2)
-    assert watch.seconds < 0.1
+    assert watch.seconds <= time.process_time() - before
+    waited = watch.seconds
     with watch.running():
         until = time.process_time() + 0.05
         while time.process_time() < until:
             pass
-    assert watch.seconds >= 0.05
+    assert watch.seconds >= waited + 0.05
     watch.reset()
     assert watch.seconds == 0.0

@@ -28,6 +28,7 @@ def test_spread_over_points_equals_numpy() -> None:
     assert spread_over_points(feature[..., :1, :1]).isnan().all()
 
 
+@pytest.mark.any_order
 def test_spread_over_passes_equals_numpy_far_from_zero() -> None:
     passes = torch.randn(6, 3, 4, 5, 5) * 0.01 + 50.0
     spread = SpreadOverPasses(torch.full((3, 4, 5, 5), 50.0))

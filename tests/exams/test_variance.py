@@ -35,6 +35,7 @@ def finish(subject: Subject, *batches: list[torch.Tensor]) -> VarianceResult:
     return result
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize("shape", [(3, 5, 8, 8), (2, 4, 7, 5), (1, 1, 1, 2), (4, 64, 56, 56)])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_function_against_float64(shape: tuple[int, ...], offset: float) -> None:
@@ -42,6 +43,7 @@ def test_function_against_float64(shape: tuple[int, ...], offset: float) -> None
     np.testing.assert_allclose(spatial_variance(feature)[:, 0].numpy(), reference(feature), rtol=2e-5)
 
 
+@pytest.mark.any_order
 def test_function_does_not_care_about_the_memory_layout() -> None:
     tokens = torch.randn(2, 16, 6)
     feature = tokens.transpose(1, 2).unflatten(2, (4, 4))

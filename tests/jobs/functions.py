@@ -21,10 +21,32 @@ def nap(seconds: float, out: Path) -> int:
     return os.getpid()
 
 
+def nap_until_killed(out: Path) -> int:
+    """The first time; the second time it is done at once."""
+    if not (out / "pid.txt").exists():
+        nap(3600, out)
+    return os.getpid()
+
+
+def hold(out: Path) -> int:
+    """Come back once somebody has left a file."""
+    (out / "pid.txt").write_text(str(os.getpid()))
+    while not (out / "go").exists():
+        time.sleep(0.02)
+    return os.getpid()
+
+
+def shift(out: Path) -> list[float]:
+    """When it began and ended, by the clock that all processes share, and in which process."""
+    began = time.monotonic()
+    time.sleep(0.2)
+    return [began, time.monotonic(), os.getpid()]
+
+
 def meet(other: str, out: Path) -> bool:
     """Come back once the other job is there too: only jobs that run at the same time do."""
     (out / "here").touch()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 900
     while not (out.parent / other / "here").exists():
         if time.monotonic() > until:
             return False

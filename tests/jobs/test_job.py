@@ -76,14 +76,15 @@ def test_unknown_functions(name):
 
 
 def test_whoever_comes_second_waits_and_gets_the_same(tmp_path):
-    job = Job(functions.nap, {"seconds": 1.0}, tmp_path)
+    job = Job(functions.hold, {}, tmp_path)
     process = subprocess.Popen([sys.executable, "-m", "vitscope.jobs", str(job.write())])
     while not (tmp_path / "pid.txt").exists():
         assert process.poll() is None
     seen: list[Outcome] = []
     thread = threading.Thread(target=lambda: seen.append(execute(job)))
     thread.start()
-    thread.join(30)
-    assert process.wait(30) == 0
+    (tmp_path / "go").touch()
+    thread.join(900)
+    assert process.wait(900) == 0
     assert [outcome.result for outcome in seen] == [process.pid]
     assert json.loads((job.folder / "result.json").read_text())["result"] == process.pid

@@ -35,6 +35,7 @@ def test_half_plane_of_the_fft(shape: tuple[int, int], last: bool) -> None:
     assert all(2 * y % shape[0] == 0 and 2 * x % shape[1] == 0 for y, x in rest)
 
 
+@pytest.mark.any_order
 @pytest.mark.parametrize("side", [4, 8, 14])
 def test_centred_spectrum_of_even_maps(side: int) -> None:
     """The figure of the paper takes the diagonal of the centred spectrum from its middle to its end."""

@@ -43,7 +43,7 @@ class Server:
 
     def ask(self, path: str, method: str = "GET", host: str | None = None) -> Answer:
         """Ask for a path exactly as it is written: a client would take `..` away."""
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)) as line:
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=900)) as line:
             line.putrequest(method, path, skip_host=host is not None)
             if host is not None:
                 line.putheader("Host", host)
@@ -172,7 +172,7 @@ def _report(server: Server) -> None:
 
 def _ends_on_interrupt(server: Server) -> None:
     server.process.send_signal(signal.SIGINT)
-    _, error = server.process.communicate(timeout=60)
+    _, error = server.process.communicate(timeout=900)
     assert server.process.returncode == 0
     assert "Traceback" not in error
     with pytest.raises(ConnectionRefusedError):

@@ -101,10 +101,8 @@ def test_killed_and_started_again_it_goes_on(tmp_path):
     folder = tmp_path / "killed"
     script = TRAINING.format(out=str(folder))
     process = subprocess.Popen([sys.executable, "-c", script])
-    until = time.monotonic() + 120
     while steps_of(folder) < 1:
         assert process.poll() is None
-        assert time.monotonic() < until
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -10,7 +10,7 @@ OPERATED = ("broadcast_context", "localize", "uniform_heads", "pool_tokens", "al
 
 def test_two_processes_take_the_step_of_one() -> None:
     words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(SCRIPT), *OPERATED]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     for operation in OPERATED:
         assert f"{operation}: equal on both ranks" in done.stdout

@@ -34,8 +34,29 @@ def test_ours_is_told_without_the_traceback_of_the_worker(workers: int) -> None:
 
 
 def test_a_worker_that_is_gone() -> None:
-    with pytest.raises(BadData, match=r"has died \(.*Error: .*--workers 0"), loading_explained():
+    """Which error tells of it first depends on what it was doing, and on who is faster."""
+    with pytest.raises(BadData, match=r"has died \(\w*Error.*\): .*--workers 0"), loading_explained():
         list(DataLoader(Failing("exit"), num_workers=1))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."),
+            "RuntimeError: DataLoader worker",
+        ),
+        (
+            ConnectionResetError(104, "Connection reset by peer"),
+            "ConnectionResetError: [Errno 104] Connection",
+        ),
+        (EOFError(), "EOFError)"),
+    ],
+)
+def test_each_of_the_errors_that_tell_of_it(error: Exception, reason: str) -> None:
+    with pytest.raises(BadData) as caught, loading_explained():
+        raise error
+    assert str(caught.value).startswith(f"a process that loads images has died ({reason}")
 
 
 def test_other_errors_are_left_alone() -> None:

@@ -111,7 +111,7 @@ def test_a_disk_that_fills_up_costs_nothing_that_was_written(tmp_path: Path) -> 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     assert "is full; last.safetensors there holds the state after epoch 1. Either make room" in done.stdout

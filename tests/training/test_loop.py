@@ -5,8 +5,6 @@ import math
 import os
 import random
 import signal
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -91,18 +89,16 @@ def test_resuming_gives_the_same_weights_as_never_stopping(tmp_path: Path, name:
 
 
 def stop_after(work: Callable[[], Any], metrics: Path, rows: int) -> None:
-    """Do `work` and send this process Ctrl-C once `metrics` has so many rows; it must be interrupted."""
+    """Do `work` and send this process Ctrl-C in the first step after `metrics` has so many rows."""
 
-    def watch() -> None:
-        while not metrics.exists() or len(metrics.read_text().splitlines()) < rows + 1:
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGINT)
+    def watch(*_: Any) -> None:
+        if metrics.exists() and len(metrics.read_text().splitlines()) == rows + 1:
+            hook.remove()
+            os.kill(os.getpid(), signal.SIGINT)
 
-    thread = threading.Thread(target=watch)
-    thread.start()
+    hook = register_optimizer_step_post_hook(watch)
     with pytest.raises(KeyboardInterrupt):
         work()
-    thread.join()
 
 
 def test_seed_decides(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def run(folder: Path, processes: int) -> tuple[list[dict[str, Any]], str]:
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(processes)], done.stderr

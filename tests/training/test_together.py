@@ -64,7 +64,7 @@ def wait_for_steps(process: subprocess.Popen[str], out: Path, steps: int) -> Non
 
 def finish(process: subprocess.Popen[str]) -> str:
     """What the job says until its end, which must come soon and leave no process behind."""
-    _, shown = process.communicate(timeout=90)
+    _, shown = process.communicate(timeout=900)
     assert process.returncode != 0
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)

@@ -1,4 +1,3 @@
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -7,29 +6,46 @@ from vitscope.training.checkpoint import Progress
 from vitscope.training.waiting import timed
 
 
-def slow() -> Iterator[int]:
+class Clock:
+    """Goes on only when told to, so that no other program can lengthen what is measured."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("vitscope.training.waiting.time", made)
+    return made
+
+
+def slow(clock: Clock) -> Iterator[int]:
     for i in range(3):
-        time.sleep(0.05)
+        clock.now += 0.05
         yield i
 
 
-def test_only_the_time_until_a_batch_is_there_counts() -> None:
+def test_only_the_time_until_a_batch_is_there_counts(clock: Clock) -> None:
     progress = Progress()
     found = []
-    for batch in timed(slow(), progress):
-        time.sleep(0.1)  # a step
+    for batch in timed(slow(clock), progress):
+        clock.now += 0.1  # a step
         found.append(batch)
     assert found == [0, 1, 2]
-    assert 0.15 <= progress.waited < 0.3  # with the steps it would be 0.45 or more
+    assert progress.waited == pytest.approx(0.15)
 
 
-def test_errors_pass_and_their_time_counts() -> None:
+def test_errors_pass_and_their_time_counts(clock: Clock) -> None:
     def broken() -> Iterator[int]:
-        time.sleep(0.05)
+        clock.now += 0.05
         raise KeyError("gone")
         yield 0
 
     progress = Progress()
     with pytest.raises(KeyError):
         list(timed(broken(), progress))
-    assert progress.waited >= 0.05
+    assert progress.waited == pytest.approx(0.05)

@@ -55,7 +55,7 @@ def run(options: Options) -> None:
     from rich.console import Console
 
     from vitscope import distributed
-    from vitscope.models.interface import Interface
+    from vitscope.interface import Interface
     from vitscope.report import report
     from vitscope.report.compare import examined_runs
     from vitscope.report.console import notes_on_stderr, print_verdicts

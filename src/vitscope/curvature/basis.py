@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.curvature.dots import combine, norm, pieces, project, subtract
+from vitscope.curvature.dots import blocks, combine, norm, project, subtract
 from vitscope.errors import VitscopeError
 
 
@@ -66,8 +66,8 @@ class Basis:
         """Replace the first `count` vectors by the combinations (count, new), and move the next one after them."""
         new = weights.shape[1]
         turn = torch.from_numpy(np.ascontiguousarray(weights.T)).to(self._rows)
-        for piece in pieces(self.length):
-            self._rows[:new, piece] = turn @ self._rows[:count, piece]
+        for block in blocks(self.length):
+            self._rows[:new, block] = turn @ self._rows[:count, block]
         self._rows[new] = self._rows[count]
 
 

@@ -14,19 +14,20 @@ from torch import Tensor
 
 LEAST_IMAGES = 4  # in a batch: HSIC divides by n - 3
 CHUNK = 1 << 17  # numbers that are centred at once: few enough to stay in a cache
+PIECE = 1 << 12  # of an image at most: a float32 sum of so many is off by 2.5e-4 of its terms on no machine
 
 
 def gram(feature: Tensor) -> Tensor:
-    """(N, N): inner products of the maps (N, C, H, W) of N images, less their mean over images, in float32."""
+    """(N, N), symmetric: inner products of the maps (N, C, H, W) of N images, less their mean over images; float32."""
     # The order of the numbers of an image does not matter, so that of memory is taken: nothing is copied.
     last = feature.shape[1] > 1 and feature.stride(1) == 1
     flat = (feature.permute(0, 2, 3, 1) if last else feature).flatten(1)
     total = torch.zeros(len(flat), len(flat), device=flat.device)
-    for piece in flat.split(max(1, CHUNK // len(flat)), dim=1):
+    for piece in flat.split(max(1, min(PIECE, CHUNK // len(flat))), dim=1):
         numbers = piece.float()
         centred = numbers - numbers.mean(0)
-        total.addmm_(centred, centred.T)
-    return total
+        total += centred @ centred.T
+    return (total + total.T) / 2  # a matrix product need not add up both halves in the same order
 
 
 def hsic_of_pairs(grams: Tensor) -> Tensor:

@@ -101,7 +101,7 @@ def examined_runs(
     seed: int = 0,
     device: str | torch.device | None = None,
     out: str | os.PathLike[str] = "runs/compare",
-    interface: Interface = Interface(),  # noqa: B008
+    interface: Interface | None = None,
 ) -> list[Path]:
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
@@ -113,7 +113,7 @@ def examined_runs(
     wanting = [name for name in dict.fromkeys(names) if name not in examined]
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
-        _examine(name, folder, requests, device, interface)
+        _examine(name, folder, requests, device, interface or Interface())
     return [folders.get(name, Path(name)) for name in names]
 
 

@@ -22,7 +22,8 @@ def loading_explained() -> Iterator[None]:
         lost = isinstance(error, ConnectionError | EOFError)  # it died while it handed a batch over
         if not lost and "DataLoader worker" not in str(error):
             raise
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        said = " ".join(str(error).split())
+        reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
         _let_go(error)
         raise BadData(
             f"a process that loads images has died ({reason}): it ran out of memory, or the data set crashes; "
