@@ -1,7 +1,7 @@
 """Keep PyTorch's fused encoder path away from grafts.
 
 In evaluation without gradients `nn.TransformerEncoderLayer` runs one kernel on the weights of its children and calls
-none of them, and `nn.TransformerEncoder` hands nested tensors to its layers where some tokens are padding. A layer takes
+none of them, and `nn.TransformerEncoder` hands nested tensors to its layers if some tokens are padding. A layer takes
 its ordinary path when one of the modules in it has a forward hook, so a hook that does nothing is put on a graft. It
 goes with the graft, is copied with it, and concerns the layers around it alone.
 """

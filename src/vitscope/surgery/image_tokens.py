@@ -32,9 +32,10 @@ class ImageTokens:
     def mean(self, x: Tensor) -> Tensor:
         """Each image's mean token, shaped so that it meets every token of `x`; of all its windows together."""
         means = x.mean(self.token_axes, keepdim=True)
-        if self.parts_per_image == 1:
+        parts = self._parts(x, self.batch_axis)
+        if parts == 1:
             return means
-        by_image = means.unflatten(self.batch_axis, (-1, self._parts(x, self.batch_axis)))
+        by_image = means.unflatten(self.batch_axis, (-1, parts))
         window_axis = self.batch_axis + 1
         overall = by_image.mean(window_axis, keepdim=True).expand_as(by_image)
         return overall.flatten(self.batch_axis, window_axis)

@@ -48,57 +48,72 @@ class MapSource:
     made_for: Grid  # in the pass that was watched
     seen: SeenMap
 
+    def grids(self, made: Grid) -> list[Grid]:
+        """What grids can come of the map as it came last, of which a `made` one came in the pass that was watched."""
+        if self.seen.grid is None:
+            return []
+        sides = [now * own for now, own in zip(self.seen.grid, made, strict=True)]
+        tall, wide = (
+            dict.fromkeys((side // then, -(-side // then)))
+            for side, then in zip(sides, self.made_for, strict=True)
+        )
+        return [(rows, columns) for rows in tall for columns in wide]
+
     def grid_of(self, points: int, made: Grid) -> Grid | None:
         """The grid that so many points are, which were a `made` one in the pass that was watched."""
-        if self.seen.grid is not None:
-            sides = [now * own for now, own in zip(self.seen.grid, made, strict=True)]
-            tall, wide = (
-                dict.fromkeys((side // then, -(-side // then)))
-                for side, then in zip(sides, self.made_for, strict=True)
-            )
-            fitting = [(rows, columns) for rows in tall for columns in wide if rows * columns == points]
-            if fitting:
-                return fitting[0] if len(fitting) == 1 else None
+        fitting = [grid for grid in self.grids(made) if grid[0] * grid[1] == points]
+        if fitting:
+            return fitting[0] if len(fitting) == 1 else None
         return same_shape(points, made)
-
-    def windows_of(self, x: Tensor, axis: int, made: int, elements: int) -> int | None:
-        """How many windows of an image share an axis of `x`, of which there were `made`, with so many elements per
-        image; None where that cannot be told, because windows are padded for one."""
-        if self.seen.grid is None or not self.seen.images:
-            return made
-        images, area = self.seen.images, math.prod(self.seen.grid)
-        whole = x.shape[axis] % images == 0
-        if whole and x.numel() // images * math.prod(self.made_for) == elements * area:
-            return x.shape[axis] // images
-        return made if self.seen.grid == self.made_for else None
 
 
 def same_shape(points: int, made: Grid) -> Grid | None:
     """The grid of so many points that is as wide for its height as another one."""
     height, width = made
-    factor = math.isqrt(points * height * width) / (height * width) if points > 0 else 0.0
+    if points < 1:
+        return None
+    factor = math.isqrt(points * height * width) / (height * width)
     found = round(height * factor), round(width * factor)
     return found if found[0] * found[1] == points and found[0] * width == found[1] * height else None
 
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of an image that share the batch axis, in a pass over images of any size."""
+    """The windows of an image that share the batch axis, in a pass over images of any size.
+
+    All but the source was so in the pass that was watched.
+    """
 
     made: int
-    elements: int  # of an image's tensor, both in the pass that was watched
+    elements: int  # of the map in one image's part of the tensor
+    others: int  # elements that are not of the map: prefix tokens
+    grid: Grid
     source: MapSource
 
     def count(self, x: Tensor, axis: int) -> int:
         """How many there are."""
-        found = self.source.windows_of(x, axis, self.made, self.elements)
-        if found is None:
-            seen, wanted = (_by(grid) for grid in (self.source.seen.grid, self.source.made_for))
-            raise VitscopeError(
-                f"a graft was put in for the windows of a {wanted} map, and those of a {seen} map are not to be told "
-                "apart; operate on a fresh model with example= the shape of these images"
-            )
-        return found
+        seen, rows = self.source.seen, x.shape[axis]
+        if seen.grid is None:
+            return self.made
+        if rows % seen.images == 0 and self._is_whole(x.numel() // seen.images):
+            return rows // seen.images
+        if seen.grid == self.source.made_for:
+            return self.made
+        # not windows of the images that came last: the module is called by itself, or again for its gradients
+        others = rows % seen.images != 0 and rows % self.made == 0
+        if others and self._is_whole(x.numel() * self.made // rows, anyway=True):
+            return self.made
+        made, now = ("x".join(map(str, grid)) for grid in (self.source.made_for, seen.grid))
+        raise VitscopeError(
+            f"a graft was put in for the tokens of a {made} map, and those of a {now} map cannot be told from padding; "
+            "operate on a fresh model with example= the shape of these images"
+        )
+
+    def _is_whole(self, elements: int, anyway: bool = False) -> bool:
+        """Whether so many elements are those of one image, of the size that came last, or `anyway` of that watched."""
+        grids = [*self.source.grids(self.grid), *([self.grid] if anyway else [])]
+        own = math.prod(self.grid)
+        return any((elements - self.others) * own == self.elements * math.prod(grid) for grid in grids)
 
 
 class MapNotes:
@@ -112,7 +127,10 @@ class MapNotes:
         """The source of a tensor of the watched pass: the last map that it was made of and that a module hands on."""
         graph = self._body.graph
         handed = {n for call in graph.calls for n in (*call.inputs.values(), *call.outputs.values())}
-        for n in sorted((n for n in handed if graph.descends(node, n)), reverse=True):
+        # of what everything passes through: a window inside a branch can look like a map of its own
+        for n in sorted(
+            (n for n in handed.intersection(graph.trunk()) if graph.descends(node, n)), reverse=True
+        ):
             view = self._map(n)
             if view is None:
                 continue
@@ -126,11 +144,20 @@ class MapNotes:
         return MapSource((image[2], image[3]), note.seen)
 
     def windows(self, node: int, parts: int) -> Windows | None:
-        """How to tell the windows in a tensor of the watched pass, which had so many; None where there are none."""
-        if parts == 1:
+        """How to tell the windows in a tensor of the watched pass, which had so many; None where there can be none.
+
+        Attention in one window over the whole map may be in several on a larger one.
+        """
+        layout, graph = self._body.layouts[node], self._body.graph
+        if layout is None or (parts == 1 and not self._is_in_msa(node)):
             return None
-        elements = math.prod(self._body.graph[node].shape) // self._body.graph.batch
-        return Windows(parts, elements, self.before(node))
+        elements = math.prod(graph[node].shape) // graph.batch
+        others = int((layout.positions < 0).sum()) // graph.batch
+        return Windows(parts, elements - others, others, layout.grid, self.before(node))
+
+    def _is_in_msa(self, node: int) -> bool:
+        additions = [self._body.segment(unit).addition for unit in self._body.parts.of_kind("msa")]
+        return any(node in addition.region for addition in additions if addition is not None)
 
     def graft(self, model: nn.Module) -> list[str]:
         """Put in what notes the maps; returns the paths."""
@@ -169,7 +196,3 @@ class MapNotes:
 def _sides(view: MapView) -> tuple[int, int]:
     rows, columns = (axis for axis in (1, 2, 3) if axis != view.channel_axis)
     return rows, columns
-
-
-def _by(grid: Grid | None) -> str:
-    return "x".join(map(str, grid or ()))
