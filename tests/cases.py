@@ -151,6 +151,35 @@ class HandMade(nn.Module):
 
 HAND_MADE = Case("hand-made", HandMade, (3, 16, 24))
 
+
+class EncoderViT(nn.Module):
+    """A ViT of PyTorch's own encoder layers, which have a fused kernel for evaluation without gradients."""
+
+    def __init__(self, norm_first: bool = True, activation: str = "gelu", depth: int = 3) -> None:
+        super().__init__()
+        width = 16
+        self.patches = nn.Conv2d(3, width, 8, stride=8)
+        self.class_token = nn.Parameter(torch.randn(1, 1, width))
+        layer = nn.TransformerEncoderLayer(
+            width, 2, 32, 0.0, activation, batch_first=True, norm_first=norm_first
+        )
+        self.encoder = nn.TransformerEncoder(layer, depth, enable_nested_tensor=not norm_first)
+        for parameter in self.encoder.parameters():  # the layers are copies of one
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.3)
+        self.head = nn.Linear(width, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat((self.class_token.expand(len(x), -1, -1), x), 1)
+        return self.head(self.encoder(x)[:, 0])
+
+
+NORM_FIRST, NORM_LAST = (
+    Case(f"encoder layers, norm {name}", lambda first=name == "first": EncoderViT(first))
+    for name in ("first", "last")
+)
+
 # one of each way to compute attention
 ATTENTION_DESIGNS = [
     timm_case("vit_tiny_patch16_224", 32, "fused", img_size=32, patch_size=8),

@@ -1,7 +1,7 @@
 """Every operation on every family: `python -m tests.surgery_table --write docs/surgery`.
 
-A cell ran forward, backward, save and load (bit-equal); or says why the operation does not apply. The committed
-table is what `tests/test_surgery_table.py` holds the code to.
+A cell acts in passes without and with gradients, ran backward, save and load (bit-equal); or says why the operation
+does not apply. The committed table is what `tests/test_surgery_table.py` holds the code to.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from torch import nn
 
 import vitscope as vs
 from tests.registry import randomise_zeros
-from tests.surgery.checks import check_backward, check_saved, outputs
+from tests.surgery.checks import check_acts, check_backward, check_saved, outputs
 from vitscope.errors import VitscopeError
 from vitscope.models.origin import set_input
 
@@ -149,6 +149,7 @@ def cell(family: Family, operation: str, model: nn.Module | None = None) -> str:
                 assert torch.equal(a, b), "a refused operation left something behind"
             return str(refusal)
     with tempfile.TemporaryDirectory() as folder:
+        check_acts(model, images)
         if operation != "temporal":  # its outputs depend on the frames before
             check_backward(model, images)
             check_saved(model, images, Path(folder))
@@ -190,8 +191,9 @@ def write(folder: Path, cells: pd.DataFrame) -> None:
         "# Which operation works on which family",
         "",
         "`python -m tests.surgery_table --write docs/surgery` ran every operation on a small member of",
-        f'{len(cells)} families. A "yes" went through forward, backward, save and load, and the loaded model gave',
-        "the same bits. Where there is a dash the operation refused, left the model as it was, and said why:",
+        f'{len(cells)} families. A "yes" was seen to act in passes without and with gradients, went through backward,',
+        "save and load, and the loaded model gave the same bits. Where there is a dash the operation refused, left the",
+        "model as it was, and said why:",
         "[families.csv](families.csv) has the reasons.",
         "",
         "| family | " + " | ".join(marks.columns) + " |",

@@ -5,13 +5,15 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from tests.cases import ATTENTION_DESIGNS, HAND_MADE, TORCHVISION, Case, timm_case
+from tests.cases import ATTENTION_DESIGNS, HAND_MADE, NORM_FIRST, NORM_LAST, TORCHVISION, Case, timm_case
 from vitscope.anatomy import Lesions, Tap, anatomy
 from vitscope.errors import PathChanged
 from vitscope.surgery.predictions import logits_of
 
 CASES = [
     HAND_MADE,
+    NORM_FIRST,  # a fused kernel takes the place of whole layers in a plain pass
+    NORM_LAST,
     timm_case("resnet18", 32),  # adds in place
     timm_case("pit_ti_224", 32, img_size=32, patch_size=4),
     TORCHVISION[1],

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import vitscope as vs
-from tests.cases import ATTENTION_DESIGNS, HAND_MADE, Case
+from tests.cases import ATTENTION_DESIGNS, HAND_MADE, NORM_FIRST, Case
 from tests.invariants import check_attention, relative_error
 from tests.registry import randomise_zeros
 from vitscope.anatomy import preserved
@@ -256,3 +256,31 @@ def test_another_input_size_is_refused(resnet):
         pytest.raises(PathChanged, match=r"given 3x64x64 images.*taken at 3x32x32"),
     ):
         resnet(torch.randn(2, 3, 64, 64))
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_layers_with_a_fused_kernel(mode):
+    """In plain passes without gradients PyTorch's encoder layers call none of their modules; tapped ones do."""
+    model, images = NORM_FIRST.model(), NORM_FIRST.images(2)
+    parts = vs.anatomy(model, images)
+    by_hand, streams = model.double(), []
+    with torch.no_grad():
+        x = by_hand.patches(images.double()).flatten(2).mT
+        x = torch.cat((by_hand.class_token.expand(2, -1, -1), x), 1)
+        for number, layer in enumerate(by_hand.encoder.layers):
+            if number != 1:  # the branch that is removed
+                x = x + layer._sa_block(layer.norm1(x), None, None)
+            x = x + layer._ff_block(layer.norm2(x))
+            x = x + 1.0 if number == 2 else x  # what is edited
+            streams.append(x)
+        wanted = by_hand.head(x[:, 0]).float()
+    model.float()
+    msa, mlp = parts.of_kind("msa"), parts.of_kind("mlp")
+    tap = vs.Tap(
+        model, parts, units=mlp, features=True, remove=[msa[1]], edit={mlp[2].name: lambda x: x + 1.0}
+    )
+    with mode(), tap:
+        torch.testing.assert_close(model(images), wanted)
+    for unit, stream in zip(mlp, streams, strict=True):
+        maps = stream[:, 1:].mT.unflatten(2, (4, 4)).float()
+        torch.testing.assert_close(tap.features[unit.name], maps)

@@ -2,15 +2,20 @@
 
 import copy
 import warnings
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import vitscope as vs
+from vitscope.anatomy.preserve import preserved
 from vitscope.anatomy.watch import main_output
 from vitscope.models import origin, save_model
 from vitscope.models.origin import set_origin
+from vitscope.surgery.graft import grafts
 
 
 def outputs(model: nn.Module, images: Tensor) -> list[Tensor]:
@@ -38,7 +43,7 @@ def assert_close(seen: list[Tensor], wanted: list[Tensor], tolerance: float = 1e
 
 
 def check_operated(model: nn.Module, images: Tensor, tmp_path: Path, *, graph: bool = True) -> None:
-    """Backward, save and load, deep copy; with `graph` also export and compile.
+    """What was put in acts; backward, save and load, deep copy; with `graph` also export and compile.
 
     Args:
         model: Operated on, made by `vs.create_model` (else saving is checked up to the refusal to build it by name).
@@ -48,11 +53,53 @@ def check_operated(model: nn.Module, images: Tensor, tmp_path: Path, *, graph: b
     """
     said = outputs(model, images)
     assert all(t.isfinite().all() for t in said)
+    check_acts(model, images)
     check_backward(model, images)
     assert_equal(outputs(copy.deepcopy(model), images), said)
     check_saved(model, images, tmp_path)
     if graph:
         check_graph(model, images)
+
+
+def check_acts(model: nn.Module, images: Tensor, tolerance: float = 1e-4) -> None:
+    """In evaluation every graft is called as often as the module it is grafted to, and passes without gradients, in
+    inference mode and with gradients say the same: no kernel passes it by, no loop over children runs it again."""
+    was = model.training
+    model.eval()
+    # counted where the modules are called: hooks would keep fused kernels away
+    seen: Counter[nn.Module] = Counter()
+    watched = [module for path, child in grafts(model) for module in (child, _host(model, path))]
+    for module in dict.fromkeys(watched):
+        module.forward = _counting(module, seen)
+    said, calls = [], []
+    try:
+        for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad):
+            seen.clear()
+            with preserved(model), mode():
+                said.append([t.detach().clone() for t in main_output(model(images.clone()))])
+            calls.append({path: (seen[child], seen[_host(model, path)]) for path, child in grafts(model)})
+    finally:
+        for module in dict.fromkeys(watched):
+            del module.forward
+        model.train(was)
+    for mode in calls:
+        assert all(of_graft == of_host > 0 for of_graft, of_host in mode.values()), mode
+    for other in said[1:]:
+        assert_close(other, said[0], tolerance)
+
+
+def _host(model: nn.Module, path: str) -> nn.Module:
+    return model.get_submodule(path.rpartition(".")[0])
+
+
+def _counting(module: nn.Module, seen: Counter[nn.Module]) -> Callable[..., Any]:
+    run = module.forward
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        seen[module] += 1
+        return run(*args, **kwargs)
+
+    return forward
 
 
 def check_backward(model: nn.Module, images: Tensor) -> None:
@@ -102,6 +149,7 @@ def check_graph(model: nn.Module, images: Tensor) -> None:
 __all__ = [
     "assert_close",
     "assert_equal",
+    "check_acts",
     "check_backward",
     "check_graph",
     "check_operated",

@@ -52,6 +52,16 @@ def test_units_on_the_class_token_alone_are_left_out() -> None:
         branch_places(body, "mlp", "end", ["blocks_token_only.0.mlp"])
 
 
+def test_the_upper_half_is_of_the_units_on_the_image() -> None:
+    """Two class-attention blocks follow four others: they are not counted."""
+    small = {"img_size": 32, "patch_size": 8, "depth": 4, "embed_dim": 48, "num_heads": 4}
+    body = dissect(timm.create_model("cait_xxs24_224", **small), (3, 32, 32))
+    for kind, name in (("mlp", "mlp"), ("msa", "attn")):
+        with pytest.warns(UserWarning, match=r"left out of layers='upper': blocks_token_only\.0"):
+            places = branch_places(body, kind, "end", "upper")
+        assert [place.unit.name for place in places] == [f"blocks.{i}.{name}" for i in (2, 3)]
+
+
 def test_padding_is_nobodys_token() -> None:
     body = dissect(
         timm.create_model("twins_svt_small", img_size=32), (3, 32, 32)

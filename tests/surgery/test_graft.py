@@ -1,6 +1,7 @@
 """Grafts: children that work on what a module takes or gives, and leave no trace when they go."""
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import timm
@@ -74,6 +75,100 @@ def test_keywords_tuples_and_shared_arguments() -> None:
     graft(model, "attention", Scale(1.0), "late", "input", ("bias",))
     with pytest.raises(VitscopeError, match="argument"):
         model["attention"](x, x, x)
+
+
+class Loop(nn.Module):
+    """Runs through its children, in one of several ways."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.way, self.first, self.second = way, nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        ways = {
+            "children": lambda: list(self.children()),
+            "named_children": lambda: [child for _, child in self.named_children()],
+            "_modules": lambda: list(self._modules.values()),
+            "modules": lambda: [module for module in self.modules() if module is not self],
+        }
+        for module in ways[self.way]():
+            x = module(x).relu()
+        return x
+
+
+class Again(Loop):
+    """Calls itself once more from inside."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.way == "again":
+            self.way = "children"
+            x = self(x)
+            self.way = "again"
+        return super().forward(x) if self.way != "again" else x
+
+
+@pytest.mark.parametrize("way", ["children", "named_children", "_modules", "modules", "Sequential"])
+def test_a_loop_over_children_runs_no_graft(way: str) -> None:
+    host = net() if way == "Sequential" else Loop(way)
+    model, x = nn.ModuleDict({"host": host}).eval(), torch.randn(2, 4)
+    wanted, keys = 3 * host(2 * x), [name for name, _ in model.named_parameters()]
+    graft(model, "host", Scale(2.0), "before", "input")
+    path = graft(model, "host", Scale(3.0), "after", "output")
+    for twin in (model, copy.deepcopy(model)):
+        assert torch.equal(twin["host"](x), wanted)
+    # everywhere else the graft is a child like any other
+    assert [name for name, _ in model.named_parameters()] == [
+        *keys,
+        "host.before.factor",
+        "host.after.factor",
+    ]
+    assert list(model.state_dict()) == [*keys, "host.before.factor", "host.after.factor"]
+    assert len(list(host.children())) == len(list(host.named_children())) == len(host._modules)
+    assert model.double()["host"].after.factor.dtype is torch.float64
+    assert model.train()["host"].after.training
+    check_graph(nn.Sequential(model.float()["host"]), x)
+    ungraft(model, path)
+    assert torch.allclose(host(x), wanted / 3)
+
+
+def test_grafts_are_children_again_after_an_error_and_inside_a_nested_call() -> None:
+    host = Loop("children")
+    graft(host, "", Scale(1.0), "scale", "input")
+    with pytest.raises(RuntimeError):
+        host(torch.randn(2, 5))
+    assert len(list(host.children())) == 3
+    nested = Again("again")
+    wanted = nested(torch.ones(2, 4))
+    graft(nested, "", Scale(1.0), "scale", "output")
+    assert torch.equal(nested(torch.ones(2, 4)), wanted)
+    assert len(list(nested.children())) == 3
+
+
+def test_threads_do_not_show_each_other_their_grafts() -> None:
+    host, x = Loop("children"), torch.randn(64, 4)
+    wanted = 2 * host(x)
+    graft(host, "", Scale(2.0), "scale", "output")
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(lambda _: host(x), range(64)):
+            assert torch.equal(found, wanted)
+    assert len(list(host.children())) == 3
+
+
+def test_a_tensor_given_twice_is_worked_on_once() -> None:
+    class Pair(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            return x, x + 1, x
+
+    class Draw(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.rand_like(x)
+
+    model = nn.ModuleDict({"pair": Pair()})
+    graft(model, "pair", Draw(), "draw", "output", (0, 2))
+    first, second, third = model["pair"](torch.zeros(3))
+    assert torch.equal(first, third)
+    assert torch.equal(second, torch.ones(3))
 
 
 def test_precision_device_and_mode_follow_the_module() -> None:

@@ -83,8 +83,11 @@ def test_layers_and_other_image_sizes() -> None:
     assert [u.attention.pattern for u in parts.of_kind("msa") if u.attention] == ["global"] * 3 + [
         "local"
     ] * 3
-    with pytest.raises(vs.errors.VitscopeError, match="8x8"):
-        model(torch.randn(1, 3, 32, 48))
+    wide = torch.randn(1, 3, 32, 48)
+    with vs.Tap(model, vs.anatomy(model, wide), units=["blocks.5.attn"], attention=True) as tap:
+        model(wide)
+    seen = tap.attention["blocks.5.attn"][0].weights[0, 0] > 0
+    assert torch.equal(seen, neighbourhood((8, 12), (3, 3), 1))
 
 
 def test_attention_that_is_not_global_is_left_alone() -> None:

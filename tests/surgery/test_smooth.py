@@ -1,13 +1,15 @@
+import copy
 import math
 
 import pytest
+import timm
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 import vitscope as vs
 from tests.cases import AT_32, HUGGING_FACE, TORCHVISION
-from tests.surgery.checks import assert_close, check_operated, check_saved, outputs
+from tests.surgery.checks import assert_close, check_acts, check_operated, check_saved, outputs
 from vitscope.errors import VitscopeError
 from vitscope.surgery.smooth import SpatialSmoothing, blur, probable
 
@@ -233,3 +235,25 @@ def test_saved_with_an_example(tmp_path) -> None:
     model = vs.create_model("resnet18", num_classes=4, img_size=32)
     vs.surgery.smooth(model, example=(3, 64, 64))
     check_saved(model, torch.randn(2, 3, 64, 64), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["regnety_002", "regnetx_002"])
+def test_stages_that_run_through_their_children(name: str) -> None:
+    """Each stage of a RegNet runs whatever it holds; smoothing stands before each, once."""
+    torch.manual_seed(0)
+    model = timm.create_model(name, num_classes=4).eval()
+    by_hand, x = copy.deepcopy(model).double(), torch.randn(2, 3, 64, 64)
+    vs.surgery.smooth(model, temperature=2.0, example=(3, 64, 64))
+    assert vs.surgery.record(model)[0]["grafts"] == [f"s{i}.smoothing" for i in (1, 2, 3, 4)]
+    with torch.no_grad():
+        y = by_hand.stem(x.double())
+        for stage in (by_hand.s1, by_hand.s2, by_hand.s3, by_hand.s4):
+            y = stage(smoothed_by_slices(y, 2.0))
+        wanted = by_hand.head(y)
+    assert_close(outputs(model, x), [wanted.float()])
+    check_acts(model, x)
+
+
+def smoothed_by_slices(x: torch.Tensor, temperature: float) -> torch.Tensor:
+    p = F.pad((temperature * torch.tanh(x / temperature)).relu(), (0, 1, 0, 1), mode="replicate")
+    return (p[..., :-1, :-1] + p[..., 1:, :-1] + p[..., :-1, 1:] + p[..., 1:, 1:]) / 4

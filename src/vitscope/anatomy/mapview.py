@@ -19,6 +19,11 @@ class MapView:
     order: Tensor | None  # for each grid point, where it stands among an image's tokens; None: as they come
     prefix_tokens: int
 
+    def is_map(self, dimensions: int) -> bool:
+        """Whether a tensor of so many dimensions is (N, C, H, W) or (N, H, W, C), with nothing but the points of the
+        grid, row by row: it then tells its size by itself."""
+        return dimensions == 4 and self.order is None and self.parts_per_image == 1 and self.batch_axis == 0
+
     def read(self, stream: Tensor) -> Tensor:
         """The stream's grid points as a (N, C, H, W) map, prefix tokens left out; a view where that is
         possible."""

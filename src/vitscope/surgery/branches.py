@@ -8,8 +8,10 @@ from typing import Literal
 
 from vitscope.anatomy import Dissection, Unit
 from vitscope.anatomy.ports import Place, Port, branch_port
-from vitscope.surgery.choose import Layers, choose_units
+from vitscope.errors import UnsupportedModel
+from vitscope.surgery.choose import HALVES, Layers, choose_units
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
+from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.record import CannotOperate
 
 Where = Literal["mlp", "msa", "both"]
@@ -33,7 +35,12 @@ def one_of(name: str, value: str, choices: Sequence[str]) -> None:
 
 
 def branch_places(
-    body: Dissection, where: Where, at: Place, layers: Layers, pyramid: str | Sequence[str] = ()
+    body: Dissection,
+    where: Where,
+    at: Place,
+    layers: Layers,
+    pyramid: str | Sequence[str] = (),
+    notes: MapNotes | None = None,
 ) -> list[BranchPlace]:
     """Places in the branches of the chosen units.
 
@@ -43,24 +50,35 @@ def branch_places(
         at: Where in the branch.
         layers: As for `choose_units`.
         pyramid: Names or patterns of units, or of the modules that hold them, to keep away from.
+        notes: As for `image_tokens`.
 
     Raises:
         CannotOperate: A unit asked for by name feeds the pyramid, or has no tokens of the image.
     """
     one_of("where", where, tuple(KINDS))
     one_of("at", at, ("front", "mid", "end"))
-    units = choose_units(body.parts, KINDS[where], layers)
     feeding = _matching(body, pyramid)
-    ports = {unit.name: branch_port(body, unit, at) for unit in units if unit.name not in feeding}
-    out = {unit.name: "feeds the pyramid" for unit in units if unit.name in feeding}
-    out |= {name: NO_TOKENS for name, port in ports.items() if image_tokens(body, port.node) is None}
-    if out and layers not in ("all", "upper", "lower"):
+    halves = isinstance(layers, str) and layers in HALVES
+    asked = choose_units(body.parts, KINDS[where], "all" if halves else layers)
+    out = {unit.name: NO_TOKENS for unit in asked if unit.name not in feeding and _no_tokens(body, unit, at)}
+    units = choose_units(body.parts, KINDS[where], layers, lambda unit: unit.name not in out)
+    out |= {unit.name: "feeds the pyramid" for unit in units if unit.name in feeding}
+    if out and not halves:
         name, why = next(iter(out.items()))
         raise CannotOperate(f"unit '{name}' {why}, so it is left alone; choose layers without it")
     if out:
         named = ", ".join(f"{name} ({why})" for name, why in out.items())
         warnings.warn(f"left out of layers='{layers}': {named}", stacklevel=4)
-    return [_place(body, unit, ports[unit.name], at) for unit in units if unit.name not in out]
+    chosen = [unit for unit in units if unit.name not in out]
+    return [_place(body, unit, branch_port(body, unit, at), at, notes) for unit in chosen]
+
+
+def _no_tokens(body: Dissection, unit: Unit, at: Place) -> bool:
+    """The unit works on something else than the image's tokens: on the class token alone, say."""
+    try:
+        return image_tokens(body, branch_port(body, unit, at).node) is None
+    except UnsupportedModel:  # no place in it, which is said if it is chosen
+        return False
 
 
 def no_units(where: Where, layers: Layers) -> str:
@@ -93,8 +111,8 @@ def _outwards(path: str) -> list[str]:
     return [".".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
 
 
-def _place(body: Dissection, unit: Unit, port: Port, at: Place) -> BranchPlace:
-    tokens = image_tokens(body, port.node)
+def _place(body: Dissection, unit: Unit, port: Port, at: Place, notes: MapNotes | None) -> BranchPlace:
+    tokens = image_tokens(body, port.node, notes)
     assert tokens is not None  # those without were left out
     # more than the stream has: zeros around the map, which are nobody's tokens and would water down the mean
     if tokens_off_the_grid(body, port.node) > tokens_off_the_grid(body, body.segment(unit).end):

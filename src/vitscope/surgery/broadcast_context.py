@@ -19,11 +19,13 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, dissect
 from vitscope.anatomy.example import example_shapes
 from vitscope.anatomy.ports import Place
+from vitscope.errors import VitscopeError
 from vitscope.surgery.branches import BranchPlace, Where, branch_places, no_units, one_of
 from vitscope.surgery.choose import Layers
 from vitscope.surgery.graft import graft, graft_at
 from vitscope.surgery.image_tokens import ImageTokens, tokens_off_the_grid
-from vitscope.surgery.readout import head_reads
+from vitscope.surgery.map_source import MapNotes
+from vitscope.surgery.readout import Readout, head_reads
 from vitscope.surgery.record import CannotOperate, Done, operation
 from vitscope.surgery.text_tokens import TextLength, text_tokens
 
@@ -41,6 +43,7 @@ class ContextBroadcast(nn.Module):
         text: First and number of the words among the tokens, if only words or only the others take part.
         among: Which take part; those that do not stay what they are.
         class_token: Which token is the class token, for the kinds that have one.
+        length: Number of the tokens, if the class token or the words come after those of the image; None: any.
     """
 
     def __init__(
@@ -52,17 +55,24 @@ class ContextBroadcast(nn.Module):
         text: tuple[int, int] = (0, 0),
         among: Tokens = "all",
         class_token: int = 0,
+        length: int | None = None,
     ) -> None:
         super().__init__()
+        self.length = length
         self.kind, self.tokens, self.class_token = kind, tokens, class_token
         self.text, self.among = text, among
         self.scale = nn.Parameter(torch.zeros(channels)) if kind == "cb_s" else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Broadcast among the tokens that take part."""
+        axis, (first, length) = self.tokens.token_axes[0], self.text
+        if self.length is not None and x.shape[axis] != self.length:
+            raise VitscopeError(
+                f"context is broadcast among {self.length} tokens, {x.shape[axis]} came; operate on a fresh model with "
+                "example= the shape of these images"
+            )
         if self.among == "all":
             return self._broadcast(x)
-        axis, (first, length) = self.tokens.token_axes[0], self.text
         before, words, after = x.split((first, length, x.shape[axis] - first - length), axis)
         if self.among == "text":
             return torch.cat((before, self._broadcast(words), after), axis)
@@ -115,27 +125,36 @@ def broadcast_context(
     one_of("kind", kind, ("cb", "cb_s", "cb_gate", "cb_hybrid"))
     one_of("tokens", tokens, ("all", "image", "text"))
     body = dissect(model, example)
-    places = branch_places(body, where, at, layers, pyramid)
+    notes = MapNotes(body)
+    places = branch_places(body, where, at, layers, pyramid, notes)
     text = text_tokens(body, model, example) if tokens != "all" else None
     words = (text.first, text.length) if text is not None else (0, 0)
-    class_token = 0
+    class_token, fixed = 0, words[0] > 0
     if places and kind in ("cb_gate", "cb_hybrid"):
         if tokens != "all":
             raise CannotOperate(
                 f"{kind} multiplies by the class token; use tokens='all', or kind='cb' or 'cb_s'"
             )
-        class_token = _class_token(body, model, example, kind, places)
-    grafts = [
-        graft_at(
-            model,
-            place.port,
-            ContextBroadcast(
-                kind, place.tokens, place.port.channels, text=words, among=tokens, class_token=class_token
-            ),
-            "context_broadcast",
+        readout = _class_token(body, model, example, kind, places)
+        class_token = readout.read[0]
+        fixed = readout.prefix[: class_token + 1] != tuple(range(class_token + 1))
+    steps = [
+        ContextBroadcast(
+            kind,
+            place.tokens,
+            place.port.channels,
+            text=words,
+            among=tokens,
+            class_token=class_token,
+            length=place.port.shape[place.tokens.token_axes[0]] if fixed else None,
         )
         for place in places
     ]
+    grafts = [
+        graft_at(model, place.port, step, "context_broadcast")
+        for place, step in zip(places, steps, strict=True)
+    ]
+    grafts += notes.graft(model)
     if text is not None and grafts:
         guard = TextLength(text.name, text.length)
         grafts.append(graft(model, text.module, guard, "text_length", "input", text.slots))
@@ -148,7 +167,7 @@ def broadcast_context(
 
 def _class_token(
     body: Dissection, model: nn.Module, example: Any, kind: Kind, places: Sequence[BranchPlace]
-) -> int:
+) -> Readout:
     """Where the class token stands; everywhere the same."""
     readout = head_reads(body, model, example)
     if readout is None or not readout.read:
@@ -162,4 +181,4 @@ def _class_token(
                 f"the class token is not among the tokens of unit '{place.unit.name}' at that place; "
                 "choose layers and a place where it is, or kind='cb' or 'cb_s'"
             )
-    return readout.read[0]
+    return readout

@@ -1,15 +1,18 @@
 """Which units an operation is done to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatch
 
 from vitscope.anatomy import Anatomy, Unit
 from vitscope.surgery.record import CannotOperate
 
 Layers = str | Sequence[str | int]
+HALVES = ("all", "upper", "lower")
 
 
-def choose_units(parts: Anatomy, kinds: Sequence[str], layers: Layers = "all") -> tuple[Unit, ...]:
+def choose_units(
+    parts: Anatomy, kinds: Sequence[str], layers: Layers = "all", fits: Callable[[Unit], bool] | None = None
+) -> tuple[Unit, ...]:
     """The residual units of some kinds.
 
     Args:
@@ -17,11 +20,13 @@ def choose_units(parts: Anatomy, kinds: Sequence[str], layers: Layers = "all") -
         kinds: "msa", "mlp", "conv" ...
         layers: "all", "upper" (the later half), "lower", a pattern of unit names ("blocks.1?.mlp"), or a list
             of unit names, patterns and positions among the units of these kinds (negative: from the end).
+        fits: Whether the operation can go into a unit; "all" and halves are of those that it can go into.
     """
     units = tuple(unit for unit in parts.of_kind(*kinds) if unit.residual)
     if isinstance(layers, str):
         # half of the units of each kind: with MSA and MLP of 12 blocks both, the last 6 blocks
-        if layers in ("all", "upper", "lower"):
+        if layers in HALVES:
+            units = tuple(unit for unit in units if fits is None or fits(unit))
             halves = [_half([u for u in units if u.kind == kind], layers) for kind in dict.fromkeys(kinds)]
             chosen = {unit.name for half in halves for unit in half}
             return tuple(unit for unit in units if unit.name in chosen)

@@ -20,6 +20,7 @@ from vitscope.errors import UnsupportedModel
 from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft_at
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens
+from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.record import CannotOperate, Done, operation
 
 MLP_RATIO = 2
@@ -82,7 +83,8 @@ def extend(
     one_of("kind", kind, ("msa", "mlp"))
     body = dissect(model, example)
     port = _last_stream(body)
-    tokens = image_tokens(body, port.node) if port is not None else None
+    notes = MapNotes(body)
+    tokens = image_tokens(body, port.node, notes) if port is not None else None
     if port is None or tokens is None:
         raise CannotOperate(
             f"no module of this {body.parts.model_name} gives or takes the stream after its last residual unit; "
@@ -102,7 +104,7 @@ def extend(
     if example is not None:
         options["example"] = example_shapes(model, example)
     path = graft_at(model, port, step, f"extra_{kind}")
-    return Done(options, [path], [path])
+    return Done(options, [path], [path, *notes.graft(model)])
 
 
 def _last_stream(body: Dissection) -> Port | None:

@@ -4,6 +4,10 @@ A graft is a child module that a module of the model gets, and that works on one
 one of its outputs ("output"), or is called in place of the module with a way to run it ("around"). The module
 stays what it is: its class becomes a subclass of itself, its parameters keep their names, so weights of the
 original model still fit, and `copy.deepcopy`, `torch.compile`, `torch.export` and DDP see ordinary modules.
+
+Two habits of models would run a graft twice or pass it by. A module may run through all its children: while it runs,
+its grafts are not among them. `nn.TransformerEncoderLayer` may run one fused kernel on the raw weights of its children:
+a graft makes the layers that it stands in, and no others, take their ordinary path (see `fused_path`).
 """
 
 from collections.abc import Callable, Iterator
@@ -15,6 +19,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.ports import Port
 from vitscope.errors import VitscopeError
+from vitscope.surgery.fused_path import leave_fused_path, return_to_fused_path
 
 Slot = int | str
 Where = Literal["input", "output", "around"]
@@ -33,10 +38,34 @@ class Grafted(nn.Module):
     """Mixed into the class of a module that has grafts."""
 
     vitscope_grafts: tuple[Graft, ...]
+    vitscope_running: list[
+        None
+    ]  # one entry for each running call; threads can add and take one without a lock
+
+    @property
+    def _modules(self) -> dict[str, nn.Module | None]:  # type: ignore[override]
+        """The children; inside the module's own forward, which may run through them all, without the grafts."""
+        children: dict[str, nn.Module | None] = self.__dict__["_modules"]
+        if not self.vitscope_running:
+            return children
+        grafted = [graft.child for graft in self.vitscope_grafts]
+        return {name: child for name, child in children.items() if name not in grafted}
+
+    @_modules.setter
+    def _modules(self, children: dict[str, nn.Module | None]) -> None:
+        self.__dict__["_modules"] = children
+
+    def vitscope_run_ungrafted(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module did before."""
+        self.vitscope_running.append(None)
+        try:
+            return super().forward(*args, **kwargs)
+        finally:
+            self.vitscope_running.pop()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module did before, with its grafts applied, the earliest first."""
-        run: Callable[..., Any] = super().forward
+        run: Callable[..., Any] = self.vitscope_run_ungrafted
         for graft in self.vitscope_grafts:
             if graft.where == "input":
                 args, kwargs = _on_arguments(self.get_submodule(graft.child), graft.slots, args, kwargs)
@@ -75,7 +104,9 @@ def graft(
         cls = type(module)
         module.__class__ = type(f"Grafted{cls.__name__}", (Grafted, cls), {"__module__": __name__})
         module.vitscope_grafts = ()  # type: ignore[assignment]
+        module.vitscope_running = []  # type: ignore[assignment]
     module.add_module(taken, child)
+    leave_fused_path(model, path, child)
     module.vitscope_grafts = (*module.vitscope_grafts, Graft(taken, where, slots))  # type: ignore[assignment,misc]
     return f"{path}.{taken}" if path else taken
 
@@ -94,8 +125,10 @@ def ungraft(model: nn.Module, path: str) -> None:
     module.vitscope_grafts = tuple(g for g in module.vitscope_grafts if g.child != name)
     del module._modules[name]
     if not module.vitscope_grafts:
-        del module.vitscope_grafts
+        del module.vitscope_grafts, module.vitscope_running
         module.__class__ = type(module).__mro__[2]
+    grafted = [module for _, module in model.named_modules() if isinstance(module, Grafted)]
+    return_to_fused_path(model, parent_path, grafted)
 
 
 def grafts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -123,9 +156,10 @@ def _on_arguments(
 def _on_output(step: nn.Module, slots: tuple[Slot, ...], output: Any) -> Any:
     if isinstance(output, Tensor):
         return step(output)
+    new = step(output[slots[0]])  # several slots hold the same tensor
     if isinstance(output, dict):
         for slot in slots:
-            output[slot] = step(output[slot])
+            output[slot] = new
         return output
-    changed = [step(value) if i in slots else value for i, value in enumerate(output)]
+    changed = [new if i in slots else value for i, value in enumerate(output)]
     return type(output)(*changed) if hasattr(output, "_fields") else type(output)(changed)

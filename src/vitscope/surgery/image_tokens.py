@@ -3,12 +3,13 @@
 mean over an image's tokens, prefix tokens among them:  m = 1/L sum_j x_j
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
 from vitscope.anatomy import Dissection
 from vitscope.anatomy.mapview import tensor_axes
+from vitscope.surgery.map_source import MapNotes, Windows
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,10 @@ class ImageTokens:
     dimensions: int
     channel_axis: int
     batch_axis: int = 0
-    parts_per_image: int = 1  # windows that share the batch axis with the images
+    parts_per_image: int = (
+        1  # windows that share the batch axis with the images, at the size that was watched
+    )
+    windows: Windows | None = field(default=None, compare=False)  # tells how many at another size
 
     @property
     def token_axes(self) -> tuple[int, ...]:
@@ -28,9 +32,10 @@ class ImageTokens:
     def mean(self, x: Tensor) -> Tensor:
         """Each image's mean token, shaped so that it meets every token of `x`; of all its windows together."""
         means = x.mean(self.token_axes, keepdim=True)
-        if self.parts_per_image == 1:
+        parts = self._parts(x, self.batch_axis)
+        if parts == 1:
             return means
-        by_image = means.unflatten(self.batch_axis, (-1, self.parts_per_image))
+        by_image = means.unflatten(self.batch_axis, (-1, parts))
         window_axis = self.batch_axis + 1
         overall = by_image.mean(window_axis, keepdim=True).expand_as(by_image)
         return overall.flatten(self.batch_axis, window_axis)
@@ -53,8 +58,12 @@ class ImageTokens:
     def _split(self, x: Tensor) -> Tensor:
         """(N, windows, ..., C)."""
         axis = self._batch_axis
-        x = x.movedim(self.channel_axis, -1).unflatten(axis, (-1, self.parts_per_image))
+        x = x.movedim(self.channel_axis, -1)
+        x = x.unflatten(axis, (-1, self._parts(x, axis)))
         return x.movedim((axis, axis + 1), (0, 1))
+
+    def _parts(self, x: Tensor, axis: int) -> int:
+        return self.parts_per_image if self.windows is None else self.windows.count(x, axis)
 
     @property
     def _batch_axis(self) -> int:
@@ -62,14 +71,16 @@ class ImageTokens:
         return self.batch_axis - (self.channel_axis < self.batch_axis)
 
 
-def image_tokens(body: Dissection, node: int) -> ImageTokens | None:
-    """How the tokens lie in a tensor of the watched pass; None where that could not be followed."""
+def image_tokens(body: Dissection, node: int, notes: MapNotes | None = None) -> ImageTokens | None:
+    """How the tokens lie in a tensor of the watched pass; None where that could not be followed. For use in passes over
+    images of other sizes, `notes` is where to plan what has to be noted of them."""
     axes = tensor_axes(body.layouts[node], body.graph.batch)
     if axes is None:
         return None
     channel_axis, batch_axis, parts = axes
     batch_axis += channel_axis <= batch_axis
-    return ImageTokens(len(body.graph[node].shape), channel_axis, batch_axis, parts)
+    windows = notes.windows(node, parts) if notes is not None else None
+    return ImageTokens(len(body.graph[node].shape), channel_axis, batch_axis, parts, windows)
 
 
 def tokens_off_the_grid(body: Dissection, node: int) -> int:

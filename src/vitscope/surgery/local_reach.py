@@ -4,7 +4,6 @@ The step is put around the module that computes the attention. While that module
 or the softmax of attention written by hand, is met and given local reach; everything else in the module is its own.
 """
 
-import math
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from vitscope.anatomy.neighbourhood import Grid, neighbourhood
 from vitscope.anatomy.watch import OperationMode
 from vitscope.errors import VitscopeError
 from vitscope.models.local_attention import LocalAttention, hiding
+from vitscope.surgery.map_source import MapSource, same_shape
 
 FUSED = (F.scaled_dot_product_attention,)
 SOFTMAX = (torch.softmax, Tensor.softmax, F.softmax)
@@ -28,13 +28,17 @@ class LocalReach(nn.Module):
         grid: Rows and columns of the points, which come by rows.
         kernel: Side of the neighbourhood.
         prefix: Tokens that stand before the points.
+        source: The map that the points come from; None: they are always of the grid's shape.
     """
 
     functions: tuple[Any, ...]
 
-    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
+    def __init__(
+        self, occurrence: int, grid: Grid, kernel: int, prefix: int, source: MapSource | None = None
+    ) -> None:
         super().__init__()
         self.occurrence, self.grid, self.kernel, self.prefix = occurrence, grid, kernel, prefix
+        self.source = source
 
     def forward(self, run: Any, *args: Any, **kwargs: Any) -> Any:
         """Call `run` with these arguments."""
@@ -46,12 +50,13 @@ class LocalReach(nn.Module):
         raise NotImplementedError
 
     def grid_of(self, tokens: int) -> Grid:
-        """The grid that so many tokens are, of the same shape as the one the model was built for."""
-        height, width = self.grid
+        """The grid that so many tokens are: that of the map they come from, or one of the shape it was made for."""
         points = tokens - self.prefix
-        factor = math.isqrt(points * height * width) / (height * width) if points > 0 else 0.0
-        found = round(height * factor), round(width * factor)
-        if found[0] * found[1] != points or found[0] * width != found[1] * height:
+        found = (
+            same_shape(points, self.grid) if self.source is None else self.source.grid_of(points, self.grid)
+        )
+        if found is None:
+            height, width = self.grid
             raise VitscopeError(
                 f"{tokens} tokens are not {self.prefix} and a grid of the shape {height}x{width}; give images of "
                 "the shape the model was localized for, or localize it for another: localize(model, example=...)"
@@ -68,15 +73,17 @@ class FusedReach(LocalReach):
 
     functions = FUSED
 
-    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
-        super().__init__(occurrence, grid, kernel, prefix)
+    def __init__(
+        self, occurrence: int, grid: Grid, kernel: int, prefix: int, source: MapSource | None = None
+    ) -> None:
+        super().__init__(occurrence, grid, kernel, prefix, source)
         self.attention = LocalAttention(grid, kernel, prefix)
 
     def attend(self, function: Any, query: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Local attention."""
-        tokens, attention = query.shape[-2], self.attention
-        if tokens != attention.tokens:
-            attention = LocalAttention(self.grid_of(tokens), self.kernel, self.prefix).to(query.device)
+        grid, attention = self.grid_of(query.shape[-2]), self.attention
+        if grid != self.grid:
+            attention = LocalAttention(grid, self.kernel, self.prefix).to(query.device)
         found: Tensor = attention(query, *args, **kwargs)
         return found
 
@@ -87,16 +94,17 @@ class SoftmaxReach(LocalReach):
     functions = SOFTMAX
     bias: Tensor
 
-    def __init__(self, occurrence: int, grid: Grid, kernel: int, prefix: int) -> None:
-        super().__init__(occurrence, grid, kernel, prefix)
+    def __init__(
+        self, occurrence: int, grid: Grid, kernel: int, prefix: int, source: MapSource | None = None
+    ) -> None:
+        super().__init__(occurrence, grid, kernel, prefix, source)
         self.register_buffer("bias", hiding(neighbourhood(grid, (kernel, kernel), prefix)), persistent=False)
 
     def attend(self, function: Any, scores: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         """Softmax of the scores, those of what is not seen lowered to -inf."""
-        tokens, bias = scores.shape[-1], self.bias
-        if tokens != len(bias):
-            seen = neighbourhood(self.grid_of(tokens), (self.kernel, self.kernel), self.prefix, scores.device)
-            bias = hiding(seen)
+        grid, bias = self.grid_of(scores.shape[-1]), self.bias
+        if grid != self.grid:
+            bias = hiding(neighbourhood(grid, (self.kernel, self.kernel), self.prefix, scores.device))
         axis = args[0] if args else kwargs["dim"]
         bias = bias if axis in (-1, scores.dim() - 1) else bias.T
         found: Tensor = function(scores + bias.to(scores.dtype), *args, **kwargs)

@@ -20,9 +20,10 @@ from vitscope.anatomy.ports import KEEP_ZERO
 from vitscope.anatomy.positions import Layout, constant_along
 from vitscope.anatomy.unit import AttentionSite
 from vitscope.anatomy.watch import Site
-from vitscope.surgery.choose import Layers, choose_units
+from vitscope.surgery.choose import HALVES, Layers, choose_units
 from vitscope.surgery.graft import graft
 from vitscope.surgery.local_reach import FusedReach, LocalReach, SoftmaxReach
+from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.record import CannotOperate, Done, operation
 
 
@@ -45,15 +46,18 @@ def localize(model: nn.Module, kernel: int = 5, layers: Layers = "all", *, examp
     if kernel < 1:
         raise CannotOperate(f"kernel={kernel} sees nothing; use 1 or more, e.g. 5")
     body = dissect(model, example)
-    units = choose_units(body.parts, ("msa",), layers)
-    by_name = layers not in ("all", "upper", "lower")
-    reasons = {unit.name: why for unit in units if (why := _not_global(unit, kernel)) is not None}
-    if reasons and by_name and len(reasons) < len(units):
+    by_name = not isinstance(layers, str) or layers not in HALVES
+    asked = choose_units(body.parts, ("msa",), layers if by_name else "all")
+    reasons = {unit.name: why for unit in asked if (why := _not_global(unit, kernel)) is not None}
+    if reasons and by_name and len(reasons) < len(asked):
         name, why = next(iter(reasons.items()))
         raise CannotOperate(f"unit '{name}' {why}; choose layers without it")
+    units = choose_units(body.parts, ("msa",), layers, lambda unit: unit.name not in reasons)
     units = tuple(unit for unit in units if unit.name not in reasons)
-    places = [place for unit in units for place in _plan(body, unit, kernel)]
+    notes = MapNotes(body)
+    places = [place for unit in units for place in _plan(body, unit, kernel, notes)]
     grafts = [graft(model, place.path, place.reach, "localize", "around") for place in places]
+    grafts += notes.graft(model)
     names = [unit.name for unit in units]
     options: dict[str, Any] = {"kernel": kernel, "layers": names}
     if example is not None:
@@ -74,12 +78,12 @@ def _not_global(unit: Unit, kernel: int) -> str | None:
     return None
 
 
-def _plan(body: Dissection, unit: Unit, kernel: int) -> list[_Place]:
+def _plan(body: Dissection, unit: Unit, kernel: int, notes: MapNotes) -> list[_Place]:
     assert unit.attention is not None
-    return [_place(body, unit, site, kernel) for site in unit.attention.sites]
+    return [_place(body, unit, site, kernel, notes) for site in unit.attention.sites]
 
 
-def _place(body: Dissection, unit: Unit, site: AttentionSite, kernel: int) -> _Place:
+def _place(body: Dissection, unit: Unit, site: AttentionSite, kernel: int, notes: MapNotes) -> _Place:
     met = site.product if site.fused else site.softmax
     if met is None:
         raise CannotOperate(f"the attention of unit '{unit.name}' has no softmax that could be restricted")
@@ -91,7 +95,8 @@ def _place(body: Dissection, unit: Unit, site: AttentionSite, kernel: int) -> _P
     grid, prefix = _tokens(body, unit, site)
     if not site.fused:
         _check_softmax_is_all(body, unit, site)
-    reach = (FusedReach if site.fused else SoftmaxReach)(met.occurrence, grid, kernel, prefix)
+    source = notes.before(_node(body, site.product))
+    reach = (FusedReach if site.fused else SoftmaxReach)(met.occurrence, grid, kernel, prefix, source)
     return _Place(met.path, reach)
 
 

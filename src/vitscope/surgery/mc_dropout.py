@@ -25,8 +25,9 @@ from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.ports import Port, branch_port
 from vitscope.errors import UnsupportedModel
 from vitscope.surgery.branches import one_of
-from vitscope.surgery.choose import Layers, choose_units
+from vitscope.surgery.choose import HALVES, Layers, choose_units
 from vitscope.surgery.graft import graft_at
+from vitscope.surgery.map_source import MapNotes, Windows
 from vitscope.surgery.record import CannotOperate, Done, operation
 
 BITS = 32
@@ -54,12 +55,20 @@ class MCDropout(nn.Module):
         place: Number of this dropout in its model, so that each has masks of its own.
         batch_axis: Axis of the images.
         parts_per_image: Windows that share that axis with the images.
+        windows: Tells how many they are where images of another size come.
     """
 
-    def __init__(self, p: float, place: int, batch_axis: int = 0, parts_per_image: int = 1) -> None:
+    def __init__(
+        self,
+        p: float,
+        place: int,
+        batch_axis: int = 0,
+        parts_per_image: int = 1,
+        windows: Windows | None = None,
+    ) -> None:
         super().__init__()
         self.p, self.place = p, place
-        self.batch_axis, self.parts_per_image = batch_axis, parts_per_image
+        self.batch_axis, self.parts_per_image, self.windows = batch_axis, parts_per_image, windows
         self.draw: Tensor | None = None  # a `draw_number`; set from outside, never by forward
 
     def forward(self, x: Tensor) -> Tensor:
@@ -68,7 +77,8 @@ class MCDropout(nn.Module):
             return F.dropout(x, self.p)
         if self.draw is None:
             return x
-        axis, parts = self.batch_axis, self.parts_per_image
+        axis = self.batch_axis
+        parts = self.parts_per_image if self.windows is None else self.windows.count(x, axis)
         kept = self.kept(self.draw, (parts, *x.shape[:axis], *x.shape[axis + 1 :])).movedim(0, axis)
         by_image = x.unflatten(axis, (-1, parts))
         return (by_image * (kept.to(x.dtype) / (1 - self.p)).unsqueeze(axis)).flatten(axis, axis + 1)
@@ -169,17 +179,22 @@ def mc_dropout(
     one_of("at", at, ("mid", "end"))
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     body = dissect(model, example)
-    named = layers not in ("all", "upper", "lower")
-    chosen = [(unit, _port(body, unit, at, named)) for unit in choose_units(body.parts, kinds, layers)]
-    ports = [(unit, port) for unit, port in chosen if port is not None]
-    if 0 < len(ports) < len(chosen):
-        left = ", ".join(unit.name for unit, port in chosen if port is None)
+    named = not isinstance(layers, str) or layers not in HALVES
+    asked = choose_units(body.parts, kinds, layers if named else "all")
+    found = {unit.name: port for unit in asked if (port := _port(body, unit, at, named)) is not None}
+    chosen = choose_units(body.parts, kinds, layers, lambda unit: unit.name in found)
+    ports = [(unit, found[unit.name]) for unit in chosen]
+    if 0 < len(found) < len(asked):
+        left = ", ".join(unit.name for unit in asked if unit.name not in found)
         warnings.warn(f"no module hands on what is in the branch of {left}: no dropout there", stacklevel=3)
-    first = len(dropouts(model))
-    grafts = [
-        graft_at(model, port, MCDropout(p, first + i, port.batch_axis, port.parts_per_image), "mc_dropout")
+    first, notes = len(dropouts(model)), MapNotes(body)
+    steps = [
+        MCDropout(p, first + i, port.batch_axis, parts, notes.windows(port.node, parts))
         for i, (_, port) in enumerate(ports)
+        for parts in [port.parts_per_image]
     ]
+    grafts = [graft_at(model, port, step, "mc_dropout") for (_, port), step in zip(ports, steps, strict=True)]
+    grafts += notes.graft(model)
     options: dict[str, Any] = {"p": p, "kinds": kinds, "layers": [unit.name for unit, _ in ports], "at": at}
     if example is not None:
         options["example"] = list(body.parts.input_shape)

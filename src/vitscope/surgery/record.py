@@ -5,11 +5,13 @@ A surgery function is written as a plan followed by its execution and returns wh
     @operation
     def squeeze_excite(model: nn.Module, ratio: int = 4, *, example: Any = None) -> Done: ...
 
-Users see a function that works in place and returns the model. The model remembers the call in
-`model.vitscope_surgery`, a list of plain values that goes into the run folder's `config.json`.
+Users see a function that works in place and returns the model, once it is seen that what was done acts (`proof`); else
+the model is what it was. The model remembers the call in `model.vitscope_surgery`, a list of plain values that goes
+into the run folder's `config.json`.
 """
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +22,8 @@ from torch import nn
 from vitscope.anatomy.example import refuse_wrapped
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.surgery.graft import ungraft
+from vitscope.surgery.proof import NotProved, prove
+from vitscope.surgery.snapshot import Snapshot
 
 P = ParamSpec("P")
 Operation = Callable[..., nn.Module]
@@ -55,21 +59,37 @@ class Done:
 def operation(
     function: Callable[Concatenate[nn.Module, P], Done],
 ) -> Callable[Concatenate[nn.Module, P], nn.Module]:
-    """Make a surgery function out of one that returns what it did: record it, warn if it was nothing."""
+    """Make a surgery function out of one that returns what it did: see that it acts, record it, warn if it was nothing.
+
+    The model is run on the function's `example`, if it has such an argument.
+    """
     name = function.__name__
+    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def operate(model: nn.Module, *args: P.args, **kwargs: P.kwargs) -> nn.Module:
         refuse_wrapped(model)
-        done = function(model, *args, **kwargs)
-        if not done.places:
-            message = f"{name} changed nothing in this {type(model).__name__}: {done.why_none}"
-            warnings.warn(message, NoEffectWarning, stacklevel=2)
-            return model
-        entry = {"operation": name, "options": _plain(done.options), "places": list(done.places)}
-        if done.grafts:
-            entry["grafts"] = list(done.grafts)
-        model.vitscope_surgery = [*record(model), entry]  # type: ignore[assignment]
+        example = signature.bind(model, *args, **kwargs).arguments.get("example")
+        before = Snapshot(model)
+        try:
+            done = function(model, *args, **kwargs)
+            if done.places:
+                prove(model, before, example)
+                entry = {"operation": name, "options": _plain(done.options), "places": list(done.places)}
+                if done.grafts:
+                    entry["grafts"] = list(done.grafts)
+                model.vitscope_surgery = [*record(model), entry]  # type: ignore[assignment]
+                return model
+        except BaseException as error:
+            before.restore()
+            if isinstance(error, NotProved):
+                raise CannotOperate(
+                    f"{name} does not act on this {type(model).__name__} as it should: {error}; it was taken back, "
+                    "choose other layers or another operation"
+                ) from error
+            raise
+        message = f"{name} changed nothing in this {type(model).__name__}: {done.why_none}"
+        warnings.warn(message, NoEffectWarning, stacklevel=2)
         return model
 
     operate.__annotations__["return"] = nn.Module

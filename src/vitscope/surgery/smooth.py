@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.example import example_batch
 from vitscope.anatomy.mapview import MapView
+from vitscope.anatomy.neighbourhood import Grid
 from vitscope.anatomy.ports import Port
 from vitscope.anatomy.preserve import preserved
 from vitscope.errors import VitscopeError
@@ -29,6 +30,7 @@ from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft_at, ungraft
 from vitscope.surgery.image_tokens import ImageTokens
 from vitscope.surgery.map_ports import map_entering, map_leaving
+from vitscope.surgery.map_source import MapNotes, MapSource, Windows, same_shape
 from vitscope.surgery.readout import head_reads
 from vitscope.surgery.record import CannotOperate, Done, operation
 
@@ -64,16 +66,29 @@ class SpatialSmoothing(nn.Module):
         grow: The published blur, that leaves a larger map.
         dimensions: Of the tensor.
         view: Where its map is.
+        source: The map that its tokens come from, where it is none itself; None: they are always of its shape.
+        windows: Tells how many windows an image has, if any.
     """
 
     order: Tensor | None  # where the grid points stand among an image's tokens; None: they are all there is
 
-    def __init__(self, prob: Prob, temperature: float, grow: bool, dimensions: int, view: MapView) -> None:
+    def __init__(
+        self,
+        prob: Prob,
+        temperature: float,
+        grow: bool,
+        dimensions: int,
+        view: MapView,
+        source: MapSource | None = None,
+        windows: Windows | None = None,
+    ) -> None:
         super().__init__()
         self.prob, self.temperature, self.grow = prob, temperature, grow
-        self.layout = ImageTokens(dimensions, view.channel_axis, view.batch_axis, view.parts_per_image)
-        self.is_map = _is_map(dimensions, view)
-        self.grid = view.shape[1:]
+        axes = (view.channel_axis, view.batch_axis, view.parts_per_image)
+        self.layout = ImageTokens(dimensions, *axes, windows)
+        self.is_map = view.is_map(dimensions)
+        self.grid, self.prefix, self.source = view.shape[1:], view.prefix_tokens, source
+        self.first = _first_in_raster_order(view)
         self.register_buffer("order", view.order, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -82,16 +97,30 @@ class SpatialSmoothing(nn.Module):
             feature_map = x.movedim(self.layout.channel_axis, 1)
             return self._smooth(feature_map).movedim(1, self.layout.channel_axis)
         tokens = self.layout.read(x)
-        points = tokens if self.order is None else tokens[:, self.order]
-        if points.shape[1] != self.grid[0] * self.grid[1]:
-            raise VitscopeError(
-                f"smoothing was put in for a {self.grid[0]}x{self.grid[1]} map and is given {points.shape[1]} points; "
-                "operate on a fresh model with example= the shape of these images"
-            )
-        smoothed = self._smooth(points.mT.unflatten(2, self.grid)).flatten(2).mT
-        if self.order is not None:
-            smoothed = tokens.index_copy(1, self.order, smoothed)
+        grid = self._grid(tokens.shape[1] - self.prefix)
+        order = self.order if grid == self.grid else self._raster(grid, x.device)
+        points = tokens if order is None else tokens[:, order]
+        smoothed = self._smooth(points.mT.unflatten(2, grid)).flatten(2).mT
+        if order is not None:
+            smoothed = tokens.index_copy(1, order, smoothed)
         return self.layout.write(smoothed, x)
+
+    def _grid(self, points: int) -> Grid:
+        """The grid that so many points are."""
+        found = (
+            same_shape(points, self.grid) if self.source is None else self.source.grid_of(points, self.grid)
+        )
+        if found is None or (found != self.grid and self.first is None):
+            raise VitscopeError(
+                f"smoothing was put in for a {self.grid[0]}x{self.grid[1]} map and is given {points} points of another "
+                "one; operate on a fresh model with example= the shape of these images"
+            )
+        return found
+
+    def _raster(self, grid: Grid, device: torch.device) -> Tensor | None:
+        """Where the points of another grid stand, if those of this one come row by row."""
+        assert self.first is not None
+        return torch.arange(grid[0] * grid[1], device=device) + self.first if self.prefix else None
 
     def _smooth(self, x: Tensor) -> Tensor:
         return blur(probable(x, self.prob, self.temperature), self.grow)
@@ -134,10 +163,12 @@ def smooth(
         why = "its head reads its class token alone: vs.surgery.pool_tokens(model) first"
     if grow:
         _refuse_tokens(places)
-    grafts = []
-    for place in places:
-        step = SpatialSmoothing(prob, float(temperature), grow, len(place.port.shape), place.view)
-        grafts.append(graft_at(model, place.port, step, "smoothing"))
+    notes = MapNotes(body)
+    steps = [_step(place, notes, prob, float(temperature), grow) for place in places]
+    grafts = [
+        graft_at(model, place.port, step, "smoothing") for place, step in zip(places, steps, strict=True)
+    ]
+    grafts += notes.graft(model)
     if grow and grafts:
         _check_it_still_runs(model, example, grafts)
     options: dict[str, Any] = {"where": where, "prob": prob, "temperature": float(temperature), "grow": grow}
@@ -173,14 +204,26 @@ def _stage_ends(body: Dissection, subsampling: list[_Place], example: Any) -> li
     return places
 
 
-def _is_map(dimensions: int, view: MapView) -> bool:
-    """(N, C, H, W) or (N, H, W, C), with nothing but the points of the grid, row by row."""
-    return dimensions == 4 and view.order is None and view.parts_per_image == 1 and view.batch_axis == 0
+def _step(place: _Place, notes: MapNotes, prob: Prob, temperature: float, grow: bool) -> SpatialSmoothing:
+    """What smooths at a place; where the tensor there does not tell its size, it is noted."""
+    view, dimensions, node = place.view, len(place.port.shape), place.port.node
+    if view.is_map(dimensions):
+        return SpatialSmoothing(prob, temperature, grow, dimensions, view)
+    source, windows = notes.before(node), notes.windows(node, view.parts_per_image)
+    return SpatialSmoothing(prob, temperature, grow, dimensions, view, source, windows)
+
+
+def _first_in_raster_order(view: MapView) -> int | None:
+    """Where the first point stands among the tokens; None where the points do not follow it row by row."""
+    if view.order is None:
+        return 0
+    first = int(view.order[0])
+    return first if torch.equal(view.order, torch.arange(first, first + len(view.order))) else None
 
 
 def _refuse_tokens(places: list[_Place]) -> None:
     for place in places:
-        if not _is_map(len(place.port.shape), place.view):
+        if not place.view.is_map(len(place.port.shape)):
             _, height, width = place.view.shape
             raise CannotOperate(
                 f"the map at '{place.unit.name}' is a sequence of {height}x{width} tokens and cannot grow; "

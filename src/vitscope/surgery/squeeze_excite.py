@@ -17,6 +17,7 @@ from vitscope.surgery.branches import Where, branch_places, no_units
 from vitscope.surgery.choose import Layers
 from vitscope.surgery.graft import graft_at
 from vitscope.surgery.image_tokens import ImageTokens
+from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.record import CannotOperate, Done, operation
 
 OPEN = 4.0
@@ -64,12 +65,14 @@ def squeeze_excite(
     if ratio < 1:
         raise CannotOperate(f"ratio={ratio} would make the hidden layer wider than the branch; use 1 or more")
     body = dissect(model, example)
-    places = branch_places(body, where, "end", layers)
+    notes = MapNotes(body)
+    places = branch_places(body, where, "end", layers, notes=notes)
     grafts = []
     for place in places:
         channels = place.port.channels
         step = SqueezeExcitation(place.tokens, channels, max(1, channels // ratio))
         grafts.append(graft_at(model, place.port, step, "squeeze_excite"))
+    grafts += notes.graft(model)
     names = [place.unit.name for place in places]
     options: dict[str, Any] = {"where": where, "ratio": ratio, "layers": names}
     if example is not None:

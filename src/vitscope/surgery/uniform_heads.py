@@ -28,6 +28,7 @@ from vitscope.surgery.branches import one_of
 from vitscope.surgery.choose import Layers, choose_units
 from vitscope.surgery.graft import graft
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
+from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.plain_attention import UniformHead, by_slot
 from vitscope.surgery.projections import read_projections
 from vitscope.surgery.record import CannotOperate, Done, operation
@@ -75,8 +76,9 @@ def uniform_heads(
     units = choose_units(body.parts, ("msa",), layers)
     names = [unit.name for unit in units]
     if variant == "C":
-        places = [_place(body, unit) for unit in units]
-        grafts = [place.append(model) for place in places]
+        notes = MapNotes(body)
+        places = [_place(body, unit, notes) for unit in units]
+        grafts = [*(place.append(model) for place in places), *notes.graft(model)]
     else:
         grafts = []
         _replace(model, example, _stand_ins(body, units, example), variant)
@@ -151,7 +153,7 @@ class _Place:
         return graft(model, self.path, step, "uniform_head", "around")
 
 
-def _place(body: Dissection, unit: Unit) -> _Place:
+def _place(body: Dissection, unit: Unit, notes: MapNotes) -> _Place:
     """The smallest module that takes a unit's tokens and does its attention with all that follows in its branch."""
     graph, addition = body.graph, body.segment(unit).addition
     assert addition is not None  # only residual units are chosen
@@ -166,7 +168,7 @@ def _place(body: Dissection, unit: Unit) -> _Place:
         if not call.path or not inputs or not outputs or not all(call.begin <= i < call.end for i in heavy):
             continue
         source, result = call.inputs[inputs[0]], call.outputs[outputs[0]]
-        tokens = image_tokens(body, source)
+        tokens = image_tokens(body, source, notes)
         padded = tokens_off_the_grid(body, source) > tokens_off_the_grid(body, addition.node)
         once = sum(other.path == call.path for other in graph.calls) == 1
         if tokens is None or tokens != image_tokens(body, result) or padded or not once:
