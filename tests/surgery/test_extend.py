@@ -109,3 +109,22 @@ def test_refusals_leave_the_model_alone() -> None:
     with pytest.raises(CannotOperate, match="no module of this HandMade gives or takes the stream"):
         vs.surgery.extend(hand_made, "mlp", example=HAND_MADE.size)
     assert vs.surgery.record(model) == vs.surgery.record(hand_made) == []
+
+
+@pytest.mark.parametrize("name", ["resnet18", "tv:resnet18"])
+@torch.no_grad()
+def test_after_the_activation_of_a_post_activation_network(name):
+    """The new unit reads what a next block would."""
+    torch.manual_seed(0)
+    model = vs.create_model(name, num_classes=5, pretrained=False).eval()
+    images = torch.randn(2, 3, 32, 32)
+    seen = []
+    model.layer4[1].register_forward_hook(lambda m, a, out: seen.append(out))
+    plain = model(images)
+    block_output = seen.pop()
+    vs.surgery.extend(model, "mlp", example=(3, 32, 32))
+    step = next(module for path, module in model.named_modules() if path.endswith("extra_mlp"))
+    step.register_forward_pre_hook(lambda m, a: seen.append(a[0]))
+    seen.clear()
+    assert torch.equal(model(images), plain)
+    assert torch.equal(seen[0], block_output)

@@ -12,6 +12,7 @@ from torch import nn
 
 from vitscope.anatomy.build import build_units
 from vitscope.anatomy.example import example_batch, example_inputs, images_among, refuse_wrapped
+from vitscope.anatomy.following_activation import following_activation
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.observe import observe
@@ -35,6 +36,12 @@ class Dissection:
         """The stretch of the graph that a unit is."""
         name = unit if isinstance(unit, str) else unit.name
         return self.segments[self.parts.units.index(self.parts[name])]
+
+    def stream_after(self, unit: str | Unit) -> int:
+        """The node of what the next unit reads: the sum, or the activation that follows it directly."""
+        segment = self.segment(unit)
+        read = following_activation(self.graph, segment.end) if segment.addition is not None else None
+        return segment.end if read is None else read
 
 
 def dissect(model: nn.Module, example: Any = None) -> Dissection:

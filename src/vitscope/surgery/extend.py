@@ -12,11 +12,10 @@ from typing import Any, Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vitscope.anatomy import Dissection, Unit, dissect
+from vitscope.anatomy import Dissection, dissect
 from vitscope.anatomy.example import example_shapes
 from vitscope.anatomy.layout import RESHAPES
-from vitscope.anatomy.ports import Port, block_call, port_at
-from vitscope.errors import UnsupportedModel
+from vitscope.anatomy.ports import Port, port_at
 from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft_at
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens
@@ -110,23 +109,14 @@ def extend(
 def _last_stream(body: Dissection) -> Port | None:
     """The stream after the last residual unit, or the same rearranged, where a module gives or takes it."""
     units = [unit for unit in body.parts.mapped if unit.residual]
-    node = body.segment(units[-1]).end if units else None
+    node = body.stream_after(units[-1]) if units else None
     while node is not None:
         port = port_at(body, node)
         if port is not None:
             return port
         readers = [i for i in body.graph.users[node] if body.graph.useful >> i & 1]
         node = readers[0] if len(readers) == 1 and body.graph[readers[0]].name in RESHAPES else None
-    return _block_output(body, units[-1]) if units else None
-
-
-def _block_output(body: Dissection, unit: Unit) -> Port | None:
-    """What the unit's block gives: where an activation follows the addition, in a module that is called
-    elsewhere too."""
-    try:
-        return port_at(body, next(iter(block_call(body, unit).outputs.values())))
-    except UnsupportedModel:
-        return None
+    return None
 
 
 def _last_heads(body: Dissection) -> int:
