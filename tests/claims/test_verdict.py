@@ -63,7 +63,7 @@ def test_a_verdict_says_what_decides_and_by_which_rule() -> None:
         "; holds if the 95 % interval lies below 0.5, does not hold if it lies above, inconclusive if it contains 0.5"
     )
     unknown = dataclasses.replace(VERDICT, low=math.nan, high=math.nan)
-    assert unknown.number == "+1.2 % without an interval"
+    assert unknown.found == "+1.2 % without an interval, from 6 layers; 6 of 6 near 0"
     assert unknown.judgement == "inconclusive"
 
 

@@ -84,7 +84,7 @@ def _entropy_falls(model: str, plain: Result, broadcast: Result) -> list[Verdict
     before, after = _matched(plain, broadcast, "entropy")
     if not len(before):
         return []
-    change = after["value"] - before["value"]
+    change = (after["value"] - before["value"]).to_numpy()
     reach = np.hypot(_half(after), _half(before))
     middle = len(change) // 2
     halves = [
@@ -115,9 +115,9 @@ def _distance_stays(model: str, plain: Result, broadcast: Result) -> list[Verdic
     before, after = before[known], after[known]
     if not len(before):
         return []
-    ratio = after["value"] / before["value"]
+    ratio = (after["value"] / before["value"]).to_numpy()
     change = 100 * (ratio - 1)
-    reach = 100 / before["value"] * np.hypot(_half(after), ratio * _half(before))
+    reach = 100 / before["value"].to_numpy() * np.hypot(_half(after), ratio * _half(before))
     return [
         _verdict(
             "E2",
@@ -162,9 +162,9 @@ def _verdict(
     )
 
 
-def _half(rows: pd.DataFrame) -> pd.Series:
+def _half(rows: pd.DataFrame) -> np.ndarray:
     """Half the width of each interval over images; of two models, added up as if they had seen different ones."""
-    return (rows["high"] - rows["low"]) / 2
+    return (rows["high"] - rows["low"]).to_numpy() / 2
 
 
 def _of(table: pd.DataFrame, quantity: str) -> pd.DataFrame:

@@ -45,7 +45,9 @@ def changes_of(table: pd.DataFrame, kind: str, beyond: float = 0.0, until: float
     # The interval of the mean over images was measured for all units of the kind together.
     whole = known[~own] if len(units) == own.sum() else known[:0]
     half = float(whole["high"].iloc[0] - whole["low"].iloc[0]) / 2 if len(whole) else None
-    mean = mean_over_units(*(units[column].to_numpy() for column in ("value", "low", "high")), half=half)
+    mean = mean_over_units(
+        units["value"].to_numpy(), units["low"].to_numpy(), units["high"].to_numpy(), half=half
+    )
     return Changes(mean, int((units["high"] < 0).sum()), int((units["low"] > 0).sum()))
 
 

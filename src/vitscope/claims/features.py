@@ -82,7 +82,9 @@ def _blocks(model: str, result: Result) -> list[Verdict]:
             model=model,
             statistic=f"CKA inside a {'stage' if several else 'quarter of the depth'} minus between them, at equal "
             "distance (block contrast)",
-            **score,
+            value=score["value"],
+            low=score["low"],
+            high=score["high"],
             unit="",
             over=f"{result.batches} batch{'es' if result.batches != 1 else ''}",
             rule=Rule("above" if several else "below", BLOCK),

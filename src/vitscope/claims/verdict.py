@@ -89,7 +89,8 @@ class Verdict:
     @property
     def found(self) -> str:
         """What was measured, in one line."""
-        return "; ".join(part for part in (f"{self.number} over {self.over}", self.evidence) if part)
+        number = f"{self.number}{', from' if math.isnan(self.low) else ' over'} {self.over}"
+        return "; ".join(part for part in (number, self.evidence) if part)
 
     @property
     def reach(self) -> str:
