@@ -32,7 +32,6 @@ def test_uniform_attention_is_dense_and_a_low_pass_filter():
     dense = found["E1"]
     assert (dense.judgement, dense.value) == ("holds", pytest.approx(1.0, abs=1e-5))  # all of the bound
     assert dense.evidence == "2 of 2 layers clearly above; mean 2.83 of at most 2.83 nats"
-    assert dense.scope == "2 layers: speaks for these only"
     assert found["D6"].judgement == "holds"
 
 
@@ -65,7 +64,7 @@ def dense(*shares: float) -> Verdict:
 def test_a_majority_of_layers_just_above_the_half_is_not_dense_attention():
     verdict = dense(0.52, 0.52, 0.52, 0.52, 0.1, 0.1)  # a count says "holds"
     assert verdict.value == pytest.approx(0.38)
-    assert verdict.judgement == "inconclusive"
+    assert verdict.judgement == "does not hold"
     assert verdict.evidence.startswith("4 of 6 layers clearly above")
     assert dense(0.52, 0.1, 0.1, 0.15, 0.1, 0.1).judgement == "does not hold"
     assert dense(0.9, 0.85, 0.9, 0.49, 0.95, 0.9).judgement == "holds"
@@ -97,7 +96,7 @@ def test_a_few_layers_with_more_entropy_can_outweigh_most_with_less():
     entropy, _ = broadcast_verdicts("m", before, after)
     assert entropy.evidence.endswith("4 of 6 layers clearly fall")  # a count says "holds"
     assert entropy.value > 0
-    assert entropy.judgement == "inconclusive"
+    assert entropy.judgement == "does not hold"
 
 
 def test_the_same_model_has_the_same_distance():

@@ -18,7 +18,7 @@ from vitscope.results import Result, Run
 def peaking(run: Path, rise: float = 1.0) -> dict[str, Any]:
     """Fields of a variance result that grows by `rise` across every unit."""
     units = Result.load(run / "exams" / "variance").units  # type: ignore[attr-defined]
-    value = 5 + rise * np.arange(len(units), dtype=np.float64)
+    value = 10 + rise * np.arange(len(units), dtype=np.float64)
     change = np.full(len(units), rise)
     fields = {"value": value, "low": value - 0.1, "high": value + 0.1}
     return {**fields, "change": change, "change_low": change - 0.1, "change_high": change + 0.1}

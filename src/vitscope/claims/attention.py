@@ -155,10 +155,10 @@ def _verdict(
         low=mean.low,
         high=mean.high,
         unit=unit,
-        over=mean.over(n, "layer"),
+        over=f"{n} images",
         rule=rule,
         evidence=evidence,
-        scope="; ".join(part for part in (mean.scope("layer"), scope) if part),
+        scope=scope,
     )
 
 

@@ -34,6 +34,12 @@ class Changes:
         """Across how many units, in words."""
         return f"{self.falls} of {self.mean.units} clearly fall, {self.rises} clearly rise"
 
+    @property
+    def spread(self) -> str:
+        """The counts, and between what the single units lie."""
+        between = f", from {self.mean.least:+.3g} to {self.mean.most:+.3g}" if self.mean.units > 1 else ""
+        return f"{self.counts}{between}"
+
 
 def changes_of(table: pd.DataFrame, kind: str, beyond: float = 0.0, until: float = 2.0) -> Changes | None:
     """The changes across units of a kind whose depth is in [beyond, until), from a result's table."""
@@ -44,10 +50,8 @@ def changes_of(table: pd.DataFrame, kind: str, beyond: float = 0.0, until: float
         return None
     # The interval of the mean over images was measured for all units of the kind together.
     whole = known[~own] if len(units) == own.sum() else known[:0]
-    half = float(whole["high"].iloc[0] - whole["low"].iloc[0]) / 2 if len(whole) else None
-    mean = mean_over_units(
-        units["value"].to_numpy(), units["low"].to_numpy(), units["high"].to_numpy(), half=half
-    )
+    measured = (float(whole["low"].iloc[0]), float(whole["high"].iloc[0])) if len(whole) else None
+    mean = mean_over_units(*(units[column].to_numpy() for column in ("value", "low", "high")), measured)
     return Changes(mean, int((units["high"] < 0).sum()), int((units["low"] > 0).sum()))
 
 
@@ -76,10 +80,9 @@ def change_verdicts(model: str, result: Result) -> list[Verdict]:
                 low=mean.low,
                 high=mean.high,
                 unit="",
-                over=mean.over(result.n),
+                over=f"{result.n} images",
                 rule=Rule("below" if lowers else "above"),
-                evidence=found.counts + (f"; early ones {_brief(early.mean)}" if early else ""),
-                scope=mean.scope(),
+                evidence=found.spread + (f"; early ones {_brief(early.mean)}" if early else ""),
             )
         )
     return verdicts

@@ -61,9 +61,9 @@ def peak_verdicts(model: str, result: Result) -> list[Verdict]:
             low=mean.low,
             high=mean.high,
             unit="%",
-            over=mean.over(result.n, "stage"),
+            over=f"{result.n} images",
             rule=Rule("above"),
-            evidence=f"highest after the last unit in {peaks} of {len(stages)} stages",
-            scope=mean.scope("stage"),
+            evidence=f"highest after the last unit in {peaks} of {len(stages)} stages; "
+            f"{mean.spread('stage', '+.1f')} %",
         )
     ]
