@@ -99,8 +99,10 @@ def test_merged_accumulators_are_one() -> None:
     maps = torch.randn(12, 4, 6, 6)
     whole = finish(subject((4, 6, 6)), [maps])
     parts = [VarianceAccumulator(subject((4, 6, 6))) for _ in range(2)]
-    for part, piece in zip(parts, (maps[:5], maps[5:]), strict=True):
-        part.update(Batch(EMPTY, EMPTY, torch.arange(len(piece)), (spatial_variance(piece),)))
+    for part, piece in zip(
+        parts, spatial_variance(maps).split([5, 7]), strict=True
+    ):  # five maps alone may round differently
+        part.update(Batch(EMPTY, EMPTY, torch.arange(len(piece)), (piece,)))
     parts[0].merge_state(parts[1])
     merged = parts[0].finish()
     assert isinstance(merged, VarianceResult)
