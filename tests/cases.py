@@ -155,7 +155,9 @@ HAND_MADE = Case("hand-made", HandMade, (3, 16, 24))
 class EncoderViT(nn.Module):
     """A ViT of PyTorch's own encoder layers, which have a fused kernel for evaluation without gradients."""
 
-    def __init__(self, norm_first: bool = True, activation: str = "gelu", depth: int = 3) -> None:
+    def __init__(
+        self, norm_first: bool = True, activation: str = "gelu", depth: int = 3, num_classes: int = 5
+    ) -> None:
         super().__init__()
         width = 16
         self.patches = nn.Conv2d(3, width, 8, stride=8)
@@ -167,7 +169,7 @@ class EncoderViT(nn.Module):
         for parameter in self.encoder.parameters():  # the layers are copies of one
             if parameter.dim() > 1:
                 nn.init.normal_(parameter, std=0.3)
-        self.head = nn.Linear(width, 5)
+        self.head = nn.Linear(width, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.patches(x).flatten(2).transpose(1, 2)

@@ -99,6 +99,7 @@ FAMILIES = [
     Family("ConViT", "convit_mini"),
     Family("LeViT", "levit_128s", 64, (("img_size", 64),)),
     Family("MobileViT", "mobilevit_xxs", 64),
+    Family("PyTorch encoder layers", "tests.cases:EncoderViT"),
     Family("torchvision ResNet", "tv:resnet18", 64),
     Family("torchvision ConvNeXt", "tv:convnext_tiny", 64),
     Family("torchvision Swin", "tv:swin_t", 64),

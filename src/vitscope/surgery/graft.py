@@ -43,7 +43,7 @@ class Grafted(nn.Module):
     ]  # one entry for each running call; threads can add and take one without a lock
 
     @property
-    def _modules(self) -> dict[str, nn.Module | None]:  # type: ignore[override]
+    def _modules(self) -> dict[str, nn.Module | None]:
         """The children; inside the module's own forward, which may run through them all, without the grafts."""
         children: dict[str, nn.Module | None] = self.__dict__["_modules"]
         if not self.vitscope_running:
