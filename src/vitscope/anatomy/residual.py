@@ -28,7 +28,13 @@ TRANSFORMS = frozenset(
     ("fft_fft2", "fft_rfft2", "fft_irfft2", "rfft2", "irfft2", "fft_fftn", "roll", "shift")
 )
 UPSAMPLING = frozenset("interpolate upsample conv_transpose2d pixel_shuffle grid_sample".split())
-HEAVY = MATRIX_PRODUCTS | CONVOLUTIONS | {"linear", "bilinear", "scaled_dot_product_attention", "opaque"}
+RECURRENT = frozenset("lstm gru rnn_tanh rnn_relu".split())
+HEAVY = (
+    MATRIX_PRODUCTS
+    | CONVOLUTIONS
+    | RECURRENT
+    | {"linear", "bilinear", "scaled_dot_product_attention", "opaque"}
+)
 
 # An addition around at least so many residual additions in a row is a skip, not a unit.
 LONG_IDENTITY_SKIP = 3

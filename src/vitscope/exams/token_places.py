@@ -41,7 +41,7 @@ def geometry(unit: Unit, seen: AttentionMap) -> Geometry:
     places = seen.places
     assert unit.attention is not None
     assert places is not None
-    prefix = None if unit.attention.pattern == "class" else unit.prefix_tokens
+    prefix = None if unit.attention.pattern in ("class", "context") else unit.prefix_tokens
     queries, keys = (tuple(map(tuple, points.tolist())) for points in (places.queries, places.keys))
     return _geometry(queries, places.query_grid, keys, places.key_grid, prefix)
 
