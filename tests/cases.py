@@ -117,6 +117,12 @@ HUGGING_FACE = [
         "sdpa",
     ),
     hf_case(
+        "dinov3",
+        transformers.DINOv3ViTConfig(**HF_SMALL, intermediate_size=96, num_register_tokens=4),
+        transformers.DINOv3ViTModel,
+        "sdpa",
+    ),
+    hf_case(
         "convnext",
         transformers.ConvNextConfig(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 2, 1], image_size=64),
         transformers.ConvNextForImageClassification,

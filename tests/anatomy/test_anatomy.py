@@ -64,6 +64,14 @@ def test_invariants(case: Case):
     check_all(model, parts, case.images())
 
 
+@pytest.mark.parametrize("case", HUGGING_FACE, ids=lambda case: case.name)
+def test_a_stem_comes_first(case: Case):
+    for _ in range(2):  # tables of positions may be cached from the first time on
+        parts = vs.anatomy(case.model(), case.size)
+        assert [unit.kind for unit in parts].index("stem") == 0
+        assert {unit.kind for unit in parts[1:3]} <= {"msa", "mlp", "conv", "subsample"}
+
+
 def test_a_hand_made_module():
     parts = vs.anatomy(HAND_MADE.model(), HAND_MADE.size)
     assert [(u.name, u.kind, u.map_shape, u.stage) for u in parts] == [

@@ -1,5 +1,8 @@
 """What the recorder must not lose sight of."""
 
+from functools import lru_cache
+
+import pytest
 import torch
 from torch import nn
 
@@ -89,3 +92,29 @@ def test_operations_that_hand_back_their_argument_make_no_node():
 
     graph, _ = last(Module())
     assert [node.name for node in graph.nodes if node.dynamic] == ["input", "add"]
+
+
+class Cached(nn.Module):
+    """A table of positions that is made once per size, out of sight of later passes."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 4)
+
+    @staticmethod
+    @lru_cache
+    def table(size: int, device: str) -> torch.Tensor:
+        return torch.linspace(0, 1, size, device=device)
+
+    def forward(self, x):
+        return self.mix(x) * torch.cos(self.table(x.shape[-1], x.device.type))
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_what_comes_from_a_cache_does_not_depend_on_the_images(device):
+    module = Cached().to(device)
+    for _ in range(2):  # at the second time the table is there before the first pass
+        graph = observe(module, torch.randn(2, 3, 4, 4, device=device))
+        cosine = next(node for node in graph.nodes if node.name == "cos")
+        assert not cosine.dynamic
+        assert graph[graph.outputs[0]].dynamic

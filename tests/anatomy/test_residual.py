@@ -1,5 +1,6 @@
 """Which additions are units."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -81,3 +82,41 @@ def test_parallel_convolutions_of_one_tensor_are_one_convolution():
 
     model = Stack(forward, a=conv(), b=nn.Conv2d(4, 4, 1), norm=nn.BatchNorm2d(4), c=conv())
     assert names(model.eval()) == ["c"]
+
+
+class Deeper(nn.Module):
+    """A stage of residual units on a coarser map, raised again."""
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        self.down = nn.Conv2d(4, 4, 2, 2)
+        self.units = nn.ModuleList([conv() for _ in range(units)])
+        self.up = nn.ConvTranspose2d(4, 4, 2, 2)
+
+    def forward(self, x):
+        x = self.down(x)
+        for unit in self.units:
+            x = x + unit(x)
+        return self.up(x)
+
+
+@pytest.mark.parametrize("units", [1, 2])
+@pytest.mark.parametrize("lateral", [nn.Identity(), nn.Conv2d(4, 4, 1)], ids=["skip", "lateral"])
+def test_an_addition_of_what_comes_up_from_a_deeper_stage_swallows_no_unit(units, lateral):
+    model = Stack(lambda m, x: m.lateral(x) + m.deeper(x), deeper=Deeper(units), lateral=lateral)
+    assert names(model) == (["deeper.units"] if units == 1 else ["deeper.units.0", "deeper.units.1"])
+    assert vs.anatomy(model, (3, 8, 8))["deeper.down"].kind == "subsample"
+
+
+def test_a_unit_may_work_on_a_smaller_map():
+    model = Stack(lambda m, x: x + m.deeper(x), deeper=Deeper(0))
+    assert names(model) == ["deeper"]
+    assert vs.anatomy(model, (3, 8, 8))["deeper"].removable
+    blocks = nn.ModuleList([Deeper(1), Deeper(1)])  # blocks of one kind: what is inside is their own affair
+
+    def forward(m, x):
+        for block in m.blocks:
+            x = x + block(x)
+        return x
+
+    assert names(Stack(forward, blocks=blocks)) == ["blocks.0", "blocks.1"]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -6,6 +8,7 @@ from tests.exams.attention_by_hand import swin, vit
 from vitscope.anatomy import AttentionMap, Unit, anatomy
 from vitscope.exams.base import Batch, Subject
 from vitscope.exams.head_moments import HeadMoments, attention_matrix, visible_keys, why_not
+from vitscope.results import UnitRow
 
 EMPTY = torch.zeros(0)
 
@@ -83,3 +86,14 @@ def test_units_without_attention_have_a_reason() -> None:
     parts = anatomy(vit(), (3, 32, 32))
     assert why_not(parts.of_kind("mlp")[0]) == "it does not attend"
     assert why_not(parts.of_kind("msa")[0]) is None
+
+
+def test_what_mixes_points_without_weights_is_named() -> None:
+    rows = [UnitRow("a", "mixer", 0, 0.0), UnitRow("b", "mlp", 0, 0.5), UnitRow("c", "msa", 0, 1.0)]
+    known = subject()
+    attending = UnitRow(known.attending[0].name, "msa", 0, 0.2)
+    skipped = Mean(replace(known, units=(*rows, attending))).skipped
+    assert [name for name, _ in skipped] == ["a", "c"]
+    assert {reason for _, reason in skipped} == {
+        "it mixes points without attention weights that could be captured"
+    }

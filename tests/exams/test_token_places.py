@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -5,7 +7,7 @@ import torch
 from tests.exams.attention_by_hand import swin, vit
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy
 from vitscope.anatomy.places import Places
-from vitscope.exams.token_places import Geometry, geometry
+from vitscope.exams.token_places import Geometry, every_point_asks, geometry
 
 EMPTY = torch.zeros(1)
 
@@ -67,3 +69,25 @@ def test_equal_places_are_worked_out_once():
     with Tap(model, anatomy(model, (3, 32, 32)), attention=True) as tap:
         model(torch.zeros(1, 3, 32, 32))
     assert next(iter(tap.attention.values()))[0].places is not None
+
+
+def test_a_context_is_what_every_point_of_its_window_hears():
+    unit, _ = of(anatomy(vit(), (3, 32, 32)), 0)
+    attention = replace(unit.attention, pattern="context")
+    points = torch.tensor([[0, 2], [1, 3]])
+    weights = torch.rand(6, 1, 1, 2).softmax(-1)  # three images of two windows
+    one = AttentionMap(
+        weights,
+        weights,
+        EMPTY,
+        torch.rand(6, 1, 1, 5),
+        Places(-torch.ones_like(points[:, :1]), (2, 2), points, (2, 2)),
+    )
+    every = every_point_asks(replace(unit, attention=attention, prefix_tokens=0), one)
+    assert torch.equal(every.weights, weights.repeat(1, 1, 2, 1))
+    assert torch.equal(every.places.queries, points)
+    assert geometry(replace(unit, attention=attention, prefix_tokens=0), every).rows[0].tolist() == [
+        [0, 1],
+        [1, 0],
+    ]
+    assert every_point_asks(unit, one) is one

@@ -1,25 +1,31 @@
-"""Find where attention is computed, fused or by hand, and how it looks at the map.
+"""Find where attention is computed, fused or by hand.
 
-Attention is a fused call, or a softmax whose result multiplies values: between two matrix products (the
-usual kind), before two (factorised attention), or before one that keeps several queries (outlook
-attention). A softmax that only pools to a single vector is not.
+Attention is where probabilities over positions multiply values: a fused call, or a softmax whose result does so.
+Probabilities formed by hand (exponentials divided by their sum, before the product or after it) are a softmax.
+By hand, attention stands between two matrix products (the usual kind), before two (factorised attention), before
+one that keeps several queries (outlook attention), or before one with a single query whose result, the context,
+multiplies the activations of every position as it is (separable attention: the weighted sum may be written as a
+product and a sum). A softmax that only pools to a single vector, from which layers then make something else, is no
+attention.
 """
 
 from dataclasses import dataclass
 
-import torch
-
-from vitscope.anatomy.graph import Graph, Node, Ref
+from vitscope.anatomy.graph import Graph, Node
 from vitscope.anatomy.layout import Layouts
-from vitscope.anatomy.locality import local_kernel
-from vitscope.anatomy.places import find_places
-from vitscope.anatomy.positions import Layout, constant_along
-from vitscope.anatomy.residual import MATRIX_PRODUCTS, mixes_positions
-from vitscope.anatomy.unit import Attention, AttentionSite
+from vitscope.anatomy.positions import constant_along
+from vitscope.anatomy.residual import HEAVY, MATRIX_PRODUCTS, mixes_positions
 
 SOFTMAX = frozenset(("softmax", "_softmax"))
 FUSED = "scaled_dot_product_attention"
+EXPONENTIALS = frozenset(("exp", "exp_", "exp2"))
+DIVISIONS = frozenset("div div_ __truediv__ __itruediv__ true_divide divide".split())
+ELEMENTWISE = frozenset(("mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"))
+SPREADS = frozenset(
+    "expand expand_as broadcast_to repeat view reshape unsqueeze squeeze transpose permute flatten unflatten".split()
+)
 REACH = 16  # operations between the softmax and the product it feeds
+NEAR = 4  # operations between parts of one formula
 
 
 @dataclass(frozen=True)
@@ -28,12 +34,15 @@ class AttentionProduct:
 
     node: int
     weights: int | None  # the factor that is the weights; None where fused
-    softmax: int | None
+    softmax: int | None  # or what stands for one; None where fused, or where the result is divided by the sum
     query: int | None  # node of the queries, where one can tell
     key: int | None = None
+    scores: int | None = None  # the product of queries and keys, where it is not fused
+    context: bool = False  # one query, whose result goes to every position
+    summed: int | None = None  # the sum over positions, where the product is element by element
 
 
-def find_products(graph: Graph) -> list[AttentionProduct]:
+def find_products(graph: Graph, layouts: Layouts) -> list[AttentionProduct]:
     """Every product of attention weights and values, in execution order."""
     products: dict[int, AttentionProduct] = {}
     for node in graph.nodes:
@@ -41,10 +50,14 @@ def find_products(graph: Graph) -> list[AttentionProduct]:
             continue
         if node.name == FUSED:
             products[node.index] = AttentionProduct(node.index, None, None, *node.inputs[:2])
-        elif node.name in SOFTMAX:
-            found = _by_hand(graph, node)
-            if found is not None:
-                products.setdefault(found.node, found)
+            continue
+        found = None
+        if node.name in SOFTMAX or _is_division_by_sum(graph, node) or _is_of_logarithms(graph, node):
+            found = _by_hand(graph, node) or _separable(graph, layouts, node)
+        elif node.name in EXPONENTIALS:
+            found = _divided_afterwards(graph, node)
+        if found is not None:
+            products.setdefault(found.node, found)
     return [products[i] for i in sorted(products)]
 
 
@@ -54,11 +67,110 @@ def _by_hand(graph: Graph, softmax: Node) -> AttentionProduct | None:
         return None
     scores = _previous_product(graph, softmax)
     if scores is not None:
-        return AttentionProduct(product.index, weights, softmax.index, *_factors(product_node=scores))
+        return AttentionProduct(product.index, weights, softmax.index, *_factors(scores), scores.index)
     again, _ = _next_product(graph, product.index)
     if again is not None or _queries(graph, product, weights) > 1:
         return AttentionProduct(product.index, weights, softmax.index, None)
+    if _is_given_back(graph, product.index):
+        values = next(i for i in _factors(product) if i != weights)
+        return AttentionProduct(product.index, weights, softmax.index, None, values, context=True)
     return None
+
+
+def _is_of_logarithms(graph: Graph, node: Node) -> bool:
+    """Exponentials of a log-softmax, or of scores less the logarithm of the sum of their exponentials."""
+    if node.name not in EXPONENTIALS or not node.inputs:
+        return False
+    source = graph[node.inputs[0]]
+    taken = source.inputs[-1:] if source.name in ("sub", "sub_", "__sub__", "subtract") else ()
+    return source.name == "log_softmax" or any(_nearby(graph, i, {"logsumexp"}) is not None for i in taken)
+
+
+def _is_division_by_sum(graph: Graph, node: Node) -> bool:
+    """Exponentials divided by their sum: a softmax by hand."""
+    if node.name not in DIVISIONS or len(node.inputs) != 2 or len(node.shape) < 3:
+        return False
+    above, below = node.inputs
+    numerator = _nearby(graph, above, EXPONENTIALS)
+    return numerator is not None and _is_sum_of(graph, below, numerator)
+
+
+def _is_sum_of(graph: Graph, node: int, exponentials: int) -> bool:
+    found = _nearby(graph, node, {"sum"})
+    return found is not None and _nearby(graph, graph[found].inputs[0], EXPONENTIALS) == exponentials
+
+
+def _nearby(graph: Graph, node: int, names: frozenset[str] | set[str]) -> int | None:
+    """The node of one of these names that `node` is, up to constants and the way it is written."""
+    for _ in range(NEAR):
+        if graph[node].name in names:
+            return node
+        before = [i for i in graph[node].inputs if graph[i].dynamic]
+        if len(before) != 1 or graph[node].name in HEAVY:
+            return None
+        node = before[0]
+    return None
+
+
+def _divided_afterwards(graph: Graph, exponentials: Node) -> AttentionProduct | None:
+    """Exponentials of scores multiply the values, and the result is divided by their sum."""
+    product, weights = _next_product(graph, exponentials.index, NEAR)
+    scores = _previous_product(graph, exponentials)
+    if product is None or weights is None or scores is None or len(graph[weights].shape) < 3:
+        return None
+    following = [product.index]
+    for _ in range(NEAR):
+        following = [user for node in following for user in graph.users[node]]
+        for node in following:
+            divides = graph[node].name in DIVISIONS and len(graph[node].inputs) == 2
+            if divides and _is_sum_of(graph, graph[node].inputs[1], exponentials.index):
+                return AttentionProduct(product.index, weights, None, *_factors(scores), scores.index)
+    return None
+
+
+def _separable(graph: Graph, layouts: Layouts, softmax: Node) -> AttentionProduct | None:
+    """Probabilities over positions multiply activations, channel by channel, and the result is summed over them."""
+    axis = one_dimension(graph, softmax) if softmax.name in SOFTMAX else len(softmax.shape) - 1
+    for user in graph.users[softmax.index]:
+        product = graph[user]
+        others = [i for i in product.inputs if i != softmax.index and graph[i].dynamic]
+        if product.name not in ELEMENTWISE or len(others) != 1 or len(product.shape) != len(softmax.shape):
+            continue
+        values, shape = others[0], product.shape
+        layout = layouts[values]
+        channels = [a for a in range(len(shape)) if softmax.shape[a] == 1 < shape[a]]
+        if layout is None or graph[values].shape != shape or len(channels) != 1:
+            continue
+        if axis is None or (shape[axis] > 1 and constant_along(layout.positions, axis)):
+            continue  # over branches or channels, not over positions
+        for summed in graph.users[user]:
+            over = graph[summed].name == "sum" and one_dimension(graph, graph[summed]) == axis
+            if over and _is_given_back(graph, summed):
+                return AttentionProduct(
+                    user, softmax.index, softmax.index, None, values, context=True, summed=summed
+                )
+    return None
+
+
+def one_dimension(graph: Graph, node: Node) -> int | None:
+    """The one axis that a softmax or a sum runs over."""
+    given = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
+    if isinstance(given, list | tuple) and len(given) == 1:
+        given = given[0]
+    return given % len(graph[node.inputs[0]].shape) if isinstance(given, int) else None
+
+
+def _is_given_back(graph: Graph, context: int) -> bool:
+    """Whether a context multiplies other activations without a layer in between."""
+    frontier = [context]
+    for _ in range(NEAR):
+        users = [user for node in frontier for user in graph.users[node]]
+        for user in users:
+            node = graph[user]
+            if node.name in ELEMENTWISE and sum(graph[i].dynamic for i in node.inputs) == 2:
+                return True
+        frontier = [user for user in users if graph[user].name in SPREADS]
+    return False
 
 
 def _factors(product_node: Node) -> tuple[int, ...]:
@@ -69,19 +181,19 @@ def _is_product(graph: Graph, node: Node) -> bool:
     return node.name in MATRIX_PRODUCTS and mixes_positions(graph, node)
 
 
-def _next_product(graph: Graph, start: int) -> tuple[Node | None, int | None]:
+def _next_product(graph: Graph, start: int, reach: int = REACH) -> tuple[Node | None, int | None]:
     """The first matrix product fed by `start` through cheap operations, and its factor that came that
     way."""
     frontier = [start]
-    for _ in range(REACH):
+    for _ in range(reach):
         following = []
         for source in frontier:
             for user in graph.users[source]:
                 node = graph[user]
                 if _is_product(graph, node):
                     return node, source
-                if node.name not in MATRIX_PRODUCTS and node.name != FUSED:
-                    following.append(user)
+                if node.name not in MATRIX_PRODUCTS | {FUSED} or node.shape == graph[source].shape:
+                    following.append(user)  # a product with a parameter that keeps the shape mixes heads
         frontier = sorted(dict.fromkeys(following))[:8]
     return None, None
 
@@ -93,12 +205,27 @@ def _previous_product(graph: Graph, softmax: Node) -> Node | None:
         before = []
         for index in frontier:
             node = graph[index]
-            if _is_product(graph, node) or _is_product_with_static(graph, node):
+            if _mixes_heads(graph, node):
+                before += [i for i in node.inputs if graph[i].dynamic]
+            elif _is_product(graph, node) or _is_product_with_static(graph, node):
                 return node
-            if node.name not in ("conv2d", "layer_norm") or _is_pointwise(graph, node):
+            elif node.name not in ("conv2d", "layer_norm") or _is_pointwise(graph, node):
                 before += [i for i in node.inputs if graph[i].dynamic]
         frontier = sorted(dict.fromkeys(before), reverse=True)[:4]
     return None
+
+
+def _mixes_heads(graph: Graph, node: Node) -> bool:
+    """A product of scores or weights with a parameter in which one axis, the heads, comes in the place of another
+    (talking heads)."""
+    if node.name != "einsum" or not isinstance(node.args[0], str) or "." in node.args[0]:
+        return False
+    operands, _, result = node.args[0].replace(" ", "").partition("->")
+    small, large = sorted(operands.split(","), key=len) if operands.count(",") == 1 else ("", "")
+    if len(small) != 2 or len(large) != len(result) or sum(graph[i].dynamic for i in node.inputs) != 1:
+        return False
+    changed = [{a, b} for a, b in zip(large, result, strict=True) if a != b]
+    return changed == [set(small)]
 
 
 def _is_product_with_static(graph: Graph, node: Node) -> bool:
@@ -115,144 +242,3 @@ def _is_pointwise(graph: Graph, node: Node) -> bool:
 def _queries(graph: Graph, product: Node, weights: int) -> int:
     shape = graph[weights].shape
     return shape[-2] if product.inputs[0] == weights or len(product.inputs) < 2 else shape[-1]
-
-
-def describe(graph: Graph, layouts: Layouts, products: list[AttentionProduct]) -> Attention:
-    """What the attention of one unit is like; several products (parallel windows, a pooled pair) share the
-    first one's description."""
-    main = max(products, key=lambda p: _score_count(graph, p))
-    heads, _ = _heads(graph, layouts, main)
-    sites = tuple(_site(graph, layouts, p) for p in products)
-    queries, keys = _size(graph, main)
-    query = layouts[main.query] if main.query is not None else None
-    pattern, window, shift, windows = _pattern(query, queries, keys, graph.batch)
-    if pattern == "global" and query is not None:
-        window = local_kernel(graph, main.node, main.softmax, query.grid)
-        pattern = "local" if window is not None else "global"
-    return Attention(pattern, heads, queries, keys, window, shift, windows, sites)
-
-
-def _score_count(graph: Graph, product: AttentionProduct) -> int:
-    queries, keys = _size(graph, product)
-    return queries * keys
-
-
-def _size(graph: Graph, product: AttentionProduct) -> tuple[int, int]:
-    node = graph[product.node]
-    if product.weights is None:
-        return graph[node.inputs[0]].shape[-2], graph[node.inputs[1]].shape[-2]
-    shape = graph[product.weights].shape
-    return (shape[-1], shape[-2]) if _transposed(graph, product) else (shape[-2], shape[-1])
-
-
-def _transposed(graph: Graph, product: AttentionProduct) -> bool:
-    """Whether the weights stand as (keys, queries): they are the right factor of the product."""
-    node = graph[product.node]
-    if node.name == "einsum" or product.weights is None:
-        return False
-    return _factors(node).index(product.weights) == 1
-
-
-def _site(graph: Graph, layouts: Layouts, product: AttentionProduct) -> AttentionSite:
-    node = graph[product.node]
-    heads, head_axis = _heads(graph, layouts, product)
-    query, key = (layouts[i] if i is not None else None for i in (product.query, product.key))
-    folded = heads if head_axis is None else 1
-    places = find_places(query, key, *_size(graph, product), folded, graph.batch)
-    if product.weights is None:
-        return AttentionSite(node.site, True, head_axis=head_axis, heads=heads, places=places)
-    softmax = graph[product.softmax].site if product.softmax is not None else None
-    operand = _tensor_arguments(node).index(product.weights)
-    transposed = _transposed(graph, product)
-    return AttentionSite(node.site, False, operand, transposed, softmax, head_axis, heads, places)
-
-
-def _tensor_arguments(node: Node) -> list[int]:
-    found: list[int] = []
-
-    def collect(tree: object) -> None:
-        if isinstance(tree, Ref):
-            found.append(tree.node)
-        elif isinstance(tree, list | tuple):
-            for item in tree:
-                collect(item)
-        elif isinstance(tree, dict):
-            for item in tree.values():
-                collect(item)
-
-    collect((node.args, node.kwargs))
-    return found
-
-
-def _heads(graph: Graph, layouts: Layouts, product: AttentionProduct) -> tuple[int, int | None]:
-    """Number of heads and the axis they run along: the leading axis on which the queries' positions do not
-    depend."""
-    source = graph[product.node].inputs[0] if product.weights is None else product.weights
-    shape = graph[source].shape
-    leading = len(shape) - 2
-    layout = layouts[product.query] if product.query is not None else layouts[source]
-    if layout is not None and layout.positions.dim() == len(shape) and bool((layout.positions >= 0).any()):
-        constant = [a for a in range(leading) if shape[a] > 1 and constant_along(layout.positions, a)]
-        if constant:
-            return shape[constant[-1]], constant[-1]
-        if leading == 1 and shape[0] > graph.batch:
-            heads = _repeats(layout)
-            return heads, None
-        if leading >= 2 and 1 in shape[1:leading]:
-            return 1, shape.index(1, 1)
-    if leading == 1:
-        return (shape[0] // graph.batch or 1), None
-    return shape[leading - 1], leading - 1
-
-
-def _repeats(layout: Layout) -> int:
-    """How often in a row the same positions come: heads folded into the batch axis."""
-    first = layout.positions[0]
-    count = 1
-    while count < len(layout.positions) and torch.equal(layout.positions[count], first):
-        count += 1
-    return count
-
-
-def _pattern(
-    query: Layout | None, queries: int, keys: int, images: int
-) -> tuple[str, tuple[int, int] | None, tuple[int, int], int]:
-    nothing = (0, 0)
-    if query is None:
-        return "other", None, nothing, 1
-    positions = query.positions
-    if not constant_along(positions, -1):
-        return ("channel" if constant_along(positions, -2) else "other"), None, nothing, 1
-    height, width = query.grid
-    rows = positions[..., 0].reshape(-1, positions.shape[-2])
-    if not bool((rows >= 0).any()):
-        return "class", None, nothing, 1
-    first = rows[(rows[:, :] // (height * width) == 0).any(1)]
-    first = first.unique(dim=0)
-    windows = len(first)
-    if windows <= 1 and int((rows[0] >= 0).sum()) == height * width:
-        return ("pooled" if keys < queries else "global"), None, nothing, 1
-    corner = first[(first >= 0).all(1)]
-    if not len(corner):
-        return "other", None, nothing, windows
-    boxes = [_box(row, width) for row in corner]
-    whole = [b for b in boxes if b is not None and b[4] == 1]
-    if whole:
-        top, left, tall, wide, _ = min(whole)
-        return "window", (tall, wide), (top % tall, left % wide), windows
-    spread = [b for b in boxes if b is not None]
-    if spread:
-        _, _, tall, wide, _ = spread[0]
-        return "grid", (tall, wide), nothing, windows
-    return "other", None, nothing, windows
-
-
-def _box(row: torch.Tensor, width: int) -> tuple[int, int, int, int, int] | None:
-    """(top, left, rows, columns, spacing) of a window's points, or None if they are no rectangle."""
-    ys, xs = (row // width).unique(), (row % width).unique()
-    if len(ys) * len(xs) != len(row):
-        return None
-    gaps = set(ys.diff().tolist()) | set(xs.diff().tolist())
-    if len(gaps) > 2 or not gaps:
-        return (int(ys[0]), int(xs[0]), len(ys), len(xs), 1) if not gaps else None
-    return int(ys[0]), int(xs[0]), len(ys), len(xs), max(gaps)

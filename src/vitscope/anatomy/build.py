@@ -4,7 +4,8 @@ import dataclasses
 
 from torch import nn
 
-from vitscope.anatomy.attention import AttentionProduct, describe, find_products
+from vitscope.anatomy.attention import AttentionProduct, find_products
+from vitscope.anatomy.attention_pattern import describe
 from vitscope.anatomy.following_activation import activation_name, following_activation
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
@@ -18,7 +19,7 @@ from vitscope.anatomy.unit import Unit
 
 def build_units(graph: Graph, layouts: Layouts, segments: list[Segment], model: nn.Module) -> list[Unit]:
     """The units of the pass, one per segment, in execution order."""
-    products = find_products(graph)
+    products = find_products(graph, layouts)
     owners = _owners(graph, model, segments)
     units: list[Unit] = []
     for segment, (owner, shared) in zip(segments, owners, strict=True):

@@ -41,7 +41,8 @@ NEW_GRID = frozenset(
     "conv_transpose2d _adaptive_avg_pool2d lp_pool2d grid_sample max_pool2d_with_indices "
     "boolean_dispatch fn".split()
 )
-FIRST_INPUT = frozenset(("linear", "conv1d", "scaled_dot_product_attention"))
+LINEAR = frozenset("linear conv1d lstm gru rnn_tanh rnn_relu".split())  # or recurrent along the tokens
+FIRST_INPUT = LINEAR | {"scaled_dot_product_attention"}
 PRODUCTS = frozenset(("matmul", "bmm", "baddbmm", "__matmul__", "__rmatmul__", "einsum"))
 REDUCE = frozenset("mean sum amax amin max min std var var_mean logsumexp norm".split())
 
@@ -102,7 +103,7 @@ class Layouts:
     def _rule(self, node: Node) -> Callable[[Node], Layout | None]:
         if node.name in NEW_GRID:
             return self._new_grid
-        if node.name in ("linear", "conv1d"):
+        if node.name in LINEAR:
             return self._linear
         if node.name in REARRANGE:
             return self._rearranged

@@ -53,9 +53,8 @@ class MapView:
         return stream
 
     def _is_plain_nchw(self, stream: Tensor) -> bool:
-        return (
-            self.order is None and self.channel_axis == 1 and stream.dim() == 4 and self.parts_per_image == 1
-        )
+        in_order = self.order is None and self.channel_axis == 1 and self.parts_per_image == 1
+        return in_order and tuple(stream.shape[2:]) == self.shape[1:]
 
     def _tokens(self, stream: Tensor) -> Tensor:
         """(N, tokens, C), in the stream's own order."""

@@ -37,6 +37,19 @@ def block_path(path: str) -> str:
     return ".".join(parts[: numbered[-1] + 1]) if numbered else path
 
 
+def in_one_block(model: nn.Module, paths: Iterable[str]) -> bool:
+    """Whether all of `paths` lie in one numbered block of which there are several of its class: what is done there are
+    the inner workings of a block, no stages."""
+    parts = common_path(paths).split(".")
+    for depth in range(1, len(parts) + 1):
+        if parts[depth - 1].isdigit():
+            around = model.get_submodule(".".join(parts[: depth - 1]))
+            block = own_class(model.get_submodule(".".join(parts[:depth])))
+            if sum(own_class(child) is block for child in own_children(around)) > 1:
+                return True
+    return False
+
+
 def climb(model: nn.Module, path: str, paths_of_others: Iterable[str]) -> str:
     """Go up from `path` while the parent holds nothing that belongs to another unit; stay inside the
     numbered block."""

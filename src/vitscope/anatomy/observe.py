@@ -7,7 +7,7 @@ lost.
 """
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,25 +24,35 @@ def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | No
 
     With named `inputs`, `example` among them, it is `model(**inputs)`; what the others give counts as constant.
     """
-    watch = _Observer(model, example)
-    for other in (inputs or {}).values():
-        watch.node_of(other)  # known from the start, so that it shows which modules are given it
     run = partial(model, example) if inputs is None else partial(model, **inputs)
+    others = [] if inputs is None else list(inputs.values())
     with torch.no_grad():
         try:
             if example.device.type != "meta":
                 run()  # models that compute tables on their first pass take their usual path on the second
-            with watch.following(model), watch:
-                output = run()
+            watch, outputs = _watched(model, example, run, others)
+            if kept := watch.kept_by_the_model():
+                watch, outputs = _watched(model, example, run, [*others, *kept])
         except Exception as error:
             raise _cannot_run(model, example, error) from error
-    outputs = tuple(dict.fromkeys(watch.node_of(t) for t in main_output(output)))
     if not any(watch.nodes[o].dynamic for o in outputs):
         raise UnsupportedModel(
             f"the output of {type(model).__name__} does not depend on its input as far as anatomy can follow "
             f"(the watched pass had {len(watch.nodes)} operations)"
         )
     return Graph(watch.nodes, 0, outputs, example.shape[0], tuple(watch.module_calls))
+
+
+def _watched(
+    model: nn.Module, example: Tensor, run: Callable[[], Any], constants: list[Tensor]
+) -> tuple["_Observer", tuple[int, ...]]:
+    """One watched pass, and the nodes of what the model returned."""
+    watch = _Observer(model, example)
+    for constant in constants:
+        watch.constant(constant)  # known from the start, so that it shows which modules are given it
+    with watch.following(model), watch:
+        output = run()
+    return watch, tuple(dict.fromkeys(watch.node_of(t) for t in main_output(output)))
 
 
 def _cannot_run(model: nn.Module, example: Tensor, error: Exception) -> UnsupportedModel:
@@ -65,6 +75,7 @@ class _Observer(ForwardWatch):
         self.module_calls: list[ModuleCall] = []
         self._begun: list[tuple[str, int, dict[Slot, int]]] = []
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+        self._unseen: list[weakref.ref[Tensor]] = []  # tensors that nobody saw being made
         self._own = {id(t) for t in (*model.parameters(), *model.buffers())}
         self._remember(
             example, Node(0, "input", (), tuple(example.shape), Site("", 0, "input", 0), dynamic=True)
@@ -170,7 +181,18 @@ class _Observer(ForwardWatch):
     def _opaque(self, tensor: Tensor, sources: tuple[int, ...], site: Site) -> int:
         node = Node(len(self.nodes), "opaque", sources, tuple(tensor.shape), site, dynamic=True)
         self._remember(tensor, node)
+        self._unseen.append(weakref.ref(tensor))
         return node.index
+
+    def constant(self, tensor: Tensor) -> None:
+        """What is made of this tensor alone does not depend on the images."""
+        if self._lookup(tensor) is None:
+            self._leaf(tensor)
+
+    def kept_by_the_model(self) -> list[Tensor]:
+        """Tensors that nobody saw being made and that outlive the pass: where they are met again in the next one,
+        they come from a cache (tables of positions)."""
+        return [tensor for reference in self._unseen if (tensor := reference()) is not None]
 
     def enter(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note which tensors the module is given."""

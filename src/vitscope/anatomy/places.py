@@ -45,6 +45,15 @@ def find_places(
     return Places(first.expand(windows, -1), query.grid, second.expand(windows, -1), key.grid)
 
 
+def context_places(key: Layout | None, keys: int, images: int) -> Places | None:
+    """The places of attention with one query per window that is no point of the map; `key` as for `find_places`."""
+    points = _by_window(key, keys, 1, images) if key is not None else None
+    if key is None or points is None:
+        return None
+    nowhere = torch.full((len(points), 1), NOWHERE, dtype=torch.long)
+    return Places(nowhere, key.grid, points, key.grid)
+
+
 def _by_window(layout: Layout, tokens: int, heads: int, images: int) -> Tensor | None:
     """(windows, tokens): the points of the first image's tokens."""
     positions, area = layout.positions, layout.grid[0] * layout.grid[1]

@@ -3,12 +3,17 @@
 An addition of two tensors of equal shape is a candidate where one operand descends from the other (an
 identity shortcut), or where both descend from the same tensor (a projection shortcut). Candidates inside
 the branch of another one are its inner workings and dropped, unless that other one is a long skip around
-several whole residual units: then it is the skip that is dropped.
+several whole residual units, or joins a map with what comes back up from a deeper stage (feature pyramids,
+decoders): then it is the skip that is dropped.
 """
 
 from dataclasses import dataclass, field
 
+from torch import nn
+
 from vitscope.anatomy.graph import Graph, Node
+from vitscope.anatomy.layout import Layouts
+from vitscope.anatomy.naming import in_one_block
 
 ADDITIONS = frozenset(("add", "add_", "__add__", "__iadd__", "__radd__"))
 MATRIX_PRODUCTS = frozenset(
@@ -22,7 +27,14 @@ POOLS = frozenset(
 TRANSFORMS = frozenset(
     ("fft_fft2", "fft_rfft2", "fft_irfft2", "rfft2", "irfft2", "fft_fftn", "roll", "shift")
 )
-HEAVY = MATRIX_PRODUCTS | CONVOLUTIONS | {"linear", "bilinear", "scaled_dot_product_attention", "opaque"}
+UPSAMPLING = frozenset("interpolate upsample conv_transpose2d pixel_shuffle grid_sample".split())
+RECURRENT = frozenset("lstm gru rnn_tanh rnn_relu".split())
+HEAVY = (
+    MATRIX_PRODUCTS
+    | CONVOLUTIONS
+    | RECURRENT
+    | {"linear", "bilinear", "scaled_dot_product_attention", "opaque"}
+)
 
 # An addition around at least so many residual additions in a row is a skip, not a unit.
 LONG_IDENTITY_SKIP = 3
@@ -48,7 +60,7 @@ class Addition:
     stream_operand: int = 0
 
 
-def find_additions(graph: Graph) -> list[Addition]:
+def find_additions(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Addition]:
     """The residual additions that are units, in execution order."""
     candidates: dict[int, Addition] = {}
     for node in graph.nodes:
@@ -56,7 +68,10 @@ def find_additions(graph: Graph) -> list[Addition]:
             addition = _candidate(graph, node, candidates)
             if addition is not None and _does_something(graph, addition):
                 candidates[node.index] = addition
-    return _outermost(graph, candidates)
+    necks = {
+        n for n, addition in candidates.items() if _is_top_down(graph, layouts, model, addition, candidates)
+    }
+    return _outermost(graph, {n: addition for n, addition in candidates.items() if n not in necks})
 
 
 def _candidate(graph: Graph, node: Node, known: dict[int, Addition]) -> Addition | None:
@@ -129,6 +144,28 @@ def mixes_positions(graph: Graph, node: Node) -> bool:
 def _does_something(graph: Graph, addition: Addition) -> bool:
     names = {graph[i].name for i in addition.region}
     return bool(names & (HEAVY | POOLS | TRANSFORMS))
+
+
+def _is_top_down(
+    graph: Graph, layouts: Layouts, model: nn.Module, addition: Addition, candidates: dict[int, Addition]
+) -> bool:
+    """The branch goes down to a deeper stage and comes back up: around residual units of that stage, or to meet a
+    lateral projection. Without either, or inside a block, it is a unit that works on a smaller map."""
+    raised = [i for i in addition.region if graph[i].name in UPSAMPLING and _is_finer(graph, i)]
+    heavy = [graph[i].site.path for i in addition.region if graph[i].name in HEAVY]
+    if not raised or in_one_block(model, heavy):
+        return False
+    start, end = layouts[addition.entry], layouts[addition.node]
+    if start is None or end is None or start.grid[0] * start.grid[1] < end.grid[0] * end.grid[1]:
+        return False  # the branch starts on a coarse map and ends on a fine one
+    around = any(i in candidates and any(graph.descends(r, i) for r in raised) for i in addition.region)
+    lateral = any(graph[i].name in HEAVY for i in addition.shortcut)
+    return around or lateral
+
+
+def _is_finer(graph: Graph, node: int) -> bool:
+    before, after = graph[graph[node].inputs[0]].shape, graph[node].shape
+    return len(before) == len(after) and before[-2:] < after[-2:]
 
 
 def _outermost(graph: Graph, candidates: dict[int, Addition]) -> list[Addition]:

@@ -1,10 +1,12 @@
 """What makes a branch an MSA, an MLP, a convolution: all rules, in order, in this file.
 
-What mixes positions decides. Attention makes a branch an msa, whatever else is in it. Attention without
-probabilities (two products of activations, no softmax) makes it a mixer; else a spatial convolution makes it
-a conv, so a ConvNeXt block and an inverted residual are convs; else mixing over the token axis, pooling,
-shifting or Fourier transforms make it a mixer; else linear maps make it an mlp. One exception: a feed-forward
-with a depthwise convolution inside (PVTv2, LocalViT) is an mlp where it follows the attention of its block.
+What mixes positions decides. Attention, that is probabilities over positions that multiply values (`attention.py`
+says in which forms), makes a branch an msa, whatever else is in it; that there is a single query, the context
+(MobileViTv2), makes no difference. Attention without probabilities (two products of activations, no softmax) makes
+it a mixer; else a spatial convolution makes it a conv, so a ConvNeXt block and an inverted residual are convs; else
+mixing over the token axis, recurrence along it (LSTM), pooling, shifting or Fourier transforms make it a mixer; else
+linear maps make it an mlp. One exception: a feed-forward with a depthwise convolution inside (PVTv2, LocalViT) is an
+mlp where it follows the attention of its block.
 
 A rule of your own goes before these:
 
@@ -22,7 +24,14 @@ from vitscope.anatomy.graph import Graph, Node
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.naming import own_class
 from vitscope.anatomy.positions import constant_along
-from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS, TRANSFORMS, mixes_positions
+from vitscope.anatomy.residual import (
+    CONVOLUTIONS,
+    HEAVY,
+    MATRIX_PRODUCTS,
+    RECURRENT,
+    TRANSFORMS,
+    mixes_positions,
+)
 from vitscope.anatomy.unit import KINDS
 from vitscope.errors import VitscopeError
 
@@ -42,7 +51,9 @@ class Branch:
     spatial_convolutions: int  # convolutions with a kernel larger than one point
     depthwise_only: bool  # each of them acts on every channel by itself
     linear_maps: int  # linear layers and 1x1 convolutions
-    token_mixing: bool  # linear over tokens, window pooling, shift, Fourier transform, product of activations
+    token_mixing: (
+        bool  # linear or recurrent over tokens, window pooling, shift, Fourier, product of activations
+    )
     activation_products: int  # matrix products of two activations
     residual: bool  # it is added to a stream
     downsamples: bool  # the grid gets smaller
@@ -153,7 +164,7 @@ def _is_depthwise(graph: Graph, node: Node) -> bool:
 
 
 def _mixes_tokens(graph: Graph, layouts: Layouts, node: Node) -> bool:
-    if node.name in WINDOW_POOLS or node.name in TRANSFORMS:
+    if node.name in WINDOW_POOLS | TRANSFORMS | RECURRENT:
         return True
     if node.name in MATRIX_PRODUCTS:
         return mixes_positions(graph, node)

@@ -1,14 +1,13 @@
 """Cut a graph into units: the residual additions, and the stretches of the trunk before, between and after
 them.
 
-The trunk is what everything passes through. A stretch of it that no branch covers is cut into pieces, one
-per block of the model: the stem before the first unit, subsampling and plain convolutions between, the head
-at the end. Norms and activations alone make no piece. Models without residual additions (VGG, DenseNet,
-Inception) are nothing but such pieces.
+The trunk is what everything passes through, or the way to the deepest stage and back where several stages are
+used. A stretch of it that no branch covers is cut into pieces, one per block of the model: the stem before the
+first unit, subsampling and plain convolutions between, the head at the end. Norms and activations alone make no
+piece. Models without residual additions (VGG, DenseNet, Inception) are nothing but such pieces.
 """
 
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from torch import nn
 
@@ -17,6 +16,7 @@ from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import MapView, map_view
 from vitscope.anatomy.naming import block_path, common_path, is_container, own_children, own_class
 from vitscope.anatomy.residual import HEAVY, POOLS, Addition, find_additions
+from vitscope.anatomy.spine import Step, find_steps
 
 
 @dataclass
@@ -31,16 +31,9 @@ class Segment:
     owned: list[int] = field(default_factory=list)  # nodes plus those of a projection shortcut
 
 
-@dataclass
-class _Step:
-    node: int
-    before: int
-    contents: list[int]
-
-
 def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segment]:
     """All segments in execution order."""
-    additions = find_additions(graph)
+    additions = find_additions(graph, layouts, model)
     units = [
         Segment(a.node, a.entry, a.region, a, owned=[*a.region, *_own_shortcut(a, additions)])
         for a in additions
@@ -50,22 +43,34 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
     views = _Views(graph, layouts)
     block_classes = _block_classes(graph, model, units)
     pending = sorted(units, key=lambda unit: unit.end)
-    gap: list[_Step] = []
-    trunk = graph.trunk()
-    for before, node in pairwise(trunk):
-        inside = [i for i in graph.between(before, node) if graph[i].dynamic and i not in covered]
-        while pending and pending[0].end <= node:
+    gap: list[Step] = []
+    steps = find_steps(graph, layouts, model, {unit.end for unit in units}, covered)
+    rest = steps.pop() if steps[-1].outputs else None
+    for step in steps:
+        while pending and pending[0].end <= step.node:
             if gap:
                 segments += _pieces(
                     graph, model, views, gap, first=not segments, last=False, classes=block_classes
                 )
                 gap = []
             segments.append(pending.pop(0))
-        if node not in covered:
-            gap.append(_Step(node, before, inside))
+        if step.node not in covered:
+            gap.append(step)
     segments += pending
     segments += _pieces(graph, model, views, gap, first=not segments, last=True, classes=block_classes)
-    return segments
+    return segments if rest is None else _with_outputs(graph, segments, rest)
+
+
+def _with_outputs(graph: Graph, segments: list[Segment], rest: Step) -> list[Segment]:
+    """What makes the outputs, where there are several, of what comes before is the head, or part of it."""
+    if not any(graph[i].name in HEAVY for i in rest.contents):
+        return segments
+    if segments and segments[-1].kind == "head":
+        head = segments.pop()
+        start, nodes = head.start, [*head.nodes, *rest.contents]
+    else:
+        start, nodes = rest.before, rest.contents
+    return [*segments, Segment(rest.node, start, nodes, kind="head", owned=nodes)]
 
 
 def _own_shortcut(addition: Addition, additions: list[Addition]) -> list[int]:
@@ -107,7 +112,7 @@ def _pieces(
     graph: Graph,
     model: nn.Module,
     views: _Views,
-    gap: list[_Step],
+    gap: list[Step],
     *,
     first: bool,
     last: bool,
@@ -147,7 +152,7 @@ def _pieces(
     return pieces
 
 
-def _block(graph: Graph, model: nn.Module, step: _Step, classes: set[type]) -> str:
+def _block(graph: Graph, model: nn.Module, step: Step, classes: set[type]) -> str:
     """Path of the block a step belongs to: of a class that makes residual units elsewhere, or numbered, or
     the module around it."""
     names = [graph[i] for i in step.contents]
@@ -164,7 +169,7 @@ def _block(graph: Graph, model: nn.Module, step: _Step, classes: set[type]) -> s
     return path.rpartition(".")[0] or path if is_leaf else path
 
 
-def _map_is_over(views: _Views, start: int, rest: list[_Step]) -> bool:
+def _map_is_over(views: _Views, start: int, rest: list[Step]) -> bool:
     """No step from here on has a map again; one point, where there were many before, is none either (VGG's
     first dense layer)."""
     start_grid = views.grid(start)
@@ -175,7 +180,7 @@ def _map_is_over(views: _Views, start: int, rest: list[_Step]) -> bool:
     return True
 
 
-def _significant(graph: Graph, views: _Views, step: _Step) -> bool:
+def _significant(graph: Graph, views: _Views, step: Step) -> bool:
     if any(graph[i].name in HEAVY for i in step.contents):
         return True
     before, after = views.grid(step.before), views.grid(step.node)

@@ -17,10 +17,11 @@ from typing import Any, Literal, get_args
 
 from torch import Tensor, nn
 
+from vitscope.anatomy.attention_factors import as_given, attention_factors, by_head, oriented
 from vitscope.anatomy.places import Places
 from vitscope.anatomy.tapwatch import Call, TapWatch
 from vitscope.anatomy.unit import Anatomy, AttentionSite, Unit
-from vitscope.anatomy.watch import scaled_dot_product_probabilities, tensors_in
+from vitscope.anatomy.watch import tensors_in
 from vitscope.errors import VitscopeError
 
 Stream = Literal["read", "sum"]  # after a unit: what the next unit reads, or the sum before an activation
@@ -170,35 +171,32 @@ class Tap:
             )  # later in-place operations must not change what was captured
 
     def _tap_attention(self, unit: Unit, site: AttentionSite) -> None:
-        softmax: list[Tensor] = []
-        if site.softmax is not None and site.softmax != site.product:
+        kept: dict[str, Any] = {}
 
-            def keep(call: Call) -> Any:
-                result = call.run()
-                softmax[:] = [result]
-                return result
+        def keep(call: Call) -> Any:
+            kept["probabilities"] = result = call.run()
+            return result
 
-            self._watch.expect(site.softmax, unit, keep)
+        def keep_factors(call: Call) -> Any:
+            kept["operands"] = call.operands
+            return call.run()
 
         def handle(call: Call) -> Any:
-            if site.fused:
-                weights, values = _fused_factors(call)
-                probabilities = weights
-            else:
-                weights, values = _factors(site, call.operands)
-                probabilities = softmax.pop() if softmax and softmax[0].shape == weights.shape else weights
-            result = weights @ values if self._explicit else None
-            if result is not None and site.weights_transposed:
-                result = result.transpose(-2, -1)
-            own = result if self._explicit and result is not None else call.run()
-            output = own.transpose(-2, -1) if site.weights_transposed else own
+            seen = attention_factors(site, call, kept.pop("operands", None), kept.pop("probabilities", None))
+            own = as_given(site, seen.weights @ seen.values) if self._explicit else call.run()
             weights, probabilities, values, output = (
-                _by_head(t, site) for t in (weights, probabilities, values, output)
+                by_head(tensor, site)
+                for tensor in (seen.weights, seen.probabilities, seen.values, oriented(site, own, "result"))
             )
             self._deliver_attention(unit, AttentionMap(weights, probabilities, values, output, site.places))
             return own
 
-        self._watch.expect(site.product, unit, handle)
+        formed = site.softmax or site.formed
+        if formed is not None and formed != site.product:
+            self._watch.expect(formed, unit, keep)
+        if site.summed is not None:
+            self._watch.expect(site.product, unit, keep_factors)
+        self._watch.expect(site.summed or site.product, unit, handle)
 
     def _deliver_attention(self, unit: Unit, found: AttentionMap) -> None:
         if self._on_attention is not None:
@@ -229,27 +227,3 @@ def _leave_out(unit: Unit, operands: list[Tensor]) -> Tensor:
     if unit.site.name.endswith("_") and unit.stream_operand == 1:
         return operands[0].copy_(stream)
     return stream
-
-
-def _fused_factors(call: Call) -> tuple[Tensor, Tensor]:
-    weights = scaled_dot_product_probabilities(*call.args, **call.kwargs)
-    values = call.args[2] if len(call.args) > 2 else call.kwargs["value"]
-    if call.kwargs.get("enable_gqa"):
-        values = values.repeat_interleave(weights.shape[-3] // values.shape[-3], -3)
-    return weights, values
-
-
-def _factors(site: AttentionSite, operands: list[Tensor]) -> tuple[Tensor, Tensor]:
-    weights = operands[site.weights_operand]
-    values = operands[-1] if site.weights_operand != len(operands) - 1 else operands[-2]
-    if site.weights_transposed:
-        return weights.transpose(-2, -1), values.transpose(-2, -1)
-    return weights, values
-
-
-def _by_head(tensor: Tensor, site: AttentionSite) -> Tensor:
-    """(images x windows, heads, rows, columns)."""
-    if site.head_axis is None:
-        return tensor.unflatten(0, (-1, site.heads)) if tensor.dim() == 3 else tensor
-    tensor = tensor.movedim(site.head_axis, -3)
-    return tensor.flatten(0, -4) if tensor.dim() > 4 else tensor

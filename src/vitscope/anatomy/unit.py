@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, overload
 
+from vitscope.anatomy.factors import Axes
 from vitscope.anatomy.mapview import MapView
 from vitscope.anatomy.places import Places
 from vitscope.anatomy.watch import Site
@@ -18,7 +19,7 @@ class Attention:
     """How an MSA looks at the map, and where in the pass its probabilities can be had."""
 
     # global, local (a neighbourhood of each point), window, grid (dilated window), pooled (fewer keys), class (prefix
-    # queries only), channel, other
+    # queries only), context (one query that is no point, for all points of a window), channel, other
     pattern: str
     heads: int
     queries: int  # per window
@@ -37,12 +38,21 @@ class AttentionSite:
     fused: bool
     weights_operand: int = 0  # which factor of the product is the weights
     weights_transposed: bool = False  # weights stand as (keys, queries)
-    softmax: Site | None = None  # where the probabilities are formed, if not fused
+    softmax: Site | None = None  # where the probabilities are formed, if not fused and by a softmax
     head_axis: int | None = (
         None  # axis of the weights that runs over heads; None: heads share an axis with the images
     )
     heads: int = 1
     places: Places | None = None  # where its queries and keys lie on the map, where one can tell
+    formed: Site | None = (
+        None  # where probabilities are formed by hand; if neither here nor by a softmax, nowhere:
+    )
+    # the product of exponentials and values is divided by their sum
+    formed_transposed: bool = False  # probabilities are formed as (keys, queries)
+    axes: Axes | None = None  # of the product, where it is an einsum or a sum of products
+    summed: Site | None = (
+        None  # where weights and values are multiplied element by element: the sum over positions
+    )
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from vitscope.exams.head_moments import HeadMoments, attention_matrix, visible_k
 from vitscope.exams.heads import HeadRows
 from vitscope.exams.interval import student
 from vitscope.exams.one_pass import examine
-from vitscope.exams.token_places import Geometry, geometry
+from vitscope.exams.token_places import Geometry, every_point_asks, geometry
 from vitscope.interface import takes_interface
 from vitscope.results import About, Result, tidy
 
@@ -158,6 +158,7 @@ class AttentionAccumulator(HeadMoments):
     @staticmethod
     def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
         """`head_statistics` of one attention."""
+        seen = every_point_asks(unit, seen)
         places = geometry(unit, seen)
         return head_statistics(attention_matrix(seen), places, n_images, entropy_bound(unit))
 

@@ -49,6 +49,16 @@ def visible_keys(unit: Unit) -> int:
     return keys
 
 
+def _without_weights(subject: Subject) -> tuple[tuple[str, str], ...]:
+    """Units that mix points, but form no attention that could be captured, and why they are left out."""
+    attending = {unit.name for unit in subject.attending}
+    return tuple(
+        (unit.name, "it mixes points without attention weights that could be captured")
+        for unit in subject.units
+        if unit.kind in ("msa", "mixer") and unit.name not in attending
+    )
+
+
 class HeadMoments(Accumulator):
     """Sums over images of what `measure_heads` gives, per head and for the heads of a layer together."""
 
@@ -68,7 +78,7 @@ class HeadMoments(Accumulator):
             (unit.name, reason)
             for unit, reason in zip(subject.attending, reasons, strict=True)
             if reason is not None
-        )
+        ) + _without_weights(subject)
         heads = [sum(site.heads for site in unit.attention.sites) for unit in self.units if unit.attention]
         self.row_unit = np.repeat(np.arange(len(heads)), [1 + h for h in heads])
         self.head = np.array([h for count in heads for h in range(ALL_HEADS, count)], dtype=np.int64)

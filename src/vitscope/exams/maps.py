@@ -31,7 +31,7 @@ from vitscope.exams.key_maps import has_class_token, key_map
 from vitscope.exams.layer_maps import LayerMaps
 from vitscope.exams.one_pass import placed
 from vitscope.exams.rollout import rollout, rollout_run
-from vitscope.exams.token_places import geometry
+from vitscope.exams.token_places import every_point_asks, geometry
 from vitscope.models import name_of
 from vitscope.results import About, Result, UnitRow, tidy
 
@@ -193,6 +193,7 @@ class _Watch:
         self._rolled = rolled
 
     def look(self, unit: Unit, seen: AttentionMap) -> None:
+        seen = every_point_asks(unit, seen)
         weights, places = attention_matrix(seen), geometry(unit, seen)
         self.maps.setdefault(unit.name, []).append(key_map(weights, seen, places, self.count))
         asking = "class token" if has_class_token(places) else "mean of all queries"

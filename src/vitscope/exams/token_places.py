@@ -5,7 +5,7 @@ that a pooled key lies at the centre of what it pools. Tokens that are nowhere a
 distillation, register) where their number is that of the unit's prefix tokens, else padding.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import torch
@@ -36,12 +36,25 @@ class Geometry:
         return bool((self.asking > 0).all())
 
 
+def every_point_asks(unit: Unit, seen: AttentionMap) -> AttentionMap:
+    """The same attention; where one context serves all points of a window, with a row for each of these points."""
+    if unit.attention is None or unit.attention.pattern != "context" or seen.places is None:
+        return seen
+    places = replace(seen.places, queries=seen.places.keys)
+    keys = seen.weights.shape[-1]
+    weights, probabilities, output = (
+        tensor.expand(*tensor.shape[:-2], keys, -1)
+        for tensor in (seen.weights, seen.probabilities, seen.output)
+    )
+    return replace(seen, weights=weights, probabilities=probabilities, output=output, places=places)
+
+
 def geometry(unit: Unit, seen: AttentionMap) -> Geometry:
     """The geometry of one attention of a unit; equal ones are worked out once."""
     places = seen.places
     assert unit.attention is not None
     assert places is not None
-    prefix = None if unit.attention.pattern == "class" else unit.prefix_tokens
+    prefix = unit.prefix_tokens if bool((places.queries >= 0).any()) else None
     queries, keys = (tuple(map(tuple, points.tolist())) for points in (places.queries, places.keys))
     return _geometry(queries, places.query_grid, keys, places.key_grid, prefix)
 

@@ -126,6 +126,8 @@ def _operands(
         query, key, value = (given[name].node for name in names[:3])
         scale = given.get("scale")
         return (query, key, value), graph[query].shape[-1] ** -0.5 if scale is None else scale, False
+    if site.softmax is None:
+        raise not_plain(unit, "its probabilities are not formed by a softmax")
     softmax = next(node for node in graph.nodes if node.site == site.softmax and node.dynamic)
     way = _back(graph, unit, softmax.inputs[0], lambda node: node.name in PRODUCTS)
     scores = graph[way.start]
