@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.graph import Graph, ModuleCall, Node, Ref, Slot
-from vitscope.anatomy.watch import ForwardWatch, Site, main_output, operation_name, tensors_in
+from vitscope.anatomy.watch import ForwardWatch, Site, examined_output, operation_name, tensors_in
 from vitscope.errors import UnsupportedModel
 
 
@@ -36,7 +36,7 @@ def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | No
                 output = run()
         except Exception as error:
             raise _cannot_run(model, example, error) from error
-    outputs = tuple(dict.fromkeys(watch.node_of(t) for t in main_output(output)))
+    outputs = tuple(dict.fromkeys(watch.node_of(t) for t in examined_output(model, output, len(example))))
     if not any(watch.nodes[o].dynamic for o in outputs):
         raise UnsupportedModel(
             f"the output of {type(model).__name__} does not depend on its input as far as anatomy can follow "

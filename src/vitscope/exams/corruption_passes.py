@@ -18,10 +18,10 @@ from vitscope.data.preprocess import normalise
 from vitscope.errors import BadData
 from vitscope.exams.conditions import ConditionScores
 from vitscope.exams.corruption_rows import CLEAN, part_name
+from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.own_passes import OwnPasses
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixels import PixelSpace
-from vitscope.surgery.predictions import logits_of
 
 MOST_KEPT = 4 << 30  # bytes of corrupted images that are kept without being asked to
 _OUTSIDE = 0.01  # share of values that may lie outside of a pixel's range, and by how much
@@ -114,7 +114,7 @@ class CorruptionPasses:
 
     def _score(self, scores: ConditionScores, images: Tensor, labels: Tensor, indices: Tensor) -> None:
         with torch.inference_mode():
-            logits = logits_of(self.model(images.to(self.own.dtype)))
+            logits = finite_scores(self.model, images.to(self.own.dtype))
         scores.update(*self.own.readout(logits.cpu(), labels.cpu(), indices.cpu()), indices)
 
     def _keep(self, found: Found, name: str, scores: ConditionScores) -> Found:

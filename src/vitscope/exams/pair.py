@@ -10,12 +10,14 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 
 from vitscope import distributed
-from vitscope.anatomy import Anatomy, Tap, anatomy, preserved
+from vitscope.anatomy import Anatomy, Tap, Unit, anatomy, preserved
 from vitscope.data import batches, data_config
 from vitscope.errors import BadData, UnsupportedModel
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.identity import data_name
+from vitscope.exams.not_finite import finite_scores_in, require_finite_features
 from vitscope.exams.one_pass import placed, progress
+from vitscope.finite import checksum
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 
@@ -97,7 +99,15 @@ def _measured(model: nn.Module, parts: Anatomy, images: Tensor, measure: Measure
     """What `measure` gives on the map after every unit; tapped batch by batch, so that the other is not."""
     found: list[Tensor] = []
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    tap = Tap(model, parts, parts.mapped, on_feature=lambda _, feature: found.append(measure(feature)))
-    with torch.inference_mode(), tap:
-        model(images.to(dtype))
+    checksums: list[Tensor] = []
+
+    def look(unit: Unit, feature: Tensor) -> None:
+        checksums.append(checksum(feature))
+        found.append(measure(feature))
+
+    shown = images.to(dtype)
+    with torch.inference_mode(), Tap(model, parts, parts.mapped, on_feature=look):
+        output = model(shown)
+    finite_scores_in(model, output, shown)
+    require_finite_features(checksums, model, shown, parts)
     return found
