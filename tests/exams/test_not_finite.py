@@ -35,7 +35,7 @@ def test_every_exam_refuses_a_model_that_is_not_finite(exam: str, where: str) ->
     images_seen = "" if exam in OF_WEIGHTS else r" for (\d+) of \1 images"
     hint = f"; its weight '{name}' holds 1 of them: load weights that are finite"
     with pytest.raises(
-        NotFinite, match=rf"{begins}.* of .* are not finite \(NaN or infinity\){images_seen}{hint}"
+        NotFinite, match=rf"SmallViT.*: {begins}.* are not finite \(NaN or infinity\){images_seen}{hint}"
     ):
         run(exam, spoilt(where))
 
@@ -71,7 +71,7 @@ def test_features_are_looked_at_even_where_the_outputs_are_finite(exam: str) -> 
     assert finite_scores(model, shown).isfinite().all()
     with pytest.raises(
         NotFinite,
-        match=r"the features after '.*' of .* for 1 of 4 images; its weights are finite, so it .*overflows",
+        match=r"the features after '.*' are .* for 1 of 4 images; its weights are finite, so it .*overflows",
     ):
         run(exam, model, (shown, labels))
 
@@ -83,7 +83,8 @@ def test_half_precision_that_overflows() -> None:
         model.blocks[0].mlp.fc2.weight.fill_(60000.0)
     run("variance", model)
     with pytest.raises(
-        NotFinite, match=r"'blocks.0.mlp' of SmallViT .*half precision: examine model.float\(\)"
+        NotFinite,
+        match=r"SmallViT: the features after 'blocks\.0\.mlp' are .*half precision: examine model.float\(\)",
     ):
         run("variance", model.half())
 
@@ -118,17 +119,17 @@ def test_a_model_without_units_is_named_by_its_outputs() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x.new_full((len(x), 10), NAN)
 
-    with pytest.raises(NotFinite, match=r"the class scores of Nothing .* for 8 of 8 images"):
+    with pytest.raises(NotFinite, match=r"Nothing: the class scores are .* for 8 of 8 images"):
         finite_scores(Nothing(), images()[0])
 
 
 def test_the_other_model_of_a_pair() -> None:
-    with pytest.raises(NotFinite, match=r"'blocks\.0\.attn' of SmallViT"):
+    with pytest.raises(NotFinite, match=r"SmallViT: the features after 'blocks\.0\.attn' are"):
         exams.cka(small_vit(), images(), other=spoilt("attention"), batch_size=4)
 
 
 def test_the_other_end_of_a_line() -> None:
-    with pytest.raises(NotFinite, match=r"'blocks\.0\.attn' of SmallViT"):
+    with pytest.raises(NotFinite, match=r"SmallViT: the features after 'blocks\.0\.attn' are"):
         exams.landscape_line(
             small_vit(), spoilt("attention"), images(), points=2, limit=4, batch_size=4, recipe=None
         )

@@ -101,4 +101,4 @@ def _error(model: nn.Module, what: str, bad: Tensor | None) -> NotFinite:
         hint = "its weights are finite, so it overflows in half precision: examine model.float()"
     else:
         hint = "its weights are finite, so it divides by zero or overflows: look there, or try model.double()"
-    return NotFinite(f"{what} of {name_of(model)} are not finite (NaN or infinity){where}; {hint}")
+    return NotFinite(f"{name_of(model)}: {what} are not finite (NaN or infinity){where}; {hint}")
