@@ -13,6 +13,10 @@ class PathChanged(VitscopeError):
     """A forward pass took another path than the one anatomy watched."""
 
 
+class NotFinite(VitscopeError):
+    """Outputs, features or weights of a model are NaN or infinite; the message says where it begins."""
+
+
 class BadData(VitscopeError):
     """The images or labels given cannot be used as they are."""
 

@@ -19,6 +19,7 @@ from torch import nn
 from vitscope.errors import BadData, UnsupportedModel
 
 ATTRIBUTE = "vitscope_interface"
+DATA_CLASSES = "vitscope_data_classes"
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned", covariant=True)
@@ -149,11 +150,13 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
 
     @functools.wraps(function)
     def spoken_to(*args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any) -> Any:
-        subject = args[0] if args else kwargs.get(first)
+        given = signature.bind_partial(*args, **kwargs).arguments
+        subject, data = given.get(first), given.get("data")
         models = [subject] if isinstance(subject, nn.Module) else subject
         with ExitStack() as said:
             for model in models if isinstance(models, list | tuple) else ():
                 said.enter_context(declared(model, output, mean, std))
+                said.enter_context(_shown(model, data))
             return function(*args, **kwargs)
 
     spoken_to.__signature__ = signature.replace(  # type: ignore[attr-defined]
@@ -170,6 +173,27 @@ def class_count(model: nn.Module) -> int | None:
         if isinstance(count, int) and count > 0:
             return count
     return None
+
+
+def classes_of_data(model: nn.Module) -> int | None:
+    """How many classes the data has that the model is being examined on, if it says so."""
+    found = getattr(unwrap(model), DATA_CLASSES, None)
+    return found if isinstance(found, int) else None
+
+
+@contextmanager
+def _shown(model: nn.Module, data: Any) -> Iterator[None]:
+    """Inside, the model is known to be examined on this data."""
+    names = getattr(getattr(data, "dataset", data), "classes", None)
+    said = vars(unwrap(model))
+    before = said.get(DATA_CLASSES)
+    said[DATA_CLASSES] = len(names) if isinstance(names, list | tuple) and names else before
+    try:
+        yield
+    finally:
+        said[DATA_CLASSES] = before
+        if before is None:
+            del said[DATA_CLASSES]
 
 
 def unwrap(model: nn.Module) -> nn.Module:

@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from tests.cases import ATTENTION_DESIGNS, HAND_MADE, NORM_FIRST, NORM_LAST, TORCHVISION, Case, timm_case
 from vitscope.anatomy import Lesions, Tap, anatomy
 from vitscope.errors import PathChanged
-from vitscope.surgery.predictions import logits_of
+from vitscope.outputs import class_scores
 
 CASES = [
     HAND_MADE,
@@ -32,11 +32,13 @@ def test_equals_a_whole_pass_without_the_unit(case: Case) -> None:
     parts = anatomy(model, case.size)
     units = [unit for unit in parts if unit.removable][::3]
     lesions = Lesions(model, parts, units)
-    torch.testing.assert_close(logits_of(lesions.intact(images)), logits_of(model(images)))
+    torch.testing.assert_close(
+        class_scores(model, lesions.intact(images)), class_scores(model, model(images))
+    )
     for unit in units:
         with Tap(model, parts, [], remove=[unit]):
-            expected = logits_of(model(images))
-        torch.testing.assert_close(logits_of(lesions.without(unit.name)), expected)
+            expected = class_scores(model, model(images))
+        torch.testing.assert_close(class_scores(model, lesions.without(unit.name)), expected)
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 

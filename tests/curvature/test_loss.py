@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vitscope.curvature.loss import RandomModel, check_deterministic, class_scores, cross_entropy
+from vitscope.curvature.loss import RandomModel, check_deterministic, scores_of_images, cross_entropy
 from vitscope.errors import VitscopeError
 from vitscope.models import create_model
 from vitscope.surgery import mc_dropout
@@ -25,7 +25,7 @@ def test_hard_and_soft_targets_and_a_part_of_a_batch() -> None:
 
 def test_a_model_that_is_no_classifier() -> None:
     with pytest.raises(VitscopeError, match=r"puts out \(2, 4, 3, 3\) for 2 images; expected class scores"):
-        class_scores(nn.Conv2d(3, 4, 1), torch.randn(2, 3, 3, 3))
+        scores_of_images(nn.Conv2d(3, 4, 1), torch.randn(2, 3, 3, 3))
 
 
 def test_mc_dropout_is_refused_only_while_it_draws() -> None:

@@ -95,7 +95,7 @@ def test_refusals() -> None:
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             return self.inner(x), self.inner(x)
 
-    with pytest.raises(UnsupportedModel, match="returns 2x10, 2x10"):
+    with pytest.raises(UnsupportedModel, match=r"returns 0: 2x10, 1: 2x10 .*output=0 or output=1"):
         vs.surgery.ensemble(Two(), example=vs.anatomy(model).input_shape)
 
 

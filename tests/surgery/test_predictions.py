@@ -1,9 +1,6 @@
-import pytest
 import torch
-from transformers.modeling_outputs import ImageClassifierOutput
 
-from vitscope.errors import UnsupportedModel
-from vitscope.surgery.predictions import log_average, log_probabilities, logits_of, with_logits
+from vitscope.surgery.predictions import log_average, log_probabilities
 
 
 def test_average_in_probability_space() -> None:
@@ -26,19 +23,3 @@ def test_maps_and_saturated_predictions() -> None:
 def test_half_precision_is_averaged_in_single() -> None:
     assert log_probabilities(torch.randn(2, 3, dtype=torch.bfloat16)).dtype == torch.float32
     assert log_probabilities(torch.randn(2, 3, dtype=torch.float64)).dtype == torch.float64
-
-
-def test_outputs_of_all_sorts() -> None:
-    logits, other = torch.randn(2, 3), torch.randn(2, 3)
-    assert with_logits(logits, other) is other
-    named = with_logits(ImageClassifierOutput(logits=logits), other)
-    assert named.logits is other
-    assert named["logits"] is other
-    assert with_logits({"out": logits}, other)["out"] is other
-    assert with_logits((logits,), other)[0] is other
-
-
-@pytest.mark.parametrize("output", [(torch.zeros(2, 3), torch.zeros(2, 3)), torch.zeros(3), None])
-def test_refuses_what_is_no_single_prediction(output: object) -> None:
-    with pytest.raises(UnsupportedModel, match="returns"):
-        logits_of(output)

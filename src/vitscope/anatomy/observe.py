@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.graph import Graph, ModuleCall, Node, Ref, Slot
-from vitscope.anatomy.watch import ForwardWatch, Site, main_output, operation_name, tensors_in
+from vitscope.anatomy.watch import ForwardWatch, Site, examined_output, operation_name, tensors_in
 from vitscope.errors import UnsupportedModel
 
 
@@ -52,7 +52,7 @@ def _watched(
         watch.constant(constant)  # known from the start, so that it shows which modules are given it
     with watch.following(model), watch:
         output = run()
-    return watch, tuple(dict.fromkeys(watch.node_of(t) for t in main_output(output)))
+    return watch, tuple(dict.fromkeys(watch.node_of(t) for t in examined_output(model, output, len(example))))
 
 
 def _cannot_run(model: nn.Module, example: Tensor, error: Exception) -> UnsupportedModel:

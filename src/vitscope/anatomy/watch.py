@@ -18,6 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from vitscope.outputs import NoClassScores, UndecidedOutput, class_scores
+
 
 class Site(NamedTuple):
     """Where in a forward pass an operation stands."""
@@ -147,6 +149,14 @@ def main_output(output: Any) -> list[Tensor]:
     if isinstance(logits, Tensor):
         return [logits]
     return [t for t in tensors_in(output) if t.is_floating_point()]
+
+
+def examined_output(model: nn.Module, output: Any, n_images: int) -> list[Tensor]:
+    """Where a model ends: its class scores; all that it returns where it has none, or which they are is not known."""
+    try:
+        return [class_scores(model, output, n_images)]
+    except (NoClassScores, UndecidedOutput):
+        return main_output(output)
 
 
 def scaled_dot_product_probabilities(

@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from vitscope.anatomy.watch import main_output, tensors_in
-from vitscope.errors import BadData, VitscopeError
+from vitscope.anatomy.watch import tensors_in
+from vitscope.errors import BadData, NotFinite, VitscopeError
+from vitscope.outputs import class_scores
 
 _SAME = 1e-4  # kernels may round differently from call to call; a random draw changes much more
 
@@ -22,15 +23,15 @@ class RandomModel(VitscopeError):
     """The model answers differently when asked twice, so that it has no one Hessian."""
 
 
-def class_scores(model: nn.Module, images: Tensor) -> Tensor:
+def scores_of_images(model: nn.Module, images: Tensor) -> Tensor:
     """(N, classes): what the model says of a batch."""
-    found = main_output(model(images))
-    if not found or found[0].ndim != 2 or len(found[0]) != len(images):
-        seen = tuple(found[0].shape) if found else "nothing"
+    found = class_scores(model, model(images), len(images))
+    if found.ndim != 2:
         raise VitscopeError(
-            f"{type(model).__name__} puts out {seen} for {len(images)} images; expected class scores (N, classes)"
+            f"{type(model).__name__} puts out {tuple(found.shape)} for {len(images)} images; expected class scores "
+            "(N, classes)"
         )
-    return found[0]
+    return found
 
 
 def cross_entropy(scores: Tensor, targets: Tensor, n_images: int | None = None) -> Tensor:
@@ -58,10 +59,10 @@ def check_deterministic(model: nn.Module, images: Tensor) -> None:
     Raises:
         RandomModel: Two passes over the same images differ; the message names the first module that does.
     """
-    first, second = class_scores(model, images), class_scores(model, images)
+    first, second = scores_of_images(model, images), scores_of_images(model, images)
     scale = float(first.abs().max())
     if not math.isfinite(scale):
-        raise VitscopeError(
+        raise NotFinite(
             f"the class scores of {type(model).__name__} are not finite; check the weights and the images"
         )
     difference = float((first - second).abs().max())

@@ -16,11 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitscope import distributed
 from vitscope.anatomy import Anatomy, preserved
-from vitscope.curvature.loss import check_deterministic, class_scores, cross_entropy
+from vitscope.curvature.loss import check_deterministic, cross_entropy, scores_of_images
 from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.select import select_parameters
 from vitscope.curvature.twice import TwiceDifferentiable
-from vitscope.errors import VitscopeError
+from vitscope.errors import NotFinite, VitscopeError
 from vitscope.memory import give_back
 
 _TYPES = (torch.float32, torch.float64)
@@ -60,7 +60,7 @@ class HessianProduct:
 
         n_images = int(self._over_ranks(torch.tensor([len(images)])))
         with TwiceDifferentiable():
-            scores = class_scores(model, images.to(self.dtype))
+            scores = scores_of_images(model, images.to(self.dtype))
         loss = cross_entropy(scores, targets, n_images)
         gradients = _gradients(loss, self._tensors)
         # a gradient that is missing, or the same for all weights, has no second derivative
@@ -69,7 +69,7 @@ class HessianProduct:
         self.nll = float(self._over_ranks(loss.detach().reshape(1)))
         self._constant = {i: g for i, g in enumerate(gradients) if g is not None and not g.requires_grad}
         if not bool(torch.isfinite(self.gradient()).all()):
-            raise VitscopeError(
+            raise NotFinite(
                 f"the loss is {self.nll:g} and its gradient is not finite; check the weights and the images"
             )
         give_back(self.device)

@@ -14,6 +14,7 @@ from vitscope.data.images import ImageData, check_labels
 from vitscope.data.preprocess import Device
 from vitscope.data.subsets import check_limit, limit_indices
 from vitscope.errors import BadData
+from vitscope.finite import all_finite, images_not_finite
 from vitscope.interface import class_count
 
 Batch = tuple[Tensor, Tensor, Tensor]
@@ -128,7 +129,9 @@ class IndexedBatches(Batches):
         ):
             if self._fetcher.labels is None and self._n_classes is not None:
                 check_labels(labels.numpy(force=True), self._n_classes, self._fetcher.what)
-            yield images, labels, torch.from_numpy(indices).to(images.device)
+            places = torch.from_numpy(indices).to(images.device)
+            _check_finite(images, places, self._fetcher.what)
+            yield images, labels, places
 
 
 class SequentialBatches(Batches):
@@ -182,7 +185,9 @@ class SequentialBatches(Batches):
                     check_labels(
                         labels.numpy(force=True), self._n_classes, f"the {type(self._data).__name__}"
                     )
-                yield images, labels, torch.arange(start, start + keep, device=images.device)
+                places = torch.arange(start, start + keep, device=images.device)
+                _check_finite(images, places, f"the {type(self._data).__name__}")
+                yield images, labels, places
             start += keep
             if start >= self._total:
                 return
@@ -208,6 +213,19 @@ class SequentialBatches(Batches):
                 images, labels = [], []
         if images:
             yield images, labels
+
+
+def _check_finite(images: torch.Tensor, places: torch.Tensor, what: str) -> None:
+    """Refuse images that hold NaN or infinity."""
+    if all_finite(images):
+        return
+    bad = images_not_finite(images)
+    first = int(places[bad][0])
+    count = int((~images[bad][0].isfinite()).sum())
+    raise BadData(
+        f"image {first} of {what} holds {count} numbers that are not finite (NaN or infinity), and so do "
+        f"{int(bad.sum()) - 1} others of its batch; mend the images, or leave them out"
+    )
 
 
 def _stated_length(data: DataLoader[Any] | IterableDataset[Any]) -> int | None:

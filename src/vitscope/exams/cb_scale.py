@@ -22,6 +22,7 @@ from vitscope.anatomy import Anatomy, Unit, anatomy
 from vitscope.exams.base import procedure
 from vitscope.exams.bootstrap import REPLICATES, percentile_interval
 from vitscope.exams.identity import data_name
+from vitscope.exams.not_finite import require_finite_weights
 from vitscope.models import name_of
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.surgery.broadcast_context import ContextBroadcast
@@ -89,6 +90,7 @@ def cb_scale(
     A model without them has an empty result. Of the arguments only `seed` (of the bootstrap) and `name` matter; the
     others are those that every exam has.
     """
+    require_finite_weights(model)
     scales = {
         path: module.scale.detach().double().cpu().numpy()
         for path, module in model.named_modules()

@@ -16,10 +16,10 @@ from vitscope.data.corruptions.share import Share, ShareWriter
 from vitscope.data.preprocess import normalise
 from vitscope.exams.conditions import ConditionScores
 from vitscope.exams.corruption_rows import CLEAN, part_name
+from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.own_passes import OwnPasses
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixels import PixelSpace, pixel_space
-from vitscope.surgery.predictions import logits_of
 
 MOST_KEPT = 4 << 30  # bytes of corrupted images that are kept without being asked to
 
@@ -103,7 +103,7 @@ class CorruptionPasses:
 
     def _score(self, scores: ConditionScores, images: Tensor, labels: Tensor, indices: Tensor) -> None:
         with torch.inference_mode():
-            logits = logits_of(self.model(images.to(self.own.dtype)))
+            logits = finite_scores(self.model, images.to(self.own.dtype))
         scores.update(*self.own.readout(logits.cpu(), labels.cpu(), indices.cpu()), indices)
 
     def _keep(self, found: Found, name: str, scores: ConditionScores) -> Found:

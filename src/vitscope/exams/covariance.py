@@ -27,8 +27,10 @@ from vitscope.anatomy.taps import Stream
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.interval import student
+from vitscope.exams.not_finite import finite_scores_in, require_finite_features
 from vitscope.exams.one_pass import require_maps
 from vitscope.exams.own_passes import OwnNumbers, own_passes
+from vitscope.finite import checksum
 from vitscope.results import About, Result, UnitRow, tidy
 
 GROUP = 8  # noise images that give one estimate
@@ -182,20 +184,27 @@ def covariance(
         stride = np.array([own.parts.input_shape[1] / height for height, _ in grids])
         numbers = NoiseCovariance(groups, sum(height * width for height, width in grids))
         found: dict[str, Tensor] = {}
+        checksums: list[Tensor] = []
 
         def measure(unit: Unit, feature: Tensor) -> None:
+            checksums.append(checksum(feature))
             found[unit.name] = centre_covariance(feature).cpu()
 
         at_once = max(1, batch_size // GROUP)
         mine = distributed.shard(-(-groups // at_once))
+        tap = Tap(model, own.parts, own.parts.mapped, on_feature=measure, stream=stream)
         with (
-            Tap(model, own.parts, own.parts.mapped, on_feature=measure, stream=stream),
             own.progress("covariance", at_once * GROUP * len(mine)) as advance,
             torch.inference_mode(),
         ):
             for first in (at_once * position for position in mine):
                 some = range(first, min(first + at_once, groups))
-                model(torch.cat([own.noise(GROUP, (seed << 20) + group) for group in some]))
+                noise = torch.cat([own.noise(GROUP, (seed << 20) + group) for group in some])
+                checksums.clear()
+                with tap:
+                    output = model(noise)
+                finite_scores_in(model, output, noise)
+                require_finite_features(checksums, model, noise, own.parts)
                 numbers.update(first, torch.cat([found[unit.name] for unit in units], 2))
                 advance(len(some) * GROUP)
         measured = numbers.finish()["groups"]

@@ -17,6 +17,7 @@ from vitscope.curvature import HessianProduct, Penalty, hessian_of, select_param
 from vitscope.errors import VitscopeError
 from vitscope.exams.held_batches import HeldBatches
 from vitscope.exams.identity import data_name
+from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.one_pass import placed
 from vitscope.models import name_of
 from vitscope.training.recipe import Recipe
@@ -57,6 +58,7 @@ class CurvaturePasses:
                 f"batch_size is {setup.batch_size}"
             )
         self._model, self._setup = model, setup
+        self._dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
         self._held = HeldBatches(model, data, setup.batch_size, setup.batches, setup.recipe, setup.seed)
         by_kind = setup.params is not None and "kind:" in setup.params
         self._parts = anatomy(model, tuple(self._held[0].images.shape[1:])) if by_kind else None
@@ -87,6 +89,8 @@ class CurvaturePasses:
             images, targets = batch.images, batch.targets
             if setup.split_batch:
                 images, targets = images[part], targets[part]
+            with torch.inference_mode():
+                finite_scores(self._model, images.to(self._dtype))  # one pass more, before a hundred
             with hessian_of(
                 self._model,
                 images,

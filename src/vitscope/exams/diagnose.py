@@ -22,7 +22,7 @@ from vitscope.exams.model_facts import model_facts
 from vitscope.exams.one_pass import examine
 from vitscope.exams.partial import Partial
 from vitscope.exams.parts import Parts
-from vitscope.interface import declared
+from vitscope.interface import takes_interface
 from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
@@ -74,10 +74,11 @@ def diagnose(
     if isinstance(data, str):
         data = load_data(data, split="test")
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
-    with declared(model, output, mean, std):
-        return run_exams(model, data, chosen, request, out, name or name_of(model), stream)
+    said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
+    return run_exams(model, data, chosen, request, out, name or name_of(model), stream, **said)
 
 
+@takes_interface
 def run_exams(
     model: nn.Module,
     data: Any,

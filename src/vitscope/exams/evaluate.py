@@ -26,7 +26,6 @@ from vitscope.exams.base import Accumulator, Procedure, find_exams
 from vitscope.exams.diagnose import run_exams
 from vitscope.exams.paired import Flips, differences, flips
 from vitscope.exams.prediction import PredictionAccumulator, PredictionResult, Temperature, at_temperature
-from vitscope.interface import declared
 from vitscope.models import create_model, name_of
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
@@ -123,14 +122,14 @@ def evaluate(
     if labels is not None or classes is not None:
         data = relabel(data, labels, classes)
     request = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
+    said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
     named = _named(models)
     folders = {} if out is None else run_folders(list(named), Path(out), Path(out))
     results: dict[str, dict[str, Result]] = {}
     for name, model in _made(named, seed, creation):
         if hint := labels_hint(data, class_count(model)):
             warnings.warn(hint, stacklevel=2)
-        with declared(model, output, mean, std):
-            results[name] = run_exams(model, data, chosen, request, folders.get(name), name)
+        results[name] = run_exams(model, data, chosen, request, folders.get(name), name, **said)
     found = Evaluation(results, folders)
     if out is not None and len(results) > 1 and distributed.is_main():
         atomic_write(Path(out) / DIFFERENCES, found.differences().to_csv(index=False))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from vitscope.curvature.loss import class_scores
+from vitscope.curvature.loss import scores_of_images
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
 from vitscope.errors import BadData
@@ -122,4 +122,4 @@ class HeldBatches:
     def _count_classes(self) -> int:
         parameter = next((p for p in self._model.parameters() if p.is_floating_point()), torch.zeros(()))
         with torch.no_grad(), preserved():
-            return class_scores(self._model, self._images(0)[0][:1].to(parameter)).shape[1]
+            return scores_of_images(self._model, self._images(0)[0][:1].to(parameter)).shape[1]

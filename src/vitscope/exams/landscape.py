@@ -106,7 +106,7 @@ def landscape(
             )
             on_plane = PlanePenalty(model, penalty, list(tensors.values()), axes.directions)
             with Plane(list(tensors.values()), axes.directions) as plane:
-                nll, right = loss()
+                nll, right = loss.of_a_model()
                 places = [(float(x), float(y)) for y in axes.y for x in axes.x]
                 heading = f"{name or name_of(model)}: landscape"
                 scores = visit(loss, plane, places, lambda _: nll, parts, heading)

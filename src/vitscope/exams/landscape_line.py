@@ -144,7 +144,7 @@ def landscape_line(
                 ends = []
                 for end in (0.0, 1.0):
                     line.move(end)
-                    ends.append(loss()[0])
+                    ends.append(loss.of_a_model()[0])
 
                 def chord(place: Place) -> Tensor:
                     return (1.0 - place[0]) * ends[0] + place[0] * ends[1]

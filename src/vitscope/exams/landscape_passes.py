@@ -15,13 +15,14 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.data import DataLoader
 
 from vitscope import distributed
-from vitscope.curvature.loss import class_scores, cross_entropy
+from vitscope.curvature.loss import cross_entropy, scores_of_images
 from vitscope.curvature.plane import Plane
 from vitscope.data.subsets import check_limit
 from vitscope.errors import VitscopeError
 from vitscope.exams.held_batches import HeldBatch, HeldBatches
 from vitscope.exams.landscape_layout import FORMATS, check_format, faster_format, laid_out
 from vitscope.exams.landscape_scores import PointScores, score
+from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.one_pass import progress
 from vitscope.exams.parts import Parts
 from vitscope.interrupt import Interruptible
@@ -71,7 +72,7 @@ class HeldLoss:
         first = self.batches[0]
         with torch.inference_mode():
             cross_entropy(
-                class_scores(model, first.images[:1]), first.targets[:1]
+                scores_of_images(model, first.images[:1]), first.targets[:1]
             )  # refuses what does not fit
 
     @contextmanager
@@ -109,8 +110,16 @@ class HeldLoss:
         nll, right = (torch.cat(numbers) for numbers in zip(*found, strict=True))
         return nll, right
 
+    def of_a_model(self) -> tuple[Tensor, Tensor]:
+        """The same where the weights are those of a model, not of a point beside it: they have to be finite there."""
+        found = self()
+        with torch.inference_mode():
+            for batch in self.batches:
+                finite_scores(self._model, batch.images)
+        return found
+
     def _score(self, batch: HeldBatch) -> tuple[Tensor, Tensor]:
-        scores = class_scores(self._model, batch.images)
+        scores = scores_of_images(self._model, batch.images)
         nll = F.cross_entropy(scores, batch.targets, reduction="none")
         truth = batch.targets if batch.targets.ndim == 1 else batch.targets.argmax(1)
         right = (scores.argmax(1) == truth) & nll.isfinite()  # NaN would count as the largest score

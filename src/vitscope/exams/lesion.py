@@ -10,6 +10,7 @@ that of Agresti and Min (2005), which adds half an image to each of the four cas
 units, image by image.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,7 +181,8 @@ def lesion(
 ) -> LesionResult:
     """Remove every unit that can be removed, one at a time, and count what `model` gets wrong without it.
 
-    `examine` documents the arguments. What comes before a unit is not computed again to remove it.
+    `examine` documents the arguments. What comes before a unit is not computed again to remove it. An answer that is
+    not finite without a unit is a wrong one.
     """
     with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own:
         removed = [unit for unit in own.parts if unit.removable]
@@ -191,12 +193,22 @@ def lesion(
         if not removed:
             return LesionResult(**own.common, units=(), position=(), kept=kept, **_nothing())
         outcomes = LesionOutcomes(len(removed))
+        speechless = torch.zeros(1 + len(removed), dtype=torch.bool)
         with own.progress("lesion") as advance:
             passes = LesionPasses(model, own.parts, removed)
             for images, labels, _ in own.stream:
                 for some, truth in passes.pieces(images.to(own.dtype), labels):
-                    outcomes.update(passes.logits(some).argmax(2) == truth)
+                    logits = passes.logits(some)
+                    finite = logits.isfinite().all(2)  # NaN would count as the largest score
+                    speechless |= ~finite.all(1).cpu()
+                    outcomes.update((logits.argmax(2) == truth) & finite)
                     advance(len(truth))
+        if silent := [unit.name for unit, mute in zip(removed, speechless[1:].tolist(), strict=True) if mute]:
+            warnings.warn(
+                f"without {', '.join(silent)} some outputs are not finite (NaN or infinity); such an answer counts as "
+                "wrong",
+                stacklevel=2,
+            )
         return LesionResult(
             **own.common,
             units=rows,

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Lesions, Tap, Unit
 from vitscope.errors import VitscopeError
-from vitscope.surgery.predictions import logits_of
+from vitscope.exams.not_finite import not_finite
+from vitscope.finite import all_finite
+from vitscope.outputs import class_scores
 
 KEEP = 1 << 28  # bytes of a pass that may be kept
 FEW = 2  # images on which the two ways are compared
@@ -62,7 +64,7 @@ class LesionPasses:
         yield from zip(images.split(self._at_once), labels.split(self._at_once), strict=True)
 
     def logits(self, images: Tensor) -> Tensor:
-        """(1 + units, N, classes): of the whole model, then without each unit."""
+        """(1 + units, N, classes): of the whole model, which have to be finite, then without each unit."""
         assert self._way is not None
         return self._all(self._way, images)
 
@@ -85,9 +87,12 @@ class LesionPasses:
 
     def _all(self, way: _Way, images: Tensor) -> Tensor:
         with torch.inference_mode():
-            outputs = [logits_of(way.intact(images))]
-            outputs += [logits_of(way.without(unit.name)) for unit in self._units]
-            return torch.stack(outputs)
+            outputs = [way.intact(images)]
+            outputs += [way.without(unit.name) for unit in self._units]
+            found = torch.stack([class_scores(self._model, output, len(images)) for output in outputs])
+        if not all_finite(found[0]):
+            raise not_finite(self._model, images, found[0])
+        return found
 
 
 def _alike(found: Tensor, expected: Tensor) -> bool:

@@ -29,6 +29,7 @@ from vitscope.exams.identity import data_name
 from vitscope.exams.interval import mean_interval
 from vitscope.exams.key_maps import has_class_token, key_map
 from vitscope.exams.layer_maps import LayerMaps
+from vitscope.exams.not_finite import finite_scores_in
 from vitscope.exams.one_pass import placed
 from vitscope.exams.rollout import rollout, rollout_run
 from vitscope.exams.token_places import every_point_asks, geometry
@@ -170,7 +171,8 @@ def _look(
     for piece in images.split(batch_size) if layers else ():
         watches.append(_Watch(len(piece), {u.name for u in run}))
         with Tap(model, parts, layers, on_attention=watches[-1].look):
-            model(piece.to(dtype))
+            output = model(piece.to(dtype))
+        finite_scores_in(model, output, piece.to(dtype))
     joined = [torch.cat([_stacked(watch.maps[u.name]) for watch in watches]).cpu().numpy() for u in layers]
     queries = [watches[0].query[u.name] for u in layers]
     rolled = [rollout([(u, watch.means[u.name]) for u in run], watch.count) for watch in watches if run]

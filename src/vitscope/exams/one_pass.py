@@ -19,8 +19,10 @@ from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.identity import data_name
+from vitscope.exams.not_finite import finite_scores_in, require_finite_features
 from vitscope.exams.partial import Partial
 from vitscope.exams.points import centred_once
+from vitscope.finite import checksum
 from vitscope.interface import takes_interface
 from vitscope.interrupt import Interruptible
 from vitscope.memory import kept_memory
@@ -135,6 +137,7 @@ class _Seen:
     def __init__(self, parts: Anatomy, accumulators: Sequence[Accumulator]) -> None:
         self.n_images = 0
         self.values: dict[str, list[Tensor]] = {a.result.exam: [] for a in accumulators}
+        self.checksums: list[Tensor] = []
         self._attending = [unit.name for unit in parts if unit.attention is not None]
         self._attention: dict[str, dict[str, list[Tensor]]] = {
             a.result.exam: {name: [] for name in self._attending} for a in accumulators
@@ -157,6 +160,7 @@ class _Seen:
         )
 
     def clear(self) -> None:
+        self.checksums.clear()
         for numbers in self.values.values():
             numbers.clear()
         for units in self._attention.values():
@@ -169,12 +173,14 @@ class _Seen:
     def _on_feature(self, unit: Unit, feature: Tensor) -> None:
         if unit.kind == "head":  # of its own kind of map, and not a feature
             return
+        self.checksums.append(checksum(feature))
         for exam, numbers in _measured(feature, self._pieces).items():
             self.values[exam].append(numbers)
         for exam, measure in self._wholes.items():
             self.values[exam].append(measure(feature))
 
     def _on_attention(self, unit: Unit, seen: AttentionMap) -> None:
+        self.checksums.append(checksum(seen.output))
         for exam, measure in self._attentive.items():
             self._attention[exam][unit.name].append(measure(unit, seen, self.n_images))
 
@@ -182,7 +188,7 @@ class _Seen:
 def _pass(
     model: nn.Module,
     parts: Anatomy | None,
-    shown: Iterable[Images],
+    mine: Iterable[Images],
     accumulators: Sequence[Accumulator],
     advance: Callable[[int], Any],
     partial_pass: Partial,
@@ -192,14 +198,20 @@ def _pass(
     """Show the model every batch and let every accumulator take it in."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     seen = None if parts is None else _Seen(parts, accumulators)
+    scored = any(accumulator.needs_labels for accumulator in accumulators)
     tap = nullcontext() if seen is None or parts is None else seen.tap(model, parts, stream)
-    with Interruptible(patient=distributed.is_active()) as interrupt, tap:
-        for images, labels, indices in shown:
+    with Interruptible(patient=distributed.is_active()) as interrupt:
+        for images, labels, indices in mine:
             if seen is not None:
                 seen.clear()
                 seen.n_images = len(labels)
-            with torch.inference_mode():
-                logits = _logits(model(images.to(dtype)))
+            shown = images.to(dtype)
+            with torch.inference_mode(), tap:
+                output = model(shown)
+            scores = finite_scores_in(model, output, shown, needed=scored)
+            if seen is not None and parts is not None:
+                require_finite_features(seen.checksums, model, shown, parts)
+            logits = torch.empty(0) if scores is None else scores
             for accumulator in accumulators:
                 accumulator.update(_batch(accumulator, seen, logits, labels, indices, images))
             done += 1
@@ -232,22 +244,6 @@ def _measured(feature: Tensor, measures: Mapping[str, Callable[[Tensor], Tensor]
             for exam, measure in measures.items():
                 found[exam].append(measure(piece))
     return {exam: torch.cat(numbers) for exam, numbers in found.items()}
-
-
-def _logits(output: Any) -> Tensor:
-    """The class scores in whatever a model puts out: a tensor, a Hugging Face output, a tuple or a dict."""
-    if isinstance(output, Tensor):
-        return output
-    found = getattr(output, "logits", None)
-    if found is None and isinstance(output, dict):
-        found = output.get("logits", output.get("out"))
-    if found is None and isinstance(output, (tuple, list)) and output:
-        found = output[0]
-    if not isinstance(found, Tensor):
-        raise VitscopeError(
-            f"the model puts out a {type(output).__name__}; expected a tensor of class scores"
-        )
-    return found
 
 
 def compare_classes(model: nn.Module, data: Any) -> None:

@@ -16,7 +16,9 @@ from vitscope.data import batches, data_config
 from vitscope.errors import BadData, UnsupportedModel
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.identity import data_name
+from vitscope.exams.not_finite import finite_scores_in, require_finite_features
 from vitscope.exams.one_pass import placed, progress
+from vitscope.finite import checksum
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 
@@ -103,11 +105,15 @@ def _measured(
     """What `measure` gives on the map after every unit; tapped batch by batch, so that the other is not."""
     found: list[Tensor] = []
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    checksums: list[Tensor] = []
 
-    def keep(_: Unit, feature: Tensor) -> None:
+    def look(unit: Unit, feature: Tensor) -> None:
+        checksums.append(checksum(feature))
         found.append(measure(feature))
 
-    tap = Tap(model, parts, parts.mapped, on_feature=keep, stream=stream)
-    with torch.inference_mode(), tap:
-        model(images.to(dtype))
+    shown = images.to(dtype)
+    with torch.inference_mode(), Tap(model, parts, parts.mapped, on_feature=look, stream=stream):
+        output = model(shown)
+    finite_scores_in(model, output, shown)
+    require_finite_features(checksums, model, shown, parts)
     return found

@@ -8,10 +8,11 @@ from typing import Literal, Protocol, Self
 
 from torch import Tensor, nn
 
+from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.random_network import RandomNetwork
+from vitscope.outputs import Place
 from vitscope.surgery import smooth
 from vitscope.surgery.mc_dropout import draw_number
-from vitscope.surgery.predictions import logits_of
 from vitscope.surgery.record import NoEffectWarning, record
 
 Where = Literal["subsampling", "stage_ends"]
@@ -50,7 +51,7 @@ class RandomPasses:
 
     def single(self, images: Tensor) -> Tensor:
         """What the model says with dropout off."""
-        return logits_of(self._model(images))
+        return finite_scores(self._model, images)
 
     def passes(self, images: Tensor, first_image: int, count: int) -> Generator[Tensor]:
         """One sampled network after the other."""
@@ -58,13 +59,13 @@ class RandomPasses:
             return
         with self._network.passes(self._seed, first_image):
             for _ in range(count):
-                yield logits_of(self._network.model(images))
+                yield finite_scores(self._network.model, images)
 
     def draw(self, images: Tensor, place: int) -> Tensor:
         """One pass, of a network that depends on a place in the data."""
         assert self._network is not None
         with self._network.passes(draw_number(self._seed, place), place):
-            return logits_of(self._network.model(images))
+            return finite_scores(self._network.model, images)
 
     def smoothed(self, shape: tuple[int, ...]) -> Self | None:
         """The same networks, masks included, with smoothing."""
@@ -83,24 +84,27 @@ class Members:
     p: float | None = None
     deterministic = False
 
-    def __init__(self, members: list[nn.Module]) -> None:
-        self._members = members
+    def __init__(self, members: list[nn.Module], said: Place | None = None) -> None:
+        self._members, self._said = (
+            members,
+            said,
+        )  # which output holds the class scores, as `class_scores` takes it
         self.most: int | None = len(members)
 
     def single(self, images: Tensor) -> Tensor:
         """What the first member says."""
-        return logits_of(self._members[0](images))
+        return finite_scores(self._members[0], images, self._said)
 
     def passes(self, images: Tensor, first_image: int, count: int) -> Generator[Tensor]:
         """One member after the other."""
         for member in self._members[:count]:
-            yield logits_of(member(images))
+            yield finite_scores(member, images, self._said)
 
     def smoothed(self, shape: tuple[int, ...]) -> Self | None:
         """Every member with smoothing."""
         changed = [smoothed_copy(member, shape) for member in self._members]
         found = [member for member in changed if member is not None]
-        return type(self)(found) if len(found) == len(changed) else None
+        return type(self)(found, self._said) if len(found) == len(changed) else None
 
 
 def smoothed_copy(model: nn.Module, shape: tuple[int, ...]) -> nn.Module | None:

@@ -29,6 +29,7 @@ from vitscope.exams.prediction import check_predictions
 from vitscope.exams.random_network import random_network
 from vitscope.exams.resumable_pass import ResumablePass
 from vitscope.exams.throughput import Stopwatch
+from vitscope.interface import interface_of
 from vitscope.results import About, Result, tidy
 from vitscope.surgery import deep_ensemble
 from vitscope.surgery.ensemble import DeepEnsemble
@@ -180,7 +181,7 @@ def passes(
 
 def _source(model: nn.Module, own: OwnPasses, p: float, seed: int) -> PassSource:
     if isinstance(model, DeepEnsemble):
-        return Members(list(model.members))
+        return Members(list(model.members), interface_of(model).output)
     return RandomPasses(model, random_network(model, None, own.noise(FEW), p, seed), seed)
 
 

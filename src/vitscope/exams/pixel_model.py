@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from vitscope.data import data_config
 from vitscope.errors import UnsupportedModel
+from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.pixels import PixelSpace
-from vitscope.surgery.predictions import logits_of
 
 Score = Callable[[Tensor], Tensor]  # from logits (N, classes) to (N,)
 
@@ -37,7 +37,7 @@ class PixelModel:
     def clean(self, images: Tensor) -> Tensor:
         """(N, classes) of images that are prepared for the model, as they are."""
         with torch.inference_mode():
-            return logits_of(self._model(images.to(self._dtype)))
+            return finite_scores(self._model, images.to(self._dtype))
 
     def logits(self, pixels: Tensor) -> Tensor:
         """(N, classes)."""
@@ -73,4 +73,4 @@ class PixelModel:
         return True
 
     def _forward(self, pixels: Tensor) -> Tensor:
-        return logits_of(self._model(self._space.to_input(pixels).to(self._dtype)))
+        return finite_scores(self._model, self._space.to_input(pixels).to(self._dtype))

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Tap, Unit
 from vitscope.errors import VitscopeError
+from vitscope.exams.not_finite import finite_scores
 from vitscope.surgery import mc_dropout
 from vitscope.surgery.ensemble import PassEnsemble
 from vitscope.surgery.graft import grafts, ungraft
 from vitscope.surgery.mc_dropout import draw_number, dropouts, sampling
-from vitscope.surgery.predictions import logits_of
 from vitscope.surgery.record import NoEffectWarning
 
 TRIES = 8  # passes in which a model's own dropout must show
@@ -86,10 +86,10 @@ def _passes_differ(network: RandomNetwork, parts: Anatomy | None, images: Tensor
     """Whether some pass changes what is looked at: the map after a unit, or without `parts` the prediction."""
     model = network.model
     if parts is None:
-        plain = logits_of(model(images))
+        plain = finite_scores(model, images)
         try:
             with network.passes(seed, 0):
-                return any(_differ(logits_of(model(images)), plain) for _ in range(TRIES))
+                return any(_differ(finite_scores(model, images), plain) for _ in range(TRIES))
         except VitscopeError:  # nothing in it could be random
             return False
     features: dict[str, Tensor] = {}

@@ -25,10 +25,12 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.curvature.dots import norm
-from vitscope.errors import BadResult, VitscopeError
+from vitscope.errors import BadResult, NotFinite, VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.identity import data_name
+from vitscope.exams.not_finite import require_finite_weights
 from vitscope.exams.run_checkpoints import checkpoint_series
+from vitscope.finite import all_finite
 from vitscope.models import Checkpoint, create_model, list_checkpoints, name_of, run_of
 from vitscope.models.state import difference, read_weights
 from vitscope.results import About, Result, tidy
@@ -165,6 +167,7 @@ def trajectory_of_model(
     A model that came from none, or from one without checkpoints, has an empty result. Of the arguments only `name`
     matters; the others are those that every exam has.
     """
+    require_finite_weights(model)
     run = run_of(model)
     common: dict[str, Any] = {"data": data_name(data) if data is not None else "", "seed": seed}
     if run is not None and len({float(c.epoch) for c in list_checkpoints(run)}) > 1:
@@ -199,7 +202,13 @@ class _Weights:
         weights = read_weights(path)
         if problem := difference(self._own, weights):
             raise BadResult(f"{path} does not fit {self._run}'s model: {problem}; copy the run again")
-        return torch.cat([weights[name].reshape(-1).float() for name in self._names])
+        vector = torch.cat([weights[name].reshape(-1).float() for name in self._names])
+        if not all_finite(vector):
+            raise NotFinite(
+                f"{path} holds {int((~vector.isfinite()).sum())} weights that are not finite (NaN or infinity); leave "
+                "this checkpoint out: checkpoints=..."
+            )
+        return vector
 
 
 def _optimum(run: str | os.PathLike[str], optimum: str, series: Sequence[Checkpoint]) -> Checkpoint:

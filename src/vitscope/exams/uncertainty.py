@@ -26,10 +26,12 @@ from vitscope.anatomy.taps import Stream
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.interval import mean_interval
+from vitscope.exams.not_finite import finite_scores_in, require_finite_features
 from vitscope.exams.one_pass import require_maps
 from vitscope.exams.own_passes import OwnNumbers, own_passes
 from vitscope.exams.points import centred_points
 from vitscope.exams.random_network import random_network
+from vitscope.finite import checksum
 from vitscope.results import About, Result, UnitRow, tidy
 
 QUANTITIES = ("data_std", "model_std", "model_share")
@@ -152,7 +154,10 @@ def _spreads(
     points: dict[str, Tensor] = {}
     over_passes: dict[str, SpreadOverPasses] = {}
 
+    checksums: list[Tensor] = []
+
     def plain(unit: Unit, feature: Tensor) -> None:
+        checksums.append(checksum(feature))
         points[unit.name] = spread_over_points(feature)
         if sampled is not None:
             over_passes[unit.name] = SpreadOverPasses(feature)
@@ -161,7 +166,9 @@ def _spreads(
         over_passes[unit.name].add(feature)
 
     with Tap(model, parts, parts.mapped, on_feature=plain, stream=stream):
-        model(images)
+        output = model(images)
+    finite_scores_in(model, output, images)
+    require_finite_features(checksums, model, images, parts)
     data = torch.stack([points[unit.name] for unit in parts.mapped])
     if sampled is None:
         return torch.stack([data, *[torch.full_like(data, torch.nan)] * 2], 2)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.example import example_batch
 from vitscope.anatomy.preserve import preserved
-from vitscope.anatomy.watch import main_output
+from vitscope.anatomy.watch import examined_output
 from vitscope.flops import count_flops
 
 
@@ -58,6 +58,6 @@ class Before:
 
 def _measure(model: nn.Module, batch: Tensor) -> tuple[int, int, list[Tensor]]:
     with preserved(model), torch.no_grad():
-        outputs = [output.float().clone() for output in main_output(model(batch))]
+        outputs = [output.float().clone() for output in examined_output(model, model(batch), len(batch))]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return parameters, count_flops(model, tuple(batch.shape[1:])), outputs

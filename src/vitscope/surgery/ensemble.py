@@ -17,11 +17,13 @@ from torch import Tensor, nn
 from vitscope.anatomy.example import example_batch
 from vitscope.anatomy.preserve import preserved
 from vitscope.data import class_count, data_config
+from vitscope.interface import declare, interface_of
 from vitscope.models import create_model, origin
 from vitscope.models.origin import set_input, set_origin
+from vitscope.outputs import Place, class_scores, place_of_scores, scores_at, with_class_scores
 from vitscope.surgery.graft import graft
 from vitscope.surgery.mc_dropout import MCDropout, draw_number, dropouts
-from vitscope.surgery.predictions import log_average, log_probabilities, logits_of, with_logits
+from vitscope.surgery.predictions import log_average, log_probabilities
 from vitscope.surgery.record import CannotOperate, Done, operation, record, replay
 
 FACTORY = f"{__name__}:build_ensemble"
@@ -34,13 +36,16 @@ class PassEnsemble(nn.Module):
         passes: How many.
         seed: Which networks; a call says the same every time.
         places: The model's MC dropouts.
+        scores: Where the class scores are in what the model returns (see `vitscope.outputs`).
     """
 
     draws: Tensor
 
-    def __init__(self, passes: int, seed: int, places: Sequence[MCDropout]) -> None:
+    def __init__(
+        self, passes: int, seed: int, places: Sequence[MCDropout], scores: Place | None = None
+    ) -> None:
         super().__init__()
-        self.passes, self.seed = passes, seed
+        self.passes, self.seed, self.scores = passes, seed, scores
         self.places = list(places)  # in a list they are not this module's children: the model holds them
         draws = [draw_number(seed, sample) for sample in range(passes)]
         self.register_buffer("draws", torch.tensor(draws), persistent=False)
@@ -55,12 +60,12 @@ class PassEnsemble(nn.Module):
                 for place in self.places:
                     place.draw = draw
                 output = run(*args, **kwargs)
-                said.append(logits_of(output))
+                said.append(scores_at(output, self.scores))
         finally:
             for place in self.places:
                 place.draw = None
         average = log_average(torch.stack([log_probabilities(logits) for logits in said]))
-        return with_logits(output, average.to(said[0].dtype))
+        return with_class_scores(output, said[-1], average.to(said[0].dtype))
 
     def extra_repr(self) -> str:
         """How many passes, and their seed."""
@@ -86,8 +91,8 @@ def ensemble(model: nn.Module, passes: int = 10, *, seed: int = 0, example: Any 
         )
     images = example_batch(model, example)
     with preserved(model), torch.no_grad():
-        logits_of(model(images))  # refuses a model whose output cannot be averaged
-    path = graft(model, "", PassEnsemble(passes, seed, places), "ensemble", "around")
+        scores = place_of_scores(model, model(images))  # refuses a model whose output cannot be averaged
+    path = graft(model, "", PassEnsemble(passes, seed, places, scores), "ensemble", "around")
     options: dict[str, Any] = {"passes": passes, "seed": seed}
     if example is not None:
         options["example"] = list(images.shape[1:])
@@ -105,15 +110,20 @@ class DeepEnsemble(nn.Module):
         super().__init__()
         self.members = nn.ModuleList(members)
         self.num_classes = class_count(members[0])
+        declare(self, output=interface_of(members[0]).output)
         said = getattr(members[0], "pretrained_cfg", None) or {}
         set_input(self, **asdict(data_config(members[0])), label_names=said.get("label_names"))
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The logarithm of the members' mean probability."""
         outputs = [member(*args, **kwargs) for member in self.members]
-        said = [logits_of(output) for output in outputs]
+        told = interface_of(self).output
+        said = [
+            class_scores(member, output, said=told)
+            for member, output in zip(self.members, outputs, strict=True)
+        ]
         average = log_average(torch.stack([log_probabilities(logits) for logits in said]))
-        return with_logits(outputs[0], average.to(said[0].dtype))
+        return with_class_scores(outputs[0], said[0], average.to(said[0].dtype))
 
 
 def deep_ensemble(members: Sequence[nn.Module | str | Path]) -> DeepEnsemble:
@@ -140,6 +150,7 @@ def build_ensemble(members: Sequence[Mapping[str, Any]]) -> DeepEnsemble:
     for described in members:
         model = create_model(described["name"], **described["arguments"])
         set_input(model, input_size=tuple(described["input_size"]))
+        declare(model, **described.get("interface", {}))
         models.append(replay(model, described["surgery"]))
     return DeepEnsemble(models)
 
@@ -152,6 +163,7 @@ def _describe(model: nn.Module) -> dict[str, Any]:
         "arguments": dict(made.arguments),
         "input_size": list(example_batch(model).shape[1:]),
         "surgery": record(model),
+        "interface": interface_of(model).to_dict(),
     }
 
 
@@ -165,7 +177,7 @@ def _check_members(models: Sequence[nn.Module]) -> None:
     for number, model in enumerate(models):
         images = example_batch(model)
         with preserved(model), torch.no_grad():
-            classes = tuple(logits_of(model(images)).shape[1:])
+            classes = tuple(class_scores(model, model(images)).shape[1:])
         prepared = data_config(model)
         said = getattr(model, "pretrained_cfg", None) or {}
         seen = {

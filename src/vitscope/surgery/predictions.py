@@ -8,13 +8,9 @@ log-likelihood. Classes are axis 1: (N, classes) and (N, classes, H, W) alike.
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
-
-from vitscope.anatomy.watch import main_output
-from vitscope.errors import UnsupportedModel
 
 CLASS_AXIS = 1
 
@@ -35,27 +31,3 @@ def log_average(log_probability: Tensor, log_weights: Tensor | None = None) -> T
         return log_probability.logsumexp(0) - math.log(len(log_probability))
     shape = (-1, *(1 for _ in log_probability.shape[1:]))
     return (log_probability + log_weights.view(shape)).logsumexp(0)
-
-
-def logits_of(output: Any) -> Tensor:
-    """The one prediction in what a model returns: a tensor, or the logits of a named output."""
-    found = main_output(output)
-    if len(found) != 1 or found[0].dim() < 2:
-        seen = ", ".join("x".join(map(str, t.shape)) for t in found) or "no tensor"
-        raise UnsupportedModel(
-            f"the model returns {seen}; expected one (images, classes, ...) tensor; wrap it so that it returns logits"
-        )
-    return found[0]
-
-
-def with_logits(output: Any, logits: Tensor) -> Any:
-    """The same output with other logits in it."""
-    old = logits_of(output)
-    if isinstance(output, Tensor):
-        return logits
-    if isinstance(output, dict):
-        for key in [key for key, value in output.items() if value is old]:
-            output[key] = logits
-        return output
-    changed = [logits if value is old else value for value in output]
-    return type(output)(*changed) if hasattr(output, "_fields") else type(output)(changed)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, Tap, Unit, preserved
 from vitscope.anatomy.example import example_batch
 from vitscope.anatomy.mapview import MapView
-from vitscope.anatomy.watch import main_output
+from vitscope.anatomy.watch import examined_output
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens
 from vitscope.surgery.record import CannotOperate
 
@@ -68,4 +68,6 @@ def _output_is_nan(
         return stream.index_fill(tokens.token_axes[0], index, float("nan"))
 
     with preserved(model), torch.no_grad(), Tap(model, body.parts, units=[], edit={unit.name: poison}):
-        return any(bool(output.isnan().any()) for output in main_output(model(images)))
+        return any(
+            bool(output.isnan().any()) for output in examined_output(model, model(images), len(images))
+        )

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from vitscope.anatomy.example import example_batch
 from vitscope.anatomy.preserve import preserved
 from vitscope.errors import VitscopeError
+from vitscope.outputs import Place, place_of_scores, scores_at, with_class_scores
 from vitscope.surgery.graft import graft
-from vitscope.surgery.predictions import log_average, log_probabilities, logits_of, with_logits
+from vitscope.surgery.predictions import log_average, log_probabilities
 from vitscope.surgery.record import CannotOperate, Done, operation
 
 
@@ -45,15 +46,16 @@ class TemporalSmoothing(nn.Module):
     Args:
         rate: How fast the weight of a frame falls with its age.
         previous: How many frames are remembered.
+        scores: Where the class scores are in what the model returns (see `vitscope.outputs`).
     """
 
     ages: Tensor
     history: Tensor  # (previous, N, classes, ...), logarithms, the newest first
     seen: Tensor  # how many frames of this stream
 
-    def __init__(self, rate: float, previous: int) -> None:
+    def __init__(self, rate: float, previous: int, scores: Place | None = None) -> None:
         super().__init__()
-        self.rate, self.previous = rate, previous
+        self.rate, self.previous, self.scores = rate, previous, scores
         self.register_buffer("ages", torch.arange(previous + 1), persistent=False)
         self.register_buffer("history", torch.empty(0), persistent=False)
         self.register_buffer("seen", torch.zeros((), dtype=torch.long), persistent=False)
@@ -64,7 +66,7 @@ class TemporalSmoothing(nn.Module):
         output = run(*args, **kwargs)
         if self.training:
             return output
-        logits = logits_of(output)
+        logits = scores_at(output, self.scores)
         now = log_probabilities(logits)
         self._make_room(now)
         frames = torch.cat((now.unsqueeze(0), self.history))
@@ -75,7 +77,7 @@ class TemporalSmoothing(nn.Module):
         with torch.no_grad():
             self.history.copy_(frames[:-1])
             self.seen.add_(1)
-        return with_logits(output, smoothed.to(logits.dtype))
+        return with_class_scores(output, logits, smoothed.to(logits.dtype))
 
     def reset(self) -> None:
         """The next frame is the first of a new stream."""
@@ -140,8 +142,8 @@ def temporal(model: nn.Module, rate: float = 0.8, previous: int = 5, *, example:
     _check(rate, previous)
     images = example_batch(model, example)
     with preserved(model), torch.no_grad():
-        logits_of(model(images))  # refuses a model whose output cannot be averaged
-    path = graft(model, "", TemporalSmoothing(float(rate), previous), "temporal", "around")
+        scores = place_of_scores(model, model(images))  # refuses a model whose output cannot be averaged
+    path = graft(model, "", TemporalSmoothing(float(rate), previous, scores), "temporal", "around")
     # parallel evaluation runs other streams in other processes: nobody may copy his history over theirs
     theirs = getattr(model, "_ddp_params_and_buffers_to_ignore", ())
     model._ddp_params_and_buffers_to_ignore = [*theirs, f"{path}.history", f"{path}.seen"]  # type: ignore[assignment]

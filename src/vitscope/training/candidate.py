@@ -13,6 +13,7 @@ from torch import nn
 from vitscope.data import ImageData, batches, load_data
 from vitscope.data.subsets import fraction_indices
 from vitscope.errors import BadData
+from vitscope.outputs import class_scores
 from vitscope.training.loop import train
 
 
@@ -87,7 +88,8 @@ def correctness(model: nn.Module, data: Any) -> list[int]:
     try:
         with torch.inference_mode():
             for images, labels, indices in batches(data, model, batch_size=250, device=device):
-                logits = model(images.contiguous(memory_format=torch.channels_last))
+                output = model(images.contiguous(memory_format=torch.channels_last))
+                logits = class_scores(model, output, len(images))
                 right[indices.cpu().numpy()] = (logits.argmax(1) == labels).cpu().numpy()
     finally:
         model.train(training)

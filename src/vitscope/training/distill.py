@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from vitscope.data import DataConfig, data_config
 from vitscope.errors import VitscopeError
 from vitscope.models import name_of
+from vitscope.outputs import class_scores
 from vitscope.training.recipe import Recipe
 
 
@@ -65,7 +66,7 @@ class Teacher:
         )
         self.gain, self.shift = std / own_std, (mean - own_mean) / own_std
         with torch.no_grad():
-            outputs = self.module(torch.zeros(1, *config.input_size, device=device)).shape[1]
+            outputs = self._scores(torch.zeros(1, *config.input_size, device=device)).shape[1]
         if outputs != n_classes:
             raise VitscopeError(
                 f"the teacher {name_of(module)} has {outputs} outputs for {n_classes} classes; expected one trained on "
@@ -78,7 +79,10 @@ class Teacher:
         images = images * self.gain + self.shift
         if images.shape[-2:] != self.size:
             images = F.interpolate(images, self.size, mode="bilinear", antialias=True)
-        return self.module(images).float()
+        return self._scores(images).float()
+
+    def _scores(self, images: Tensor) -> Tensor:
+        return class_scores(self.module, self.module(images), len(images))
 
 
 def find_teacher(

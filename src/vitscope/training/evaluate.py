@@ -13,6 +13,7 @@ from torch import nn
 
 from vitscope import distributed
 from vitscope.data import DataConfig, batches, data_config
+from vitscope.outputs import class_scores
 from vitscope.training.parallel import is_sharded
 
 
@@ -58,7 +59,8 @@ def evaluate(
 
 def _sums(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> tuple[int, float, int]:
     """Right answers, loss and images of a batch."""
-    logits = model(images.contiguous(memory_format=torch.channels_last)).float()
+    output = model(images.contiguous(memory_format=torch.channels_last))
+    logits = class_scores(model, output, len(images)).float()
     loss = nn.functional.cross_entropy(logits, labels, reduction="sum")
     return int((logits.argmax(1) == labels).sum()), float(loss), len(labels)
 

@@ -21,6 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from vitscope import distributed
 from vitscope.data import DataConfig
 from vitscope.errors import VitscopeError
+from vitscope.outputs import class_scores
 
 FEW_IMAGES = 2000  # starting processes for them in every epoch takes longer than augmenting them
 MOST_LOADERS = 8
@@ -137,7 +138,7 @@ def _has_unused_parameters(model: nn.Module, config: DataConfig, device: torch.d
     model.eval()  # so that no running statistics move
     try:
         output = model(torch.zeros(1, *config.input_size, device=device))
-        gradients = torch.autograd.grad(output.sum(), parameters, allow_unused=True)
+        gradients = torch.autograd.grad(class_scores(model, output, 1).sum(), parameters, allow_unused=True)
     finally:
         model.train(training)
     return any(gradient is None for gradient in gradients)

@@ -12,6 +12,7 @@ from torch import nn
 from vitscope.data import DataConfig, ImageData, data_config, load_data
 from vitscope.errors import BadData, VitscopeError
 from vitscope.models import UnknownArgument, create_model, name_of
+from vitscope.outputs import class_scores
 from vitscope.training.recipe import Recipe
 
 
@@ -73,13 +74,13 @@ def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) ->
     model.eval()
     try:
         with torch.no_grad():
-            logits = model(torch.zeros(1, *config.input_size, device=device))
+            logits = class_scores(model, model(torch.zeros(1, *config.input_size, device=device)), 1)
     finally:
         model.train(training)
-    if not isinstance(logits, torch.Tensor) or logits.ndim != 2:
-        seen = tuple(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+    if logits.ndim != 2:
         raise VitscopeError(
-            f"{name_of(model)} returns {seen} for one image; training expects logits of shape (1, classes)"
+            f"{name_of(model)} returns {tuple(logits.shape)} for one image; training expects logits of shape "
+            "(1, classes)"
         )
     return logits.shape[1]
 

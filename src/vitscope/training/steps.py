@@ -20,10 +20,11 @@ from torch.utils.data import DataLoader
 from vitscope import distributed
 from vitscope.data import DataConfig
 from vitscope.errors import VitscopeError
+from vitscope.outputs import class_scores
 from vitscope.training.accidents import loading_explained
 from vitscope.training.augment import AugmentedData, Mix
 from vitscope.training.checkpoint import Progress
-from vitscope.training.distill import both_tokens, distillation_loss, find_teacher
+from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
 from vitscope.training.divergence import Patience, TrainingDiverged
 from vitscope.training.fused_step import seen_as_in_memory
 from vitscope.training.gradient_norm import FiniteGradients, are_finite, gradient_norm
@@ -253,9 +254,12 @@ class Stepper:
         return float(total)
 
     def _losses(self, outputs: Any, target: Tensor, taught: Tensor | None) -> Tensor:
+        if taught is not None and has_distillation_token(self.model) and isinstance(outputs, tuple):
+            own, distilled = outputs
+        else:
+            own = distilled = class_scores(self.model, outputs, len(target))
         if taught is None:
-            return cross_entropy(_unhalved(outputs), target.to(_unhalved(outputs).dtype), reduction="none")
-        own, distilled = outputs if isinstance(outputs, tuple) else (outputs, outputs)
+            return cross_entropy(_unhalved(own), target.to(_unhalved(own).dtype), reduction="none")
         return distillation_loss((_unhalved(own), _unhalved(distilled)), target, taught, self.recipe)
 
     def _taught(self, images: Tensor) -> Tensor | None:

@@ -1,0 +1,118 @@
+"""Every exam on one small model that returns the same class scores in many forms."""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+from transformers.modeling_outputs import ImageClassifierOutput
+
+from vitscope import exams
+from vitscope.data import FrameData
+from vitscope.exams.base import EXAMS, Procedure
+from vitscope.results import Result
+
+WIDTH, AUXILIARY, CLASSES, IMAGES = 16, 7, 10, 8
+STREAMING = [name for name, exam in EXAMS.items() if isinstance(exam, type)]
+OF_WEIGHTS = ["cb_scale", "trajectory"]  # they never call the model
+
+Form = Callable[[Tensor, Tensor], Any]  # from features and class scores to what a model returns
+FORMS: dict[str, Form] = {
+    "tensor": lambda features, scores: scores,
+    "dict": lambda features, scores: {"aux": features[:, :AUXILIARY], "logits": scores},
+    "tuple": lambda features, scores: (features, scores),
+    "output": lambda features, scores: ImageClassifierOutput(logits=scores),
+}
+
+
+class SmallViT(VisionTransformer):
+    """One block for 32-pixel images; does not say how many classes it knows."""
+
+    def __init__(self, form: Form = FORMS["tensor"]) -> None:
+        super().__init__(
+            img_size=32, patch_size=8, num_classes=CLASSES, embed_dim=WIDTH, depth=1, num_heads=2, mlp_ratio=2
+        )
+        del self.num_classes
+        self.form = form
+        self.pretrained_cfg = {
+            "input_size": (3, 32, 32),
+            "mean": (0.5,) * 3,
+            "std": (0.5,) * 3,
+            "crop_pct": 1.0,
+        }
+
+    def forward(self, images: Tensor) -> Any:
+        features = self.forward_head(self.forward_features(images), pre_logits=True)
+        return self.form(features, self.head(features))
+
+    def __repr__(self) -> str:
+        return "SmallViT()"
+
+
+def small_vit(form: Form = FORMS["tensor"]) -> SmallViT:
+    torch.manual_seed(0)
+    return SmallViT(form).eval()
+
+
+def images() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    shown = torch.randint(0, 256, (IMAGES, 3, 32, 32), generator=generator).float() / 127.5 - 1
+    return shown, torch.arange(IMAGES)
+
+
+def frames() -> FrameData:
+    pictures = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
+    return FrameData("frames", "test", ("a", "b", "c"), np.arange(6) % 3, [3, 3], images=pictures)
+
+
+def _curvature(function: Callable[..., Result], **own: Any) -> Callable[..., Result]:
+    return lambda model, data, **said: function(
+        model, data, batch_size=4, batches=1, recipe=None, **own, **said
+    )
+
+
+def _procedure(name: str, **own: Any) -> Callable[..., Result]:
+    exam = EXAMS[name]
+    assert isinstance(exam, Procedure)
+    return lambda model, data, **said: exam.run(model, data, batch_size=4, **own, **said)
+
+
+def _line(model: nn.Module, data: Any, **said: Any) -> Result:
+    return exams.landscape_line(model, model, data, points=2, limit=4, batch_size=4, recipe=None, **said)
+
+
+_OWN: dict[str, dict[str, Any]] = {
+    "uncertainty": {"passes": 2},
+    "covariance": {"draws": 16},
+    "corruption": {"types": ("brightness",), "severities": (1,), "workers": 0, "cache": False},
+    "noise": {"strengths": (10.0,), "draws": 1},
+    "blur": {"strengths": (1.0,)},
+    "occlusion": {"shares": (0.5,)},
+    "adversarial": {"strengths": (4.0,), "steps": 2},
+    "shape_bias": {"cutoffs": (0.2,)},
+    "passes": {"passes": (2,)},
+}
+RUNS: dict[str, Callable[..., Result]] = {
+    **{name: partial(getattr(exams, name), batch_size=4) for name in STREAMING},
+    **{name: _procedure(name, **_OWN.get(name, {})) for name, e in EXAMS.items() if isinstance(e, Procedure)},
+    "hessian": _curvature(exams.hessian, k=1, tol=0.5, max_products=4),
+    "hessian_density": _curvature(exams.hessian_density, steps=2),
+    "landscape": lambda model, data, **said: exams.landscape(
+        model, data, points=3, limit=4, batch_size=4, recipe=None, memory_format="contiguous", **said
+    ),
+    "landscape_line": _line,
+}
+
+
+def run(exam: str, model: nn.Module, data: Any = None, **said: Any) -> pd.DataFrame:
+    """The table of one exam with as little work as it takes, without what a clock says."""
+    data = (frames() if exam == "temporal" else images()) if data is None else data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = RUNS[exam](model, data, **said).table()
+    return table[~table["quantity"].isin(["throughput", "seconds"])].reset_index(drop=True)
