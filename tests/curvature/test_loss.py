@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from vitscope.curvature.loss import RandomModel, check_deterministic, scores_of_images, cross_entropy
+from vitscope.curvature.loss import RandomModel, check_deterministic, cross_entropy, scores_of_images
 from vitscope.errors import VitscopeError
 from vitscope.models import create_model
 from vitscope.surgery import mc_dropout

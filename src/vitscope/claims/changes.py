@@ -51,7 +51,8 @@ def changes_of(table: pd.DataFrame, kind: str, beyond: float = 0.0, until: float
     # The interval of the mean over images was measured for all units of the kind together.
     whole = known[~own] if len(units) == own.sum() else known[:0]
     measured = (float(whole["low"].iloc[0]), float(whole["high"].iloc[0])) if len(whole) else None
-    mean = mean_over_units(*(units[column].to_numpy() for column in ("value", "low", "high")), measured)
+    value, low, high = (units[column].to_numpy() for column in ("value", "low", "high"))
+    mean = mean_over_units(value, low, high, measured)
     return Changes(mean, int((units["high"] < 0).sum()), int((units["low"] > 0).sum()))
 
 
