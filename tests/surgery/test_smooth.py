@@ -10,6 +10,7 @@ from torch import nn
 import vitscope as vs
 from tests.cases import AT_32, HUGGING_FACE, TORCHVISION
 from tests.surgery.checks import assert_close, check_acts, check_operated, check_saved, outputs
+from vitscope.anatomy.mapview import MapView
 from vitscope.errors import VitscopeError
 from vitscope.surgery.smooth import SpatialSmoothing, blur, probable
 
@@ -209,8 +210,24 @@ def test_another_image_size() -> None:
     outputs(model, torch.randn(1, 3, 48, 40))
     pvt = vs.surgery.smooth(vs.create_model("pvt_v2_b0"), example=(3, 64, 64))  # its maps are token sequences
     outputs(pvt, torch.randn(1, 3, 64, 64))
-    with pytest.raises(VitscopeError, match=r"16x16 map and is given 576 points"):
-        outputs(pvt, torch.randn(1, 3, 96, 96))
+    for size in ((96, 96), (32, 128)):  # other maps than 16x16, the second with as many points
+        torch.manual_seed(0)
+        x = torch.randn(1, 3, *size)
+        fresh = vs.create_model("pvt_v2_b0")
+        fresh.load_state_dict(pvt.state_dict())
+        assert_close(outputs(pvt, x), outputs(vs.surgery.smooth(fresh, example=(3, *size)), x))
+
+
+def test_points_in_another_order_are_of_one_size() -> None:
+    """Windows of 2x2 points one after the other: how those of another map stand cannot be told."""
+    order = torch.arange(16).view(2, 2, 2, 2).transpose(1, 2).flatten().argsort()
+    step = SpatialSmoothing("none", 1.0, False, 3, MapView((5, 4, 4), 2, 0, 1, order, 0))
+    feature_map = torch.randn(2, 5, 4, 4)
+    tokens = feature_map.flatten(2).mT[:, order.argsort()]
+    torch.testing.assert_close(step(tokens)[:, order].mT.unflatten(2, (4, 4)), blur(feature_map))
+    for points in (64, 12):
+        with pytest.raises(VitscopeError, match=f"4x4 map and is given {points} points of another one"):
+            step(torch.randn(2, points, 5))
 
 
 def test_operated_resnet(tmp_path) -> None:
