@@ -4,7 +4,7 @@ The model keeps its class and the names of its parts; its call returns the logit
 so that it can stand wherever any other classifier can. Weights are read from safetensors only.
 """
 
-import contextlib
+from contextlib import suppress
 from typing import Any
 
 from torch import nn
@@ -76,7 +76,7 @@ def _preprocessing(where: str, config: Any, size: tuple[int, int] | None) -> dic
     from transformers import AutoImageProcessor
 
     known: dict[str, Any] = {"crop_pct": 1.0}
-    with contextlib.suppress(OSError, ValueError):
+    with suppress(OSError, ValueError):  # it has none
         known |= stated(AutoImageProcessor.from_pretrained(where).to_dict())
     if "mean" in known:
         known["said_by"] = "its image processor"
