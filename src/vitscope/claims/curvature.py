@@ -11,9 +11,8 @@ from typing import Literal
 
 from vitscope.claims.verdict import Judgement, Verdict
 from vitscope.errors import BadResult
-from vitscope.exams.bootstrap import percentile_interval
 from vitscope.exams.hessian import HessianResult
-from vitscope.exams.spectrum_numbers import Quantity, replicates
+from vitscope.exams.spectrum_numbers import Quantity, difference
 
 ALIKE = ("data", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
 LEAST_BATCHES = 8  # fewer do not tell how far the spectrum of one batch lies from that of another
@@ -42,12 +41,10 @@ def _verdict(
             f"the spectra of {model.model} and {other.model} differ in {name} ({getattr(model, name)}, "
             f"{getattr(other, name)}); examine both with the same"
         )
-    drawn = [replicates(result.eigenvalues, quantity, result.seed) for result in (model, other)]
-    difference = drawn[0] - drawn[1]
-    low, high = (float(end) for end in percentile_interval(difference[1:]))
+    value, low, high = difference(model.eigenvalues, other.eigenvalues, quantity, model.seed)
+    ours, theirs = (getattr(result, quantity) for result in (model, other))
     found = (
-        f"{quantity.upper()} {drawn[0][0]:.3g}, {other.model} {drawn[1][0]:.3g}: "
-        f"{difference[0]:+.3g} [{low:+.3g}, {high:+.3g}]"
+        f"{quantity.upper()} {ours:.3g}, {other.model} {theirs:.3g}: {value:+.3g} [{low:+.3g}, {high:+.3g}]"
     )
     batches = len(model.eigenvalues)
     if batches < LEAST_BATCHES:

@@ -25,9 +25,9 @@ from vitscope import distributed
 from vitscope.anatomy import Tap, Unit
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
-from vitscope.exams.interval import student
 from vitscope.exams.one_pass import require_maps
 from vitscope.exams.own_passes import OwnNumbers, own_passes
+from vitscope.intervals import student
 from vitscope.results import About, Result, UnitRow, tidy
 
 GROUP = 8  # noise images that give one estimate

@@ -29,10 +29,10 @@ from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.curvature_passes import CurvaturePasses, CurvatureSetup, curvature_passes
 from vitscope.exams.held_batches import training_split
-from vitscope.exams.interval import mean_interval
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.product_bar import ProductBar
 from vitscope.exams.spectrum_numbers import summed_up
+from vitscope.intervals import mean_interval
 from vitscope.results import About, Result, tidy
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
