@@ -75,7 +75,7 @@ def test_the_share_of_negative_eigenvalues_is_covered() -> None:
     turned = np.linalg.qr(generator.normal(size=(300, 300)))[0]
     covered: list[bool] = []
     off: dict[int, list[float]] = {10: [], 20: [], 40: []}
-    for _ in range(60):
+    for _ in range(40):
         for steps, errors in off.items():
             probes = turned @ generator.choice([-1.0, 1.0], (300, BATCHES))
             nodes, weights = map(np.stack, zip(*(gauss(values, p, steps) for p in probes.T), strict=True))

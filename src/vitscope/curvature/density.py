@@ -72,17 +72,16 @@ def random_signs(size: int, like: Tensor, seed: int) -> Tensor:
 
 def _tridiagonal(nodes: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The matrix that has these eigenvalues, and squares of the first entries of its eigenvectors."""
-    basis = [np.sqrt(weights / weights.sum())]
-    matrix = np.zeros((len(nodes), len(nodes)))
+    matrix, basis = np.zeros((2, len(nodes), len(nodes)))
+    basis[0] = np.sqrt(weights / weights.sum())
     for j in range(len(nodes)):
         new = nodes * basis[j]
         matrix[j, j] = basis[j] @ new
         for _ in range(2):  # orthogonal to all of them in spite of rounding
-            for vector in basis:
-                new = new - (vector @ new) * vector
+            new = new - basis[: j + 1].T @ (basis[: j + 1] @ new)
         size = float(np.linalg.norm(new))
         if j + 1 == len(nodes) or size <= 1e-13 * np.abs(nodes).max():
             return matrix[: j + 1, : j + 1]
         matrix[j, j + 1] = matrix[j + 1, j] = size
-        basis.append(new / size)
+        basis[j + 1] = new / size
     return matrix
