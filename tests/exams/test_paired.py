@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Batch, Subject
@@ -13,7 +14,7 @@ from vitscope.exams.bootstrap import poisson_weights
 from vitscope.exams.calibration import error_interval, least_error
 from vitscope.exams.paired import Flips, differences, flips
 from vitscope.exams.paired import _difference as difference
-from vitscope.exams.prediction import PredictionAccumulator, PredictionResult, scores
+from vitscope.exams.prediction import PredictionAccumulator, PredictionResult, prediction, scores
 from vitscope.results import Result, tidy
 
 
@@ -141,6 +142,23 @@ def test_three_flips_are_no_evidence() -> None:
     found = differences(result_of(a, labels, "a"), result_of(b, labels, "b")).set_index("quantity")
     assert found.loc["accuracy", "low"] <= 0 < found.loc["accuracy", "value"]
     assert flips(result_of(a, labels), result_of(b, labels)).p_value == pytest.approx(0.25)
+
+
+def test_other_images_are_refused_also_if_both_are_tensors() -> None:
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+    other = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+    images, labels = torch.randn(40, 3, 2, 2), torch.arange(40) % 4
+    ours = prediction(model, (images, labels))
+    assert len(differences(ours, prediction(other, (images.clone(), labels.clone())))) > 0
+    for data in ((images + 1e-3, labels), (images.flip(0), labels), (images, labels.flip(0))):
+        with pytest.raises(VitscopeError, match="both saw tensors, but with other images or labels"):
+            differences(ours, prediction(other, data))
+    in_order = DataLoader(TensorDataset(images, labels), batch_size=8)
+    others = DataLoader(TensorDataset(images.flip(0), labels), batch_size=8)
+    with pytest.raises(VitscopeError, match="both saw DataLoader"):
+        differences(prediction(model, in_order), prediction(other, others))
+    old = replace(ours, images_digest="")  # as written before there were digests
+    assert len(differences(old, prediction(other, (images, labels)))) > 0
 
 
 def test_flips_by_hand() -> None:

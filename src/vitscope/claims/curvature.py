@@ -14,7 +14,7 @@ from vitscope.errors import BadResult
 from vitscope.exams.hessian import HessianResult
 from vitscope.exams.spectrum_numbers import Quantity, difference
 
-ALIKE = ("data", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
+ALIKE = ("data", "images_digest", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
 LEAST_BATCHES = 8  # fewer do not tell how far the spectrum of one batch lies from that of another
 Expected = Literal["higher", "lower"]
 

@@ -39,7 +39,8 @@ class Headline:
         """The mean accuracy over what `ConditionScores` found under one or more conditions."""
         drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
         i = QUANTITIES.index("accuracy")
-        return cls("accuracy", condition, *map(float, (drawn[0, i], low[i], high[i])), drawn[:, i].copy())
+        value = float(drawn[0, i])
+        return cls("accuracy", condition, value, float(low[i]), float(high[i]), drawn[:, i].copy())
 
     @classmethod
     def of_drop(cls, condition: str, drawn: np.ndarray, n: int) -> "Headline":

@@ -25,7 +25,7 @@ from vitscope.curvature.plane import Plane
 from vitscope.curvature.plane_penalty import PlanePenalty
 from vitscope.exams.base import procedure
 from vitscope.exams.held_batches import training_split
-from vitscope.exams.identity import data_name
+from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.landscape_axes import Directions, check_grid, choose_axes
 from vitscope.exams.landscape_layout import MemoryFormat
 from vitscope.exams.landscape_marks import Other, find_near
@@ -114,6 +114,7 @@ def landscape(
         return LandscapeResult(
             model=name or name_of(model),
             data=data_name(data),
+            images_digest=images_digest(data),
             n=loss.n,
             seed=seed,
             x=axes.x,

@@ -24,7 +24,7 @@ import pandas as pd
 from vitscope.errors import VitscopeError
 from vitscope.exams.bootstrap import correlation, percentile_interval, standard_error
 from vitscope.exams.prediction_result import PredictionResult
-from vitscope.intervals import difference_interval, difference_of, paired_interval
+from vitscope.intervals import difference_interval, difference_of, of_few, paired_interval
 from vitscope.results import Result, tidy
 
 SHARES = ("accuracy", "top5", "signed_ece", "consistency", "drop", "shape_bias")
@@ -104,7 +104,10 @@ def flips(first: PredictionResult, second: PredictionResult) -> Flips:
 
 
 def check_same_images(first: Result, second: Result) -> None:
-    """Refuse two results that are not of the same exam on the same images with the same seed."""
+    """Refuse two results that are not of the same exam on the same images with the same seed.
+
+    Images without a name (tensors) are known by their pixels; those of results without a digest by what they were.
+    """
     for what in ("exam", "data", "n", "seed"):
         ours, theirs = getattr(first, what), getattr(second, what)
         if ours != theirs:
@@ -112,6 +115,11 @@ def check_same_images(first: Result, second: Result) -> None:
                 f"{first.model} and {second.model} cannot be compared image by image: {what} is {ours} and {theirs}; "
                 "evaluate both with the same data, limit and seed"
             )
+    if first.images_digest and second.images_digest and first.images_digest != second.images_digest:
+        raise VitscopeError(
+            f"{first.model} and {second.model} cannot be compared image by image: both saw {first.data}, but with "
+            "other images or labels; evaluate both with the same"
+        )
     ours, theirs = (np.asarray(getattr(result, "seen", ())) for result in (first, second))
     if not np.array_equal(ours, theirs):
         raise VitscopeError(
@@ -136,9 +144,9 @@ def _difference(
     if not np.isfinite(drawn).any():
         return value, np.nan, np.nan
     if name in SHARES:
-        low, high = difference_interval(value, standard_error(drawn), n)
+        low, high = difference_interval(value, of_few(standard_error(drawn), n), n)
     elif name in RAISED and len(ends) == 2 and replicates.any():
-        low, high = difference_of(*ends, correlation(first[1:], second[1:]))
+        low, high = difference_of(ends[0], ends[1], correlation(first[1:], second[1:]))
     else:
         low, high = percentile_interval(drawn)
         bias = float(np.nanmean(drawn)) - value
@@ -153,8 +161,8 @@ def _intervals(result: Result) -> dict[str, tuple[float, float, float]]:
     labels = [
         f"{q}, {c}" if isinstance(c, str) else q for q, c in zip(table["quantity"], conditions, strict=True)
     ]
-    numbers = zip(table["value"], table["low"], table["high"], strict=True)
-    return {label: tuple(map(float, row)) for label, row in zip(labels, numbers, strict=True)}
+    numbers = zip(labels, table["value"], table["low"], table["high"], strict=True)
+    return {label: (float(value), float(low), float(high)) for label, value, low, high in numbers}
 
 
 def _independent(result: Result) -> int:

@@ -91,6 +91,6 @@ def find_scaling(fitting: Tensor, reporting: Tensor, filled: Tensor, n_fitted: i
         errors.append((float(np.abs(gaps[0, 3:]).sum()), *ends))
     low[_ECE], high[_ECE] = errors[0][1:]
     together = correlation(scaled[1:, 3], plain[1:, 3])
-    low[_ECE_CHANGE], high[_ECE_CHANGE] = difference_of(*errors, together)
+    low[_ECE_CHANGE], high[_ECE_CHANGE] = difference_of(errors[0], errors[1], together)
     converged = bool(0 < best[0] < len(TEMPERATURES) - 1)
     return Scaling(n_fitted, n, converged, drawn[0], low, high, drawn[1:])

@@ -236,7 +236,12 @@ def _summarise(cutoff: np.ndarray, n: int, pairs: int, sums: np.ndarray) -> dict
     usual = int(np.argmin(np.abs(cutoff - USUAL)))
     headlines = [
         Headline(
-            "shape_bias", name, *map(float, (bias[way, 0], low[way, -1], high[way, -1])), bias[way].copy()
+            quantity="shape_bias",
+            condition=name,
+            value=float(bias[way, 0]),
+            low=float(low[way, -1]),
+            high=float(high[way, -1]),
+            drawn=bias[way].copy(),
         )
         for way, name in ((usual, f"cut at {cutoff[usual]:g}π"), (-1, PHASE))
     ]

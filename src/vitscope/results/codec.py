@@ -46,17 +46,18 @@ def decode(kind: type[D], payload: Any) -> D:
     """The dataclass `kind` from what `encode` made.
 
     Raises:
-        ValueError: Something is missing, left over, or of another type; the message names the field.
+        ValueError: Something is missing (that has no default), left over, or of another type; the message names it.
     """
     if not isinstance(payload, dict):
         raise ValueError(f"expected the fields of {kind.__name__}, found a {type(payload).__name__}")
     hints = typing.get_type_hints(kind)
-    names = [f.name for f in dataclasses.fields(kind)]  # type: ignore[arg-type]
-    if missing := [n for n in names if n not in payload]:
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]
+    names = [f.name for f in fields]
+    if missing := [f.name for f in fields if f.name not in payload and f.default is dataclasses.MISSING]:
         raise ValueError(f"{kind.__name__} lacks {', '.join(missing)}")
     if surplus := sorted(set(payload) - set(names)):
         raise ValueError(f"{kind.__name__} has no field {', '.join(surplus)}")
-    return kind(**{name: _value(hints[name], payload[name], name) for name in names})
+    return kind(**{name: _value(hints[name], payload[name], name) for name in names if name in payload})
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:
