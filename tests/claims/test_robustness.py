@@ -37,7 +37,7 @@ def test_two_models_are_compared_image_by_image() -> None:
     cnn, vit = noise_result(0.10, 0.12, model="cnn"), noise_result(0.11, 0.11, ("msa",), "vit")
     verdict = noise_verdict(cnn, vit)  # the same scatter over images cancels
     assert (verdict.model, verdict.judgement) == ("cnn minus vit", "holds")
-    assert verdict.found == "+2.0 points [+2.0, +2.0] over 100 images"
+    assert verdict.found == "+2.0 points [+0.0, +3.9] over 100 images"
     assert verdict.scope.startswith("one training each")
     assert noise_verdict(vit, cnn).judgement == "does not hold"
     with pytest.raises(VitscopeError, match="n is 100 and 50"):

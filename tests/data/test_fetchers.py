@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import Subset
+from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
 from vitscope.data import DataConfig, batches, load_data
 from vitscope.data.fetchers import fetcher_for, known_labels, to_batch
@@ -32,6 +32,16 @@ def test_labels_a_data_set_tells(labels: object) -> None:
     inner = known_labels(Subset(Told(labels), [5, 0]))  # type: ignore[arg-type]
     assert inner is not None
     assert inner.tolist() == [2, 0]
+
+
+def test_labels_of_tensors_and_of_several_data_sets() -> None:
+    pair = TensorDataset(torch.zeros(3, 1, 2, 2), torch.tensor([4, 5, 6]))
+    several = ConcatDataset([Subset(pair, [2, 0]), Told([0, 1, 2, 0, 1, 2])])  # type: ignore[list-item]
+    found = known_labels(several)
+    assert found is not None
+    assert found.tolist() == [6, 4, 0, 1, 2, 0, 1, 2]
+    assert known_labels(ConcatDataset([pair, Told(None)])) is None  # type: ignore[list-item]
+    assert known_labels(TensorDataset(torch.zeros(3, 1))) is None
 
 
 @pytest.mark.parametrize("labels", [None, [0, 1], [0.5] * 6, [[0, 1]] * 6, ["a"] * 6])

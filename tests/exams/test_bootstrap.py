@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from vitscope.exams.bootstrap import biased_interval, percentile_interval, poisson_weights
+from vitscope.exams.bootstrap import correlation, percentile_interval, poisson_weights, standard_error
 
 
 def test_weights_are_poisson() -> None:
@@ -39,9 +39,18 @@ def test_interval_of_a_mean_has_the_width_of_theory() -> None:
     assert low[0] < x.mean() < high[0]
 
 
-def test_a_quantity_that_noise_raises_gets_an_interval_that_reaches_down() -> None:
-    replicates = np.random.default_rng(0).normal(0.05, 0.01, 1000)
-    low, high = biased_interval(0.04, replicates)
-    assert low == pytest.approx(0.04 - 0.01 - 0.0196, abs=2e-3)
-    assert high == pytest.approx(0.04 + 0.0196, abs=2e-3)
-    assert biased_interval(0.001, replicates)[0] == 0.0
+def test_standard_error_of_a_mean_is_that_of_theory() -> None:
+    x = np.random.default_rng(0).normal(0.0, 2.0, 400)
+    weights = poisson_weights(np.arange(400), seed=0)[:, 1:]
+    assert standard_error(x @ weights / weights.sum(0)) == pytest.approx(x.std() / 20, rel=0.06)
+    assert np.isnan(standard_error(np.full((5, 2), np.nan))).all()
+
+
+def test_correlation_of_replicates_is_that_of_the_images() -> None:
+    generator = np.random.default_rng(0)
+    x, other = generator.normal(size=(2, 500))
+    y = 0.6 * x + 0.8 * other
+    weights = poisson_weights(np.arange(500), seed=0)[:, 1:]
+    means = [values @ weights / weights.sum(0) for values in (x, y)]
+    assert correlation(*means) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=0.05)
+    assert correlation(means[0], np.ones(1000)) == 0.0

@@ -5,7 +5,6 @@ import pytest
 import torch
 
 from vitscope.errors import VitscopeError
-from vitscope.exams.bootstrap import poisson_weights
 from vitscope.exams.conditions import QUANTITIES, ConditionScores
 from vitscope.exams.corruption_rows import CLEAN, Replicates, Row, part_name, rows_of
 
@@ -40,10 +39,20 @@ def test_rows_are_named_and_in_order() -> None:
     assert len(rows) == 1 + 3 * (1 + 2 + 3)
 
 
+def by_hand(scores: np.ndarray) -> np.ndarray:
+    """Wilson's interval of as many yes-or-no answers as vary like these scores and two more at each end."""
+    z2 = 1.959964**2
+    padded = np.append(scores, [0.0, 1.0])
+    share = np.append(np.ones(N), [z2 / 2, z2 / 2]) / (N + z2)
+    middle = share @ padded
+    n = N * middle * (1 - middle) / (share @ (padded - middle) ** 2)
+    mean = scores.mean()  # (mean - p)^2 = z^2 p (1 - p) / n
+    return np.sort(np.roots([1 + z2 / n, -2 * mean - z2 / n, mean**2]))
+
+
 def test_means_and_intervals_are_those_over_images(
     answers: dict[str, torch.Tensor], drawn: Replicates
 ) -> None:
-    weights = poisson_weights(np.arange(N), 4)
     rights = {name: right.double().numpy() for name, right in answers.items()}
     table = drawn.table()
     accuracy = QUANTITIES.index("accuracy")
@@ -53,15 +62,19 @@ def test_means_and_intervals_are_those_over_images(
         (Row("all"), [name for name in rights if name != CLEAN]),
     ):
         per_image = np.mean([rights[name] for name in members], axis=0)
-        replicates = weights.T @ per_image / weights.sum(0)
         at = drawn.rows.index(row)
         assert table.value[at, accuracy] == pytest.approx(per_image.mean())
-        low, high = np.quantile(replicates[1:], [0.025, 0.975])
-        assert (table.low[at, accuracy], table.high[at, accuracy]) == pytest.approx((low, high))
-        lost = weights.T @ (rights[CLEAN] - per_image) / weights.sum(0)
-        assert table.drop[at] == pytest.approx((rights[CLEAN] - per_image).mean())
-        assert table.drop_low[at] == pytest.approx(np.quantile(lost[1:], 0.025))
-    assert table.drop[0] == table.drop_low[0] == table.drop_high[0] == 0
+        low, high = by_hand(per_image)
+        near = 0.04 * (high - low)  # the error comes from 1000 replicates
+        assert (table.low[at, accuracy], table.high[at, accuracy]) == pytest.approx((low, high), abs=near)
+        assert abs(high - low - 2 * 1.96 * per_image.std() / np.sqrt(N)) < 0.2 * (high - low)
+        lost = rights[CLEAN] - per_image
+        assert table.drop[at] == pytest.approx(lost.mean())
+        padded = np.append(lost, [np.sqrt(0.5), -np.sqrt(0.5)])  # half an image lost, half an image gained
+        error = padded.std() / np.sqrt(N + 2)
+        assert table.drop_low[at] == pytest.approx(padded.mean() - 1.96 * error, abs=near)
+        assert table.drop_high[at] == pytest.approx(padded.mean() + 1.96 * error, abs=near)
+    assert table.drop[0] == 0
 
 
 def test_errors_relative_to_a_reference(answers: dict[str, torch.Tensor], drawn: Replicates) -> None:

@@ -13,6 +13,7 @@ from vitscope.exams.frame_scores import (
     true_probability,
     unchanged,
 )
+from vitscope.exams.prediction import BINS
 
 
 def test_blocks_are_sequences_if_there_are_enough_of_them_else_pieces() -> None:
@@ -46,12 +47,14 @@ def test_points_of_a_frame_are_added_up_without_those_that_are_not_labelled() ->
         known = labels[frame] != 255
         points = log_p[frame].permute(1, 2, 0)[known]
         expected = score_columns(points, labels[frame][known]).sum(0) if known.any() else torch.zeros(COLUMNS)
-        np.testing.assert_allclose(found[frame], expected, rtol=1e-12)
+        np.testing.assert_allclose(found[frame, :COLUMNS], expected, rtol=1e-12)
+        assert found[frame, COLUMNS : COLUMNS + BINS].sum() == known.sum()  # each point is in one bin
+        assert found[frame, COLUMNS + BINS :].sum() == expected[1]  # the right ones
         mean = log_p[frame].exp().gather(0, labels[frame].clamp_max(3)[None])[0][known].double().mean()
         np.testing.assert_allclose(true_probability(log_p, labels)[frame], mean, rtol=1e-6)
     labels_of_frames = torch.tensor([0, 3, 1])
     np.testing.assert_allclose(
-        frame_columns(log_p[..., 0, 0], labels_of_frames, 0),
+        frame_columns(log_p[..., 0, 0], labels_of_frames, 0)[:, :COLUMNS],
         score_columns(log_p[..., 0, 0], labels_of_frames),
     )
 
@@ -76,8 +79,12 @@ def test_frames_that_are_alike_do_not_narrow_an_interval() -> None:
     found = often.finish()
     np.testing.assert_allclose(found["value"][0, :-1], drawn[0], rtol=1e-9)
     low, high = np.nanquantile(drawn[1:], [0.025, 0.975], axis=0)
-    np.testing.assert_allclose(found["low"][0, :5], low[:5], rtol=1e-9)
-    np.testing.assert_allclose(found["high"][0, :5], high[:5], rtol=1e-9)
+    np.testing.assert_allclose(found["low"][0, 2:5], low[2:5], rtol=1e-9)
+    np.testing.assert_allclose(found["high"][0, 2:5], high[2:5], rtol=1e-9)
+    assert found["value"][0, 1] == found["value"][0, -1] == 1.0  # 5 classes: all are among the best 5
+    for at in (1, -1):  # 360 times in 12 blocks
+        assert found["low"][0, at] == pytest.approx(12 / (12 + 1.959964**2), rel=1e-6)
+        assert found["high"][0, at] == 1.0
     np.testing.assert_allclose(found["change"][1], 0.0, atol=1e-12)
     np.testing.assert_allclose(found["ratio_high"][1, :4], 1.0)
     assert np.isnan(found["ratio"][0]).all()

@@ -61,7 +61,7 @@ def test_without_mixing_images_are_augmented_one_by_one(model, fashion) -> None:
     assert set(batch.targets.unique().tolist()) == {0.0, 1.0}
     plain = held(model, fashion, None)[0]
     assert plain.targets.dtype == torch.int64
-    expected, labels, _ = next(iter(batches(fashion, model, batch_size=N)))
+    expected, labels, _ = next(iter(batches(fashion, model, batch_size=N, limit=3 * N)))
     assert torch.equal(plain.images, expected)
     assert torch.equal(plain.targets, labels)
 
@@ -72,22 +72,59 @@ def test_prepared_images_are_only_mixed(model, form: str) -> None:
     data = (images, labels) if form == "tensors" else DataLoader(TensorDataset(images, labels), batch_size=N)
     batch = held(model, data)
     assert batch.augmentation == "hdv, mixing only"
-    mixed = batch[1]
-    lam = 1 - mixed.targets[torch.arange(N), labels[N : 2 * N]]
+    before, mixed, plain = images.clone(), batch[1], held(model, data, None)[1]
+    lam = 1 - mixed.targets[torch.arange(N), plain.targets]
     assert (lam > 0).all()
-    assert not torch.equal(mixed.images, images[N : 2 * N])
-    assert torch.equal(
-        images[N : 2 * N], (images if form == "tensors" else data.dataset.tensors[0])[N : 2 * N]
+    assert not torch.equal(mixed.images, plain.images)
+    assert torch.equal(images, before)
+    places = [int((images == image).flatten(1).all(1).nonzero()) for image in plain.images]
+    assert labels[places].tolist() == plain.targets.tolist()
+    assert (places == list(range(N, 2 * N))) == (form == "loader")  # a loader has its own order
+
+
+def test_sorted_tensors_and_data_sets_are_shuffled_by_class_and_seed(model) -> None:
+    """The first images of what is sorted by class are all of one class."""
+    labels = torch.arange(10).repeat_interleave(30)
+    images = torch.arange(300.0).view(-1, 1, 1, 1).expand(-1, 3, 32, 32)
+    for data in ((images, labels), TensorDataset(images, labels), (images.numpy(), labels.numpy())):
+        found = HeldBatches(model, data, 20, 3, None, 0)
+        seen = [found[i].targets for i in range(3)]
+        shares = torch.bincount(torch.cat(seen), minlength=10)
+        assert shares.tolist() == [6] * 10  # those of the whole
+        assert all(len(targets.unique()) > 5 for targets in seen)
+        assert HeldBatches(model, data, 20, 3, "hdv", 0).augmentation == "hdv, mixing only"
+    one, same, other = (
+        HeldBatches(model, (images, labels), 20, 3, None, seed)[0].images for seed in (0, 0, 1)
     )
-    plain = held(model, data, None)[1]
-    assert torch.equal(plain.images, images[N : 2 * N])
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_pictures_are_augmented_with_the_class_shares_of_the_whole(model, fashion) -> None:
+    found = HeldBatches(model, fashion, 20, 2, get_recipe("weak"), 0)
+    classes = torch.cat([found[i].targets.argmax(1) for i in range(2)])
+    assert torch.bincount(classes, minlength=10).tolist() == [4] * 10
+
+
+@pytest.mark.parametrize("own", [5, 8, 24, 50])
+def test_a_loader_is_put_together_to_batches_of_the_size_asked_for(model, own: int) -> None:
+    images, labels = torch.randn(60, 3, 32, 32), torch.arange(60) % 10
+    found = held(model, DataLoader(TensorDataset(images, labels), batch_size=own), None)
+    assert [len(found[i].images) for i in range(3)] == [N] * 3
+    assert torch.equal(torch.cat([found[i].images for i in range(3)]), images[: 3 * N])
+
+
+def test_a_loader_that_is_sorted_by_class_is_said(model) -> None:
+    images, labels = torch.randn(24, 3, 32, 32), torch.arange(24) // 12
+    with pytest.warns(UserWarning, match=r"2 of 3 batches of the DataLoader have images of one class only"):
+        held(model, DataLoader(TensorDataset(images, labels), batch_size=4), None)
 
 
 def test_what_is_too_little_is_said(model, fashion) -> None:
     few = (torch.randn(20, 3, 32, 32), torch.zeros(20, dtype=torch.long))
     with pytest.raises(BadData, match="need 24 images, the data has 20; use batches=2"):
         held(model, few)
-    with pytest.raises(BadData, match="2 batches; expected 3: use batches=2"):
+    with pytest.raises(BadData, match="need 24 images, the data has 20; use batches=2"):
         held(model, DataLoader(TensorDataset(*few), batch_size=10))
     with pytest.raises(BadData, match="label 10, expected 0 to 9"):
         held(model, (torch.randn(24, 3, 32, 32), torch.full((24,), 10)))[0]

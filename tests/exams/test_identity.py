@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from vitscope.data import ImageData, load_data
 from vitscope.exams import EXAMS
-from vitscope.exams.identity import data_fingerprint, data_name, exam_keys, weights_hash
+from vitscope.exams.identity import data_fingerprint, data_name, exam_keys, images_digest, weights_hash
 from vitscope.interface import declared
 from vitscope.models import create_model, name_of
 
@@ -24,6 +24,21 @@ def test_names(fashion: ImageData) -> None:
     assert name_of(nn.Linear(2, 2)) == "Linear"
     assert data_name(fashion) == "fashion (test)"
     assert data_name((torch.zeros(1), torch.zeros(1))) == "tensors"
+
+
+def test_images_without_a_name_are_told_apart(fashion: ImageData) -> None:
+    images, labels = torch.rand(6, 3, 4, 4), torch.arange(6) % 3
+    digest = images_digest((images, labels))
+    assert len(digest) == 16
+    assert digest == images_digest([images.clone(), labels]) == images_digest(TensorDataset(images, labels))
+    assert digest == images_digest(DataLoader(TensorDataset(images, labels), batch_size=4))
+    assert digest != images_digest((images.flip(0), labels))
+    assert digest != images_digest((images, labels.flip(0)))
+    assert (
+        images_digest(DataLoader(TensorDataset(images, labels), shuffle=True)) == ""
+    )  # never the same twice
+    assert images_digest(fashion) == ""
+    assert images_digest(iter(())) == ""
 
 
 def test_weights_hash_sees_one_bit_and_names() -> None:

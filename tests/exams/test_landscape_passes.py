@@ -22,7 +22,19 @@ def test_as_many_whole_batches_as_there_are() -> None:
         assert [len(batch.images) for batch in loss.batches] == expected
         assert loss.n == sum(expected)
     loader = DataLoader(TensorDataset(images()[0].float(), images()[1]), batch_size=3)
-    assert [len(batch.images) for batch in held(7, 128, loader).batches] == [3, 3]
+    assert [len(batch.images) for batch in held(7, 128, loader).batches] == [7]
+    assert [len(batch.images) for batch in held(None, 5, loader).batches] == [5, 5]
+
+
+def test_a_limit_has_the_class_shares_of_the_whole() -> None:
+    pictures, labels = (
+        images()[0].repeat(5, 1, 1, 1),
+        torch.arange(3).repeat_interleave(20),
+    )  # sorted by class
+    loss = held(12, 6, (pictures, labels))
+    seen = [batch.targets for batch in loss.batches]
+    assert torch.bincount(torch.cat(seen)).tolist() == [4, 4, 4]
+    assert all(len(targets.unique()) > 1 for targets in seen)
 
 
 def test_nll_of_every_image_and_whether_it_is_right() -> None:

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 import vitscope as vs
 from vitscope.data import ImageData, batches
 from vitscope.exams import lesion
-from vitscope.exams.lesion import LesionOutcomes, LesionResult, paired_interval
+from vitscope.exams.lesion import LesionOutcomes, LesionResult
+from vitscope.intervals import paired_interval
 from vitscope.results import Result
 
 

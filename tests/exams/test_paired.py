@@ -3,14 +3,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Batch, Subject
+from vitscope.exams.bootstrap import poisson_weights
+from vitscope.exams.calibration import error_interval, least_error
 from vitscope.exams.paired import Flips, differences, flips
-from vitscope.exams.prediction import PredictionAccumulator, PredictionResult, scores
-from vitscope.results import Result
+from vitscope.exams.paired import _difference as difference
+from vitscope.exams.prediction import PredictionAccumulator, PredictionResult, prediction, scores
+from vitscope.results import Result, tidy
 
 
 def predictions(n: int, noise: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -38,7 +43,7 @@ def test_values_are_differences_and_intervals_those_of_a_paired_bootstrap() -> N
     drawn = np.array([per_image[generator.integers(0, 500, 500)].mean(0) for _ in range(2000)])
     low, high = np.quantile(drawn, [0.025, 0.975], axis=0)
     for i, quantity in enumerate(("accuracy", "top5", "nll", "brier", "confidence")):
-        row, width = found.loc[quantity], high[i] - low[i]
+        row, width = found.loc[quantity], max(high[i] - low[i], 0.05)  # top5 of 4 classes does not differ
         assert row["value"] == pytest.approx(per_image[:, i].mean(), abs=1e-12)
         assert row["low"] == pytest.approx(low[i], abs=0.12 * width)
         assert row["high"] == pytest.approx(high[i], abs=0.12 * width)
@@ -47,8 +52,12 @@ def test_values_are_differences_and_intervals_those_of_a_paired_bootstrap() -> N
 
 def test_a_model_does_not_differ_from_itself() -> None:
     result = result_of(*predictions(100, 1.0, seed=1))
-    found = differences(result, result)
-    assert (found[["value", "low", "high"]] == 0).all(axis=None)
+    found = differences(result, result).set_index("quantity")
+    assert (found["value"] == 0).all()
+    assert (found.loc[["nll", "brier", "ece"], ["low", "high"]] == 0).all(axis=None)
+    assert (
+        found.loc["accuracy", "low"] < 0 < found.loc["accuracy", "high"] < 0.03
+    )  # no flip in 100 is no certainty
 
 
 def test_intervals_of_calibration_errors_hold_the_difference() -> None:
@@ -66,7 +75,10 @@ class Told(Result, exam="told"):
     drawn: np.ndarray
 
     def replicates(self) -> dict[str, np.ndarray]:
-        return {"accuracy, fog": self.drawn, "accuracy, snow": 2 * self.drawn}
+        return {"nll, fog": self.drawn, "nll, snow": 2 * self.drawn}
+
+    def table(self) -> pd.DataFrame:
+        return tidy([], [], [], [], self.n)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,7 +92,7 @@ COMMON: dict[str, Any] = {"model": "m", "data": "d", "n": 7, "seed": 0}
 def test_conditions_have_a_column() -> None:
     a, b = (Told(**COMMON, drawn=np.append(value, value + np.linspace(-1, 1, 401))) for value in (3.0, 1.0))
     found = differences(a, b)
-    assert found["quantity"].tolist() == ["accuracy", "accuracy"]
+    assert found["quantity"].tolist() == ["nll", "nll"]
     assert found["condition"].tolist() == ["fog", "snow"]
     assert found["value"].tolist() == [2.0, 4.0]
 
@@ -97,6 +109,32 @@ def test_interval_reaches_where_the_truth_is_if_replicates_are_biased() -> None:
     assert (row["low"], row["high"]) == pytest.approx((5.0 - 0.5 - 0.95, 5.0 + 0.5 + 0.95))
 
 
+def test_differences_of_calibration_errors_hold_the_truth() -> None:
+    """A calibrated model beside an over-confident one: noise raises the error of the first alone.
+
+    A bootstrap of the difference covers 0.75 of these.
+    """
+    generator, n, covered = np.random.default_rng(0), 200, []
+    big = np.maximum(generator.beta(4.0, 1.5, 10**6), 0.1)
+    bins = np.ceil(big * 15).astype(int)
+    truth = -np.abs(np.bincount(bins, 0.1 * big)).sum() / len(big)
+    weights = poisson_weights(np.arange(n), 0, 200).T
+    for _ in range(100):
+        found = []
+        for share in (1.0, 0.9):
+            confidence = np.maximum(generator.beta(4.0, 1.5, n), 0.1)
+            right = generator.random(n) < share * confidence
+            inside = np.eye(15)[np.ceil(confidence * 15).astype(int) - 1]
+            gaps = weights @ (inside * (confidence - right)[:, None]) / weights.sum(1, keepdims=True)
+            ends = error_interval(gaps[:, None], least_error(inside.sum(0), right @ inside, n)[None])
+            found.append((np.abs(gaps).sum(1), ends))
+        (ours, one), (theirs, other) = found
+        both = [(ours[0], *one), (theirs[0], *other)]
+        _, low, high = difference("ece", ours, theirs, n, both)
+        covered.append(low <= truth <= high)
+    assert np.mean(covered) > 0.906
+
+
 def test_three_flips_are_no_evidence() -> None:
     a, labels = predictions(100, 0.0, seed=1)
     b = a.clone()
@@ -104,6 +142,23 @@ def test_three_flips_are_no_evidence() -> None:
     found = differences(result_of(a, labels, "a"), result_of(b, labels, "b")).set_index("quantity")
     assert found.loc["accuracy", "low"] <= 0 < found.loc["accuracy", "value"]
     assert flips(result_of(a, labels), result_of(b, labels)).p_value == pytest.approx(0.25)
+
+
+def test_other_images_are_refused_also_if_both_are_tensors() -> None:
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+    other = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4))
+    images, labels = torch.randn(40, 3, 2, 2), torch.arange(40) % 4
+    ours = prediction(model, (images, labels))
+    assert len(differences(ours, prediction(other, (images.clone(), labels.clone())))) > 0
+    for data in ((images + 1e-3, labels), (images.flip(0), labels), (images, labels.flip(0))):
+        with pytest.raises(VitscopeError, match="both saw tensors, but with other images or labels"):
+            differences(ours, prediction(other, data))
+    in_order = DataLoader(TensorDataset(images, labels), batch_size=8)
+    others = DataLoader(TensorDataset(images.flip(0), labels), batch_size=8)
+    with pytest.raises(VitscopeError, match="both saw DataLoader"):
+        differences(prediction(model, in_order), prediction(other, others))
+    old = replace(ours, images_digest="")  # as written before there were digests
+    assert len(differences(old, prediction(other, (images, labels)))) > 0
 
 
 def test_flips_by_hand() -> None:

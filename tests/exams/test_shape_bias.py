@@ -13,6 +13,7 @@ from vitscope.errors import VitscopeError
 from vitscope.exams import shape_bias
 from vitscope.exams.bootstrap import poisson_weights
 from vitscope.exams.shape_bias import PHASE, QUANTITIES, ShapeBiasResult, crossover
+from vitscope.intervals import score_interval
 from vitscope.models import create_model
 from vitscope.results import Result
 
@@ -91,9 +92,10 @@ def test_decisions_equal_a_loop_over_pairs(fashion: ImageData) -> None:
     weights = poisson_weights(np.array(firsts), seed=2)
     drawn = weights.T @ np.array(shares)
     bias = drawn[1:, 0] / (drawn[1:, 0] + drawn[1:, 1])
-    np.testing.assert_allclose(
-        [result.low[1, 3], result.high[1, 3]], np.nanquantile(bias, [0.025, 0.975]), atol=1e-12
-    )
+    ends = score_interval(result.value[1, 3], np.nanstd(bias), total[:2].sum())  # of the decided ones
+    np.testing.assert_allclose([result.low[1, 3], result.high[1, 3]], ends, atol=1e-12)
+    assert (result.low >= 0).all()
+    assert (result.high <= 1).all()
 
 
 def test_crossover() -> None:

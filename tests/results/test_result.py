@@ -113,6 +113,17 @@ def test_fields_that_do_not_fit_are_damaged_even_with_a_right_checksum(tmp_path:
         Result.load(tmp_path)
 
 
+def test_a_result_from_before_a_field_with_a_default_is_read(tmp_path: Path) -> None:
+    from vitscope.results.result import _checksum
+
+    example().save(tmp_path)
+    content = json.loads((tmp_path / "result.json").read_text())
+    assert content["result"].pop("images_digest") == ""
+    content["sha256"] = _checksum(content)
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    assert Result.load(tmp_path).images_digest == ""
+
+
 def test_another_exams_result_is_refused(tmp_path: Path) -> None:
     example().save(tmp_path)
     with pytest.raises(BadResult, match="'variance', not of 'fourier'"):

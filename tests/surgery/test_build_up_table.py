@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from vitscope.errors import BadResult
+from vitscope.intervals import share_interval
 from vitscope.surgery.build_up_table import BuildUp, Step, mean_interval, per_image, score_interval
-from vitscope.training.evaluate import wilson
 
 NONE = Step(0, None, None, (0, 0), 0.5, 0.4, 0.6, *(math.nan,) * 3, True, 100, 1000, 1.5)
 KEPT = Step(1, 2, "layer2.1", (0, 1), 0.6, 0.5, 0.7, 0.1, 0.04, 0.16, True, 100, 1100, 2.5)
@@ -67,7 +67,9 @@ def test_its_interval_holds_the_truth_19_times_of_20():
 @pytest.mark.parametrize("right", [0, 1, 40, 99, 100])
 def test_shares_have_wilsons_interval(right):
     values = np.array([1.0] * right + [0.0] * (100 - right))
-    assert score_interval(values) == pytest.approx((right / 100, *wilson(right, 100)), abs=1e-6)
+    assert score_interval(values) == pytest.approx(
+        (right / 100, *map(float, share_interval(right, 100))), abs=1e-6
+    )
 
 
 def test_other_scores_have_the_normal_one():

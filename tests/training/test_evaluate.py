@@ -1,14 +1,11 @@
 """The score of a model, against numbers computed in another way."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from vitscope.training import evaluate
-from vitscope.training.evaluate import wilson
 
 
 def test_accuracy_and_loss_by_hand() -> None:
@@ -24,12 +21,9 @@ def test_accuracy_and_loss_by_hand() -> None:
     assert model.training
 
 
-@pytest.mark.parametrize(("successes", "n"), [(0, 10), (3, 10), (10, 10), (1800, 2000)])
-def test_interval_ends_where_the_score_test_does(successes: int, n: int) -> None:
-    """Wilson's interval: the shares p from which the seen one is at most 1.96 sqrt(p(1-p)/n) away."""
-    share = successes / n
-    low, high = wilson(successes, n)
-    assert 0 <= low <= share <= high <= 1
-    for end in (low, high):
-        if 1e-12 < end < 1 - 1e-12:
-            assert abs(share - end) / math.sqrt(end * (1 - end) / n) == pytest.approx(1.959964, rel=1e-6)
+def test_accuracy_of_one_has_wilsons_interval() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
+    torch.nn.init.zeros_(model[1].weight)
+    score = evaluate(model, (torch.randn(50, 3, 2, 2), model[1].bias.argmax().expand(50)), batch_size=7)
+    assert score.accuracy == score.high == 1.0
+    assert score.low == pytest.approx(50 / (50 + 1.959964**2), rel=1e-6)

@@ -10,11 +10,10 @@ training of the same two models would give is not known.
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.errors import BadResult
-from vitscope.exams.bootstrap import percentile_interval
 from vitscope.exams.hessian import HessianResult
-from vitscope.exams.spectrum_numbers import Quantity, replicates
+from vitscope.exams.spectrum_numbers import Quantity, difference
 
-ALIKE = ("data", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
+ALIKE = ("data", "images_digest", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
 LEAST_BATCHES = 8  # fewer do not tell how far the spectrum of one batch lies from that of another
 _NAMES = {"nep": "share of negative eigenvalues (NEP)", "ape": "mean of the positive eigenvalues (APE)"}
 
@@ -41,9 +40,8 @@ def _verdict(
             f"the spectra of {model.model} and {other.model} differ in {name} ({getattr(model, name)}, "
             f"{getattr(other, name)}); examine both with the same"
         )
-    drawn = [replicates(result.eigenvalues, quantity, result.seed) for result in (model, other)]
-    difference = drawn[0] - drawn[1]
-    low, high = (float(end) for end in percentile_interval(difference[1:]))
+    value, low, high = difference(model.eigenvalues, other.eigenvalues, quantity, model.seed)
+    ours, theirs = (getattr(result, quantity) for result in (model, other))
     batches = len(model.eigenvalues)
     few = f"of {batches} batches, at least {LEAST_BATCHES} are needed for a verdict"
     return Verdict(
@@ -51,13 +49,13 @@ def _verdict(
         statement=statement,
         model=model.model,
         statistic=f"difference in the {_NAMES[quantity]}",
-        value=float(difference[0]),
+        value=value,
         low=low,
         high=high,
         unit="",
         over=f"{batches} batches",
         rule=rule,
-        evidence=f"{quantity.upper()} {drawn[0][0]:.3g}, {other.model} {drawn[1][0]:.3g}",
+        evidence=f"{quantity.upper()} {ours:.3g}, {other.model} {theirs:.3g}",
         scope=ONE_TRAINING,
         lacking=few if batches < LEAST_BATCHES else "",
     )

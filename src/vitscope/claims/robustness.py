@@ -9,10 +9,11 @@ from collections.abc import Mapping
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.errors import VitscopeError
-from vitscope.exams.bootstrap import percentile_interval
+from vitscope.exams.bootstrap import standard_error
 from vitscope.exams.condition_rows import Headline
 from vitscope.exams.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.exams.paired import check_same_images
+from vitscope.intervals import difference_interval
 from vitscope.results import Result
 
 _DIFFERENCE = "drop of accuracy under noise above 0.5π minus below it"
@@ -52,7 +53,8 @@ def noise_verdict(convolutional: FrequencyNoiseResult, attentive: FrequencyNoise
             "the images have no bands of noise on both sides of 0.5π; use images of 8 pixels or more"
         )
     drawn = first.drawn - second.drawn
-    low, high = (float(end) for end in percentile_interval(drawn[1:]))
+    ends = difference_interval(drawn[0], standard_error(drawn[1:]), convolutional.n)
+    low, high = (float(end) for end in ends)
     return Verdict(
         claim="D2",
         statement="high-frequency noise hurts the CNN more, low-frequency noise the ViT",

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import Dataset, Subset, TensorDataset
+from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 from vitscope.data.config import DataConfig
 from vitscope.data.images import ImageData, Indices
@@ -176,13 +176,24 @@ def known_labels(data: Any) -> Indices | None:
     if isinstance(data, Subset):
         inner = known_labels(data.dataset)
         return None if inner is None else inner[np.asarray(data.indices, dtype=np.int64)]
+    if isinstance(data, ConcatDataset):
+        parts = [part for d in data.datasets if (part := known_labels(d)) is not None]
+        return np.concatenate(parts) if len(parts) == len(data.datasets) else None
+    if isinstance(data, TensorDataset):
+        return _class_numbers(data.tensors[1]) if len(data.tensors) > 1 else None
     for attribute in ("labels", "targets"):
         labels = getattr(data, attribute, None)
         if isinstance(labels, list | tuple | np.ndarray | Tensor) and len(labels) == len(data):
-            array = np.asarray(labels)
-            if array.ndim == 1 and array.dtype.kind in "iu":
-                return array.astype(np.int64)
+            array = _class_numbers(labels)
+            if array is not None:
+                return array
     return None
+
+
+def _class_numbers(labels: Any) -> Indices | None:
+    """Labels as an array, if they are one whole number per image."""
+    array = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
+    return array.astype(np.int64) if array.ndim == 1 and array.dtype.kind in "iu" else None
 
 
 def _whole_numbers(labels: Any, n: int) -> Tensor:

@@ -25,7 +25,7 @@ from vitscope.errors import VitscopeError
 from vitscope.exams.attacks import fgsm, pgd
 from vitscope.exams.base import procedure
 from vitscope.exams.condition_rows import Headline, Headlined, condition_rows, headline_rows
-from vitscope.exams.conditions import QUANTITIES, ConditionTable, drawn_accuracy, scored
+from vitscope.exams.conditions import QUANTITIES, ConditionTable, scored
 from vitscope.exams.image_draws import START, uniform
 from vitscope.exams.own_passes import OwnPasses, own_passes
 from vitscope.exams.parts import Parts
@@ -88,7 +88,7 @@ class AdversarialResult(Headlined, Result, exam="adversarial"):
         )
 
 
-@procedure(AdversarialResult, evaluation=True, resumable=True)
+@procedure(AdversarialResult, version=2, evaluation=True, resumable=True)
 def adversarial(
     model: nn.Module,
     data: Any,
@@ -148,7 +148,7 @@ def adversarial(
             steps=steps,
             attacked=attacked,
             scores=scores,
-            headlines=tuple(Headline.of("accuracy", c, drawn_accuracy(found[c])) for c in names[1:]),
+            headlines=tuple(Headline.of_accuracy(c, [found[c]]) for c in names[1:]),
         )
 
 

@@ -29,10 +29,10 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.exams.base import Subject
 from vitscope.exams.head_moments import HeadMoments, attention_matrix, visible_keys
 from vitscope.exams.heads import HeadRows
-from vitscope.exams.interval import student
 from vitscope.exams.one_pass import examine
 from vitscope.exams.token_places import Geometry, every_point_asks, geometry
 from vitscope.interface import takes_interface
+from vitscope.intervals import student
 from vitscope.results import About, Result, tidy
 
 QUANTITIES = (

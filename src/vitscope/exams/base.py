@@ -38,6 +38,7 @@ class Subject:
     seed: int = 0
     attending: tuple[Unit, ...] = ()  # whose attention is measured
     readout: Readout = PLAIN  # how outputs are read as answers
+    images_digest: str = ""  # see `Result`
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,8 @@ class Accumulator(Metric):
 
     def common(self) -> dict[str, Any]:
         """The fields that do not depend on the data."""
-        return {"model": self.subject.model, "data": self.subject.data, "seed": self.subject.seed}
+        own = self.subject
+        return {"model": own.model, "data": own.data, "seed": own.seed, "images_digest": own.images_digest}
 
     def partial_state(self) -> dict[str, Tensor]:
         """What this process has collected so far, to go on from later."""

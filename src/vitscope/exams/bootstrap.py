@@ -6,6 +6,7 @@ per image, and batches, order and processes do not matter.
 """
 
 import math
+import warnings
 
 import numpy as np
 
@@ -31,14 +32,20 @@ def percentile_interval(replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return low, high
 
 
-def biased_interval(estimate: float, replicates: np.ndarray) -> tuple[float, float]:
-    """Interval of a quantity that noise can only raise (calibration error): it reaches down by the bias too.
+def standard_error(replicates: np.ndarray) -> np.ndarray:
+    """The standard deviation of the replicates (first axis); of 0 images there is none."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Degrees of freedom <= 0")
+        found: np.ndarray = np.nanstd(replicates, axis=0)
+    return found
 
-    With b the bootstrap's estimate of the bias and s its spread: [estimate - b - 1.96 s, estimate + 1.96 s].
-    """
-    bias = max(float(np.nanmean(replicates)) - estimate, 0.0)
-    spread = float(np.nanstd(replicates))
-    return max(estimate - bias - 1.96 * spread, 0.0), estimate + 1.96 * spread
+
+def correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Of the replicates of two numbers over the same images; 0 where one of them does not vary."""
+    known = np.isfinite(first) & np.isfinite(second)
+    if known.sum() < 2 or not first[known].std() or not second[known].std():
+        return 0.0
+    return float(np.corrcoef(first[known], second[known])[0, 1])
 
 
 def _mix(x: np.ndarray) -> np.ndarray:

@@ -24,10 +24,10 @@ from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.blocks import SCORES, score_weights, stages_of
 from vitscope.exams.bootstrap import poisson_weights
 from vitscope.exams.hsic import LEAST_IMAGES, gram, hsic_of_pairs
-from vitscope.exams.interval import student
 from vitscope.exams.one_pass import examine
 from vitscope.exams.pair import examine_pair
 from vitscope.interface import takes_interface
+from vitscope.intervals import few_interval
 from vitscope.results import About, Result, UnitRow, tidy
 
 REPLICATES = 200  # enough for a standard error; each one is a matrix of all pairs
@@ -180,8 +180,8 @@ def _interval(replicates: np.ndarray, batches: int) -> tuple[np.ndarray, np.ndar
     known = replicates[1:][np.isfinite(replicates[1:]).reshape(len(replicates) - 1, -1).any(1)]
     if batches < 2 or len(known) < 2:
         return np.full_like(value, np.nan), np.full_like(value, np.nan)
-    half = student(batches - 1) * np.sqrt(batches / (batches - 1)) * known.std(0, ddof=1)
-    return np.clip(value - half, -1.0, 1.0), np.clip(value + half, -1.0, 1.0)
+    low, high = few_interval(value, known.std(0, ddof=1), batches)
+    return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
 
 
 @takes_interface

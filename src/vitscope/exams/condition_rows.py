@@ -1,14 +1,15 @@
 """Tables of scores under conditions, and the few numbers of them that people look at first."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from torch import Tensor
 
 from vitscope.exams.bootstrap import percentile_interval
-from vitscope.exams.conditions import QUANTITIES, ConditionTable
+from vitscope.exams.conditions import QUANTITIES, ConditionTable, drop_interval, mean_scores
 from vitscope.results import tidy
 
 
@@ -32,6 +33,20 @@ class Headline:
         """From (1 + replicates,): the plain number comes first."""
         low, high = percentile_interval(drawn[1:])
         return cls(quantity, condition, float(drawn[0]), float(low), float(high), drawn.copy())
+
+    @classmethod
+    def of_accuracy(cls, condition: str, parts: Sequence[Mapping[str, Tensor]]) -> "Headline":
+        """The mean accuracy over what `ConditionScores` found under one or more conditions."""
+        drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
+        i = QUANTITIES.index("accuracy")
+        value = float(drawn[0, i])
+        return cls("accuracy", condition, value, float(low[i]), float(high[i]), drawn[:, i].copy())
+
+    @classmethod
+    def of_drop(cls, condition: str, drawn: np.ndarray, n: int) -> "Headline":
+        """What accuracy loses over `n` images, from (1 + replicates,): the plain number comes first."""
+        low, high = drop_interval(drawn[None], n)
+        return cls("drop", condition, float(drawn[0]), float(low[0]), float(high[0]), drawn.copy())
 
     @property
     def label(self) -> str:

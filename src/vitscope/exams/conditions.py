@@ -3,6 +3,10 @@
 Under each condition the predictions are scored as in `prediction`. Bootstrap weights depend on the seed and the place
 of an image in the data alone, so that replicate r of one condition and of another, or of another model, has drawn the
 same images: the difference of the two is a replicate of the paired difference.
+
+Intervals: of accuracies Wilson's, of drops Agresti and Min's (`vitscope.intervals`), with the bootstrap's standard
+error where scores are means over conditions; of calibration errors see `calibration`; of other means the middle 95 % of
+the replicates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,12 +16,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.exams.bootstrap import REPLICATES, biased_interval, percentile_interval, poisson_weights
+from vitscope.exams.bootstrap import REPLICATES, percentile_interval, poisson_weights, standard_error
+from vitscope.exams.calibration import error_interval, least_error
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.prediction import BINS, MEANS, check_predictions, confidence_bins, scores
+from vitscope.intervals import difference_interval, of_few, score_interval, share_interval
 
 QUANTITIES = (*MEANS, "ece")
+SHARES = ("accuracy", "top5")
 COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin
+FILLED = 2 * BINS  # whether an image is in each bin, and whether it is in it and right
+_ACCURACY, _ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
 
 
 def score_columns(logits: Tensor, labels: Tensor) -> Tensor:
@@ -28,16 +37,25 @@ def score_columns(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.cat([torch.ones_like(right), per_image, gaps], 1)
 
 
+def filled_bins(columns: Tensor) -> Tensor:
+    """(N, FILLED): the bin of every prediction, from its `score_columns`."""
+    confidence, right = columns[:, 1 + MEANS.index("confidence")], columns[:, 1 + MEANS.index("accuracy")]
+    bins = confidence_bins(confidence)
+    return torch.cat([bins, bins * right[:, None]], 1)
+
+
 class ConditionScores(OwnNumbers):
     """Sums over the images seen under one condition, plain (first row) and in every bootstrap replicate."""
 
     n: Tensor
     sums: Tensor
+    filled: Tensor
 
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
         self.add_sum("sums", (1 + REPLICATES, COLUMNS))
+        self.add_sum("filled", (FILLED,))
         self.add_sum("n", (), torch.int64)
 
     def update(self, logits: Tensor, labels: Tensor, indices: Tensor) -> None:
@@ -47,11 +65,12 @@ class ConditionScores(OwnNumbers):
         columns = score_columns(logits, labels)
         weights = torch.from_numpy(poisson_weights(indices.numpy(), self._seed))
         self.sums += weights.T @ columns
+        self.filled += filled_bins(columns).sum(0)
         self.n += len(labels)
 
     def compute(self) -> dict[str, Tensor]:
         """The sums of all processes: what a part of an exam keeps."""
-        return {"sums": self.sums.clone(), "n": self.n.clone()}
+        return {"sums": self.sums.clone(), "filled": self.filled.clone(), "n": self.n.clone()}
 
 
 @dataclass(frozen=True)
@@ -81,7 +100,7 @@ def replicates(sums: Tensor) -> np.ndarray:
 
 def drawn_accuracy(scores: Mapping[str, Tensor]) -> np.ndarray:
     """(1 + replicates,): the accuracy under a condition, plain and in every replicate."""
-    return replicates(scores["sums"])[:, QUANTITIES.index("accuracy")]
+    return replicates(scores["sums"])[:, _ACCURACY]
 
 
 def scored(parts: Sequence[Mapping[str, Tensor]], reference: Mapping[str, Tensor]) -> ConditionTable:
@@ -91,36 +110,58 @@ def scored(parts: Sequence[Mapping[str, Tensor]], reference: Mapping[str, Tensor
         parts: What `ConditionScores.finish` gave, per condition.
         reference: The same of the condition that drops are measured from.
     """
-    drawn = np.stack([replicates(part["sums"]) for part in parts])
-    low, high = _intervals(drawn)
-    accuracy = QUANTITIES.index("accuracy")
-    drops = replicates(reference["sums"])[:, accuracy] - drawn[:, :, accuracy]
-    drop_low, drop_high = percentile_interval(drops[:, 1:].T)
-    return ConditionTable(
-        n=int(reference["n"]),
-        value=drawn[:, 0],
-        low=low,
-        high=high,
-        drop=drops[:, 0],
-        drop_low=drop_low,
-        drop_high=drop_high,
+    return scored_means([[part] for part in parts], reference)
+
+
+def scored_means(
+    groups: Sequence[Sequence[Mapping[str, Tensor]]], reference: Mapping[str, Tensor]
+) -> ConditionTable:
+    """`scored`, of means over several conditions each, with the intervals of those means over images."""
+    n = int(reference["n"])
+    found = [mean_scores(group, n) for group in groups]
+    value, low, high = (
+        np.stack(numbers) for numbers in zip(*((d[0], *ends) for d, *ends in found), strict=True)
     )
+    drops = np.stack([drawn_accuracy(reference) - drawn[:, _ACCURACY] for drawn, _, _ in found])
+    drop_low, drop_high = drop_interval(drops, n)
+    return ConditionTable(
+        n=n, value=value, low=low, high=high, drop=drops[:, 0], drop_low=drop_low, drop_high=drop_high
+    )
+
+
+def drop_interval(drops: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of what accuracy loses on the same images, from (conditions, 1 + replicates)."""
+    return difference_interval(drops[:, 0], standard_error(drops[:, 1:].T), n)
 
 
 def mean_of_conditions(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, float, float]]:
     """Each quantity's mean over conditions, with the interval of that mean over images."""
-    drawn = np.stack([replicates(part["sums"]) for part in parts]).mean(0)[None]
-    low, high = _intervals(drawn)
+    drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
     return {
-        quantity: (float(drawn[0, 0, i]), float(low[0, i]), float(high[0, i]))
-        for i, quantity in enumerate(QUANTITIES)
+        quantity: (float(drawn[0, i]), float(low[i]), float(high[i])) for i, quantity in enumerate(QUANTITIES)
     }
 
 
-def _intervals(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of (conditions, 1 + replicates, quantities); a calibration error can only be raised by noise."""
-    low, high = (np.array(end) for end in percentile_interval(drawn[:, 1:].swapaxes(0, 1)))
-    ece = QUANTITIES.index("ece")
-    for row, numbers in enumerate(drawn[:, :, ece]):
-        low[row, ece], high[row, ece] = biased_interval(float(numbers[0]), numbers[1:])
-    return low, high
+def mean_scores(
+    parts: Sequence[Mapping[str, Tensor]], n: int, blocks: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means over conditions (1 + replicates, quantities), and their intervals (quantities,).
+
+    Args:
+        parts: Sums over the same images under each condition.
+        n: How many images; or blocks of them, if these are what the bootstrap draws.
+        blocks: Whether they are blocks.
+    """
+    drawn: np.ndarray = np.mean([replicates(part["sums"]) for part in parts], axis=0)
+    low, high = (np.array(end) for end in percentile_interval(drawn[1:]))
+    for i in map(QUANTITIES.index, SHARES):
+        if len(parts) == 1 and not blocks:
+            low[i], high[i] = share_interval(n * drawn[0, i], n)
+        else:
+            error = standard_error(drawn[1:, i])
+            low[i], high[i] = score_interval(drawn[0, i], of_few(error, n) if blocks else error, n)
+    sums, filled = (np.stack([part[name].numpy() for part in parts]) for name in ("sums", "filled"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gaps = (sums[..., 1 + len(MEANS) :] / sums[..., :1]).swapaxes(0, 1)
+    low[_ECE], high[_ECE] = error_interval(gaps, least_error(filled[:, :BINS], filled[:, BINS:], n))
+    return drawn, low, high

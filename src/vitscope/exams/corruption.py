@@ -98,7 +98,7 @@ class CorruptionResult(Headlined, Result, exam="corruption"):
         return {**super().tables(), "corruption_summary": self.summary()}
 
 
-@procedure(CorruptionResult, version=VERSION, evaluation=True, resumable=True)
+@procedure(CorruptionResult, version=VERSION + 1, evaluation=True, resumable=True)
 def corruption(
     model: nn.Module,
     data: Any,

@@ -14,12 +14,11 @@ from torch import Tensor
 
 from vitscope.data.corruptions import FAMILIES
 from vitscope.errors import VitscopeError
-from vitscope.exams.bootstrap import biased_interval, percentile_interval
 from vitscope.exams.condition_rows import Headline
-from vitscope.exams.conditions import QUANTITIES, ConditionTable, replicates
+from vitscope.exams.conditions import QUANTITIES, ConditionTable, drop_interval, mean_scores
 
 CLEAN, ALL = "clean", "all"
-_ACCURACY, _ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
+_ACCURACY = QUANTITIES.index("accuracy")
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,9 @@ class Replicates:
         self, found: Mapping[str, Mapping[str, Tensor]], types: Sequence[str], severities: Sequence[int]
     ) -> None:
         self.rows = rows_of(types, severities)
-        single = {name: replicates(part["sums"]) for name, part in found.items()}
         self.n = int(found[CLEAN]["n"])
-        self.drawn = np.stack([self._mean(row, single, types, severities) for row in self.rows])
+        scored = [mean_scores(_members(row, found, types, severities), self.n) for row in self.rows]
+        self.drawn, self.low, self.high = (np.stack(numbers) for numbers in zip(*scored, strict=True))
         self.drops = self.drawn[0, :, _ACCURACY] - self.drawn[:, :, _ACCURACY]
 
     def of(self, row: Row) -> np.ndarray:
@@ -68,15 +67,12 @@ class Replicates:
 
     def table(self) -> ConditionTable:
         """Values and intervals of all rows."""
-        low, high = (np.array(end) for end in percentile_interval(self.drawn[:, 1:].swapaxes(0, 1)))
-        for i, drawn in enumerate(self.drawn[:, :, _ECE]):
-            low[i, _ECE], high[i, _ECE] = biased_interval(float(drawn[0]), drawn[1:])
-        drop_low, drop_high = percentile_interval(self.drops[:, 1:].T)
+        drop_low, drop_high = drop_interval(self.drops, self.n)
         return ConditionTable(
             n=self.n,
             value=self.drawn[:, 0],
-            low=low,
-            high=high,
+            low=self.low,
+            high=self.high,
             drop=self.drops[:, 0],
             drop_low=drop_low,
             drop_high=drop_high,
@@ -84,20 +80,18 @@ class Replicates:
 
     def headlines(self, images: str) -> list[Headline]:
         """Means over all corruptions, and the accuracy of each family."""
-        every = f"{images} corruptions"
-        whole = self.of(Row(ALL))
-        ece = whole[:, _ECE]
-        found = [
-            Headline.of("accuracy", every, whole[:, _ACCURACY]),
-            Headline.of("drop", every, self.drops[self.rows.index(Row(ALL))]),
-            Headline.of("nll", every, whole[:, QUANTITIES.index("nll")]),
-            Headline("ece", every, float(ece[0]), *biased_interval(float(ece[0]), ece[1:]), ece.copy()),
-        ]
+        every, whole = f"{images} corruptions", self.rows.index(Row(ALL))
+        drop = Headline.of_drop(every, self.drops[whole], self.n)
+        scores = [self._headline(quantity, every, whole) for quantity in ("accuracy", "nll", "ece")]
         families = [row for row in self.rows if row.corruption in FAMILIES and not row.severity]
-        return found + [
-            Headline.of("accuracy", f"{images} {row.corruption}", self.of(row)[:, _ACCURACY])
-            for row in families
+        return [scores[0], drop, *scores[1:]] + [
+            self._headline("accuracy", f"{images} {row.corruption}", self.rows.index(row)) for row in families
         ]
+
+    def _headline(self, quantity: str, condition: str, row: int) -> Headline:
+        i = QUANTITIES.index(quantity)
+        drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
+        return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
 
     def against(
         self, types: Sequence[str], reference: str, errors: np.ndarray, clean: float
@@ -122,14 +116,13 @@ class Replicates:
             found["relative_mce"] = (own - own_clean) / (errors - clean)[:, None]
         return [Headline.of(name, f"against {reference}", drawn.mean(0)) for name, drawn in found.items()]
 
-    @staticmethod
-    def _mean(
-        row: Row, single: Mapping[str, np.ndarray], types: Sequence[str], severities: Sequence[int]
-    ) -> np.ndarray:
-        if row.corruption == CLEAN:
-            return single[CLEAN]
-        kinds = types if row.corruption == ALL else FAMILIES.get(row.corruption, (row.corruption,))
-        chosen = [row.severity] if row.severity else severities
-        members = [single[part_name(kind, s)] for kind in types if kind in kinds for s in chosen]
-        found: np.ndarray = np.mean(members, axis=0)
-        return found
+
+def _members(
+    row: Row, found: Mapping[str, Mapping[str, Tensor]], types: Sequence[str], severities: Sequence[int]
+) -> list[Mapping[str, Tensor]]:
+    """The conditions that a row is the mean of."""
+    if row.corruption == CLEAN:
+        return [found[CLEAN]]
+    kinds = types if row.corruption == ALL else FAMILIES.get(row.corruption, (row.corruption,))
+    chosen = [row.severity] if row.severity else severities
+    return [found[part_name(kind, s)] for kind in types if kind in kinds for s in chosen]

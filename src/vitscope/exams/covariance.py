@@ -26,11 +26,11 @@ from vitscope.anatomy import Tap, Unit
 from vitscope.anatomy.taps import Stream
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
-from vitscope.exams.interval import student
 from vitscope.exams.not_finite import finite_scores_in, require_finite_features
 from vitscope.exams.one_pass import require_maps
 from vitscope.exams.own_passes import OwnNumbers, own_passes
 from vitscope.finite import checksum
+from vitscope.intervals import student
 from vitscope.results import About, Result, UnitRow, tidy
 
 GROUP = 8  # noise images that give one estimate

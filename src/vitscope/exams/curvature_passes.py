@@ -16,7 +16,7 @@ from vitscope.anatomy import anatomy, preserved
 from vitscope.curvature import HessianProduct, Penalty, hessian_of, select_parameters
 from vitscope.errors import VitscopeError
 from vitscope.exams.held_batches import HeldBatches
-from vitscope.exams.identity import data_name
+from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.one_pass import placed
 from vitscope.models import name_of
@@ -70,6 +70,7 @@ class CurvaturePasses:
         self.about: dict[str, Any] = {  # the fields that all results of Hessians have
             "model": name or name_of(model),
             "data": data_name(data),
+            "images_digest": images_digest(data),
             "seed": setup.seed,
             "n": setup.batches * setup.batch_size,
             "batch_size": setup.batch_size,

@@ -5,7 +5,7 @@
 
 A point is a frame with a label, or a labelled point of a mask. Frames of a stream are not independent, so the bootstrap
 draws blocks of consecutive frames, or whole sequences, in the place of images: every frame of a block has the same
-Poisson(1) weight.
+Poisson(1) weight. Where all frames agree there is still an interval: that of as many answers as there are blocks.
 """
 
 import warnings
@@ -18,11 +18,18 @@ from torch import Tensor
 
 from vitscope.data.frames import UNLABELLED
 from vitscope.errors import BadData, VitscopeError
-from vitscope.exams.bootstrap import REPLICATES, biased_interval, percentile_interval, poisson_weights
-from vitscope.exams.conditions import COLUMNS, replicates, score_columns
+from vitscope.exams.bootstrap import (
+    REPLICATES,
+    correlation,
+    percentile_interval,
+    poisson_weights,
+    standard_error,
+)
+from vitscope.exams.conditions import COLUMNS, FILLED, SHARES, filled_bins, mean_scores, score_columns
 from vitscope.exams.conditions import QUANTITIES as SCORES
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.throughput import relative_throughput
+from vitscope.intervals import difference_interval, difference_of, of_few, score_interval
 
 QUANTITIES = (*SCORES, "consistency")
 RATIOS = ("error", "nll", "brier", "ece", "flips")
@@ -52,7 +59,7 @@ def blocks_of(lengths: Sequence[int], block: int | None = None) -> tuple[list[np
 
 
 def frame_columns(log_p: Tensor, labels: Tensor, first: int) -> Tensor:
-    """(T, COLUMNS): what every frame adds to the sums, the points of a mask together.
+    """(T, COLUMNS + FILLED): what every frame adds to the sums, the points of a mask together.
 
     Args:
         log_p: (T, classes), or (T, classes, H, W).
@@ -68,9 +75,10 @@ def frame_columns(log_p: Tensor, labels: Tensor, first: int) -> Tensor:
     frames = torch.arange(len(labels)).repeat_interleave(len(targets) // len(labels))
     known = targets != UNLABELLED if labels.dim() > 1 else torch.ones_like(targets, dtype=torch.bool)
     _check(points, targets, known, frames + first)
-    columns = torch.zeros(len(labels), COLUMNS, dtype=torch.float64)
+    columns = torch.zeros(len(labels), COLUMNS + FILLED, dtype=torch.float64)
     for some in known.nonzero()[:, 0].split(AT_ONCE):
-        columns.index_add_(0, frames[some], score_columns(points[some], targets[some]))
+        own = score_columns(points[some], targets[some])
+        columns.index_add_(0, frames[some], torch.cat([own, filled_bins(own)], 1))
     return columns
 
 
@@ -121,7 +129,7 @@ class FrameScores(OwnNumbers):
     """Sums over frames, plain and in every replicate; conditions come in pairs: as it is, and smoothed over time."""
 
     frames: Tensor
-    sums: Tensor  # (conditions, 1 + replicates, COLUMNS + 2): scores, comparable points, unchanged ones
+    sums: Tensor  # (conditions, 1 + replicates, COLUMNS + FILLED + 2): scores, bins, comparable points, unchanged
     labels: Tensor  # (1 + replicates, 2): the same of the labels
     trace: (
         Tensor  # (conditions, frames): probability of the true class in the first sequence, mean over points
@@ -132,9 +140,9 @@ class FrameScores(OwnNumbers):
 
     def __init__(self, conditions: int, traced: int, blocks: int, seed: int) -> None:
         super().__init__()
-        self._seed, self._enough = seed, blocks >= FEWEST_BLOCKS
+        self._seed, self._blocks, self._enough = seed, blocks, blocks >= FEWEST_BLOCKS
         self.add_sum("frames", (), torch.int64)
-        self.add_sum("sums", (conditions, 1 + REPLICATES, COLUMNS + 2))
+        self.add_sum("sums", (conditions, 1 + REPLICATES, COLUMNS + FILLED + 2))
         self.add_sum("labels", (1 + REPLICATES, 2))
         self.add_sum("trace", (conditions, traced))
         self.add_sum("timed", (), torch.int64)
@@ -157,7 +165,8 @@ class FrameScores(OwnNumbers):
 
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval; differences and ratios of smoothed predictions to those of one frame."""
-        drawn = np.stack([replicates(own[:, :COLUMNS]) for own in self.sums])
+        scored = [self._scored(own) for own in self.sums]
+        drawn = np.stack([numbers for numbers, _, _ in scored])
         with np.errstate(invalid="ignore", divide="ignore"):
             same = (self.sums[..., -1:] / self.sums[..., -2:-1]).numpy()
             labels = (self.labels[:, 1] / self.labels[:, 0]).numpy()
@@ -169,15 +178,42 @@ class FrameScores(OwnNumbers):
             prefix = "" if name == "value" else f"{name}_"
             found[name] = numbers[:, 0]
             found[f"{prefix}low"], found[f"{prefix}high"] = self._interval(numbers)
-        ece = QUANTITIES.index("ece")
-        for row, numbers in enumerate(drawn[:, :, ece] if self._enough else ()):
-            found["low"][row, ece], found["high"][row, ece] = biased_interval(float(numbers[0]), numbers[1:])
-        low, high = self._interval(labels[None, :, None])
-        found["labels"] = np.array([labels[0], low.item(), high.item()])
+        found["labels"] = np.array([labels[0], *self._same(labels)])
+        if self._enough:
+            for row, (_, low, high) in enumerate(scored):
+                found["low"][row, : len(low)], found["high"][row, : len(high)] = low, high
+                found["low"][row, -1], found["high"][row, -1] = self._same(drawn[row, :, -1])
+            self._compare(drawn, found)
         speed = relative_throughput(self.seconds.numpy(), self.products.numpy(), int(self.timed))
         kept = drawn[:2, :, [QUANTITIES.index(quantity) for quantity in KEPT]].swapaxes(1, 2)
         found["drawn"] = np.ascontiguousarray(kept)
         return {**found, "throughput": np.column_stack(speed), "trace": self.trace.numpy().copy()}
+
+    def _scored(self, sums: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Replicates and interval of `SCORES` from the sums of a condition."""
+        part = {"sums": sums[:, :COLUMNS], "filled": sums[0, COLUMNS : COLUMNS + FILLED]}
+        return mean_scores([part], self._blocks, blocks=True)
+
+    def _same(self, drawn: np.ndarray) -> tuple[float, float]:
+        """The interval of a consistency (1 + replicates,)."""
+        if not self._enough or not np.isfinite(drawn[0]):
+            return np.nan, np.nan
+        low, high = score_interval(drawn[0], of_few(standard_error(drawn[1:]), self._blocks), self._blocks)
+        return float(low), float(high)
+
+    def _compare(self, drawn: np.ndarray, found: dict[str, Any]) -> None:
+        """Intervals of the differences of shares and of calibration errors, in the place of the bootstrap's."""
+        ece, ends = QUANTITIES.index("ece"), (found["change_low"], found["change_high"])
+        for row in range(1, len(drawn), 2):
+            for i in map(QUANTITIES.index, (*SHARES, "consistency")):
+                change = drawn[row, :, i] - drawn[row - 1, :, i]
+                error = of_few(standard_error(change[1:]), self._blocks)
+                ends[0][row, i], ends[1][row, i] = difference_interval(change[0], error, self._blocks)
+            ours, theirs = (
+                (drawn[j, 0, ece], found["low"][j, ece], found["high"][j, ece]) for j in (row, row - 1)
+            )
+            together = correlation(drawn[row, 1:, ece], drawn[row - 1, 1:, ece])
+            ends[0][row, ece], ends[1][row, ece] = difference_of(ours, theirs, together)
 
     def _interval(self, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of (conditions, 1 + replicates, quantities); NaN for too few blocks, and for what is not there."""

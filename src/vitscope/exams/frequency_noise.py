@@ -87,7 +87,7 @@ class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise"):
         return pd.concat([own, self.summary()], ignore_index=True)
 
 
-@procedure(FrequencyNoiseResult, evaluation=True, resumable=True)
+@procedure(FrequencyNoiseResult, version=2, evaluation=True, resumable=True)
 def frequency_noise(
     model: nn.Module,
     data: Any,
@@ -166,4 +166,5 @@ def _headlines(bands: Sequence[int], found: Mapping[str, Mapping[str, Tensor]]) 
         return ()
     low, high = drops[lower].mean(0), drops[~lower].mean(0)
     named = {LOW: low, HIGH: high, HIGH_MINUS_LOW: high - low}
-    return tuple(Headline.of("drop", condition, drawn) for condition, drawn in named.items())
+    n = int(found[CLEAN]["n"])
+    return tuple(Headline.of_drop(condition, drawn, n) for condition, drawn in named.items())

@@ -12,7 +12,7 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.heads import ALL_HEADS
-from vitscope.exams.interval import mean_interval
+from vitscope.intervals import mean_interval
 from vitscope.results import UnitRow
 
 

@@ -1,24 +1,32 @@
 """Mini-batches of the augmented training set, each drawn once and held.
 
 Which images a batch has, what becomes of them, whom they are mixed with and by how much depends on (seed, batch)
-alone: not on the process that asks, nor on how often it does.
+alone: not on the process that asks, nor on how often it does. The images are a subset with the class shares of the
+whole, in a random order: files and tensors are usually sorted by class, and a batch must not be. Of data that can only
+be read in sequence (a DataLoader) they are the first ones, in its own order.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from vitscope.curvature.loss import scores_of_images
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
+from vitscope.data.fetchers import known_labels
+from vitscope.data.subsets import limit_indices
 from vitscope.errors import BadData
 from vitscope.training.augment import AugmentedData, Mix
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
 from vitscope.training.seeding import STEP, order, preserved, seed_all
+
+_SEQUENTIAL = (DataLoader, IterableDataset)
 
 
 def training_split(data: Any) -> Any:
@@ -40,11 +48,11 @@ class HeldBatch:
 
 
 class HeldBatches:
-    """The first `count` batches of a training epoch.
+    """`count` batches of a training epoch.
 
     Data sets of pictures are augmented as the recipe says. A pair of tensors and a DataLoader give images that are
     prepared already: those are only mixed. Without a recipe images are prepared as for evaluation, and labels stay
-    labels.
+    labels. Batches have `batch_size` images, whatever the size of a DataLoader's own.
 
     Attributes:
         recipe: What augments and mixes them, or None.
@@ -57,17 +65,17 @@ class HeldBatches:
         if batch_size < 1 or count < 1:
             raise BadData(f"batch_size is {batch_size} and batches {count}; expected at least 1 of both")
         self.recipe = None if recipe is None else get_recipe(recipe)
+        data = data.tensors if isinstance(data, TensorDataset) and len(data.tensors) == 2 else data
         self._model, self._data, self._seed = model, data, seed
         self._batch_size, self._count = batch_size, count
         self._place = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._given: list[tuple[Tensor, Tensor]] | None = None
         if self.recipe is None or isinstance(data, tuple | DataLoader):
-            self._given = self._read()
+            self._given = self._in_sequence() if isinstance(data, _SEQUENTIAL) else self._read()
             self.augmentation = "none" if self.recipe is None else f"{self.recipe.name}, mixing only"
         else:
             self._augmented = AugmentedData(data, self.recipe, data_config(model), seed)
-            self._check_length(len(self._augmented))
-            self._order = order(len(self._augmented), seed, 0)
+            self._order = self._places(known_labels(data), len(data))
             self.augmentation = self.recipe.name
         self._classes = self._count_classes()
         self._mix = None if self.recipe is None else Mix(self.recipe, self._classes)
@@ -94,21 +102,40 @@ class HeldBatches:
 
     def _read(self) -> list[tuple[Tensor, Tensor]]:
         """The batches of data that is prepared already, or is to be prepared as for evaluation."""
+        data, wanted = self._data, self._batch_size * self._count
+        if isinstance(data, tuple):  # keeps its order everywhere else
+            images, labels = data
+            chosen = self._places(np.asarray(torch.as_tensor(labels).cpu()), len(labels))
+            data = images[chosen], labels[chosen]
         stream = prepared_batches(
-            self._data, config=data_config(self._model), batch_size=self._batch_size, seed=self._seed
+            data, config=data_config(self._model), batch_size=self._batch_size, limit=wanted, seed=self._seed
         )
-        found: list[tuple[Tensor, Tensor]] = []
-        for images, labels, _ in stream:
-            if len(found) == self._count:
-                break
-            found.append((images.cpu(), labels.cpu()))
-        if not isinstance(self._data, DataLoader):
-            self._check_length(sum(len(labels) for _, labels in found))
-        elif len(found) < self._count:
-            raise BadData(
-                f"the DataLoader has {len(found)} batches; expected {self._count}: use batches={len(found)}"
+        self._check_length(stream.n_images)
+        return [(images.cpu(), labels.cpu()) for images, labels, _ in stream]
+
+    def _in_sequence(self) -> list[tuple[Tensor, Tensor]]:
+        """The first images of data that can only be read from the beginning, put together to batches anew."""
+        wanted = self._batch_size * self._count
+        stream = prepared_batches(self._data, config=data_config(self._model), limit=wanted)
+        self._check_length(stream.n_images)
+        images, labels = (torch.cat(parts).cpu() for parts in list(zip(*stream, strict=True))[:2])
+        found = list(zip(images.split(self._batch_size), labels.split(self._batch_size), strict=True))
+        single = [int(own[0]) for _, own in found if len(own) > 1 and len(own.unique()) == 1]
+        if single:
+            warnings.warn(
+                f"{len(single)} of {len(found)} batches of the {type(self._data).__name__} have images of one class "
+                f"only (the first: class {single[0]}), unlike those of a training; shuffle it, or give its data set",
+                stacklevel=4,
             )
         return found
+
+    def _places(self, labels: np.ndarray | None, total: int) -> list[int]:
+        """Which images, in the order of the batches."""
+        wanted = self._batch_size * self._count
+        self._check_length(total)
+        known = labels if labels is not None else np.zeros(total, np.int64)
+        chosen = limit_indices(known, wanted, self._seed)
+        return [int(chosen[i]) for i in order(len(chosen), self._seed, 0)]
 
     def _check_length(self, images: int) -> None:
         wanted = self._batch_size * self._count

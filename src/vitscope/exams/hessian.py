@@ -9,7 +9,7 @@ in evaluation mode. The spectrum is the collection of all of them. Two numbers s
     NEP = share of negative values             (how far from convex)
     APE = mean of the positive values          (how sharp)
 
-Their intervals come from a bootstrap over batches.
+Their intervals are over batches (`spectrum_numbers`).
 """
 
 import warnings
@@ -29,11 +29,11 @@ from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.curvature_passes import CurvaturePasses, CurvatureSetup, curvature_passes
 from vitscope.exams.held_batches import training_split
-from vitscope.exams.interval import mean_interval
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.product_bar import ProductBar
 from vitscope.exams.spectrum_numbers import summed_up
 from vitscope.interface import takes_interface
+from vitscope.intervals import mean_interval
 from vitscope.results import About, Result, tidy
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
@@ -178,9 +178,11 @@ def hessian(
     Args:
         model: Any classifier without random draws in evaluation mode; it is left as it was found.
         data: The training images: what `load_data` gives, a Dataset of pictures, or images that are prepared already
-            (a pair of tensors, a DataLoader), which are then only mixed.
+            (a pair of tensors, a DataLoader), which are then only mixed. A subset with the class shares of the whole
+            is taken, in random order; of a DataLoader the first images, in its own order.
         k: Eigenvalues per batch.
-        batch_size: Images per batch; the spectrum depends on it.
+        batch_size: Images per batch; the spectrum depends on it. The images of a DataLoader are put together to
+            batches of this size, whatever its own is.
         batches: How many batches.
         weight_decay: Factor of the l2 term.
         tol: Wanted residual ||H v - λ v|| / |λ|.
@@ -214,7 +216,7 @@ def hessian(
         return _result(spectra.finish(), {**passes.about, "mode": mode, "tol": tol})
 
 
-@procedure(HessianResult, costly=True)
+@procedure(HessianResult, version=2, costly=True)
 def hessian_of_training_images(
     model: nn.Module,
     data: Any,

@@ -5,6 +5,10 @@
 Both are estimated from products with random vectors (`curvature.density`): every batch gets a vector of its own, so
 that the interval over batches holds the spread of the batches and the error of the estimate together. The density is
 drawn with each point widened to a normal distribution of standard deviation `width`.
+
+The trace is unbiased for any number of steps. Of the share of eigenvalues below -width the steps give bounds (see
+`curvature.density`): its value is their middle, and its interval reaches from the lower end of the interval of the
+lower bounds to the upper end of that of the upper bounds. It gets narrower with more steps and with more batches.
 """
 
 from dataclasses import dataclass
@@ -19,10 +23,10 @@ from vitscope.curvature import Penalty, Quadrature, quadrature, random_signs
 from vitscope.curvature.penalty import Convention
 from vitscope.errors import VitscopeError
 from vitscope.exams.curvature_passes import CurvatureSetup, curvature_passes
-from vitscope.exams.interval import mean_interval
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.product_bar import ProductBar
 from vitscope.interface import takes_interface
+from vitscope.intervals import mean_interval
 from vitscope.results import About, Result, tidy
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
@@ -54,7 +58,7 @@ class HessianDensityResult(Result, exam="hessian_density"):
     trace: float
     trace_low: float
     trace_high: float
-    negative: float  # share of the eigenvalues below -width, which smoothing cannot have put there
+    negative: float  # share of the eigenvalues below -width: further from 0 than the drawing resolves
     negative_low: float
     negative_high: float
     batch_size: int
@@ -142,12 +146,18 @@ def _result(found: dict[str, np.ndarray], about: dict[str, Any]) -> HessianDensi
     grid = np.linspace(present.min() - 0.05 * span, present.max() + 0.05 * span, POINTS)
     smooth = np.stack([Quadrature(n, w).smoothed(grid, width) for n, w in zip(nodes, weights, strict=True)])
     traces = about["parameters"] * (nodes * weights).sum(1)
-    below = np.where(nodes < -width, weights, 0.0).sum(1)
+    bounds = np.array([Quadrature(n, w).below(-width) for n, w in zip(nodes, weights, strict=True)])
     fields: dict[str, Any] = {**about, **found, "grid": grid, "width": width}
-    for name, numbers in (("", smooth), ("trace", traces), ("negative", below)):
-        value, low, high = mean_interval(numbers.sum(0), (numbers**2).sum(0), len(nodes))
-        if name:
-            fields |= {name: float(value), f"{name}_low": float(low), f"{name}_high": float(high)}
-        else:  # neither a density nor its interval reaches below 0
-            fields |= {"value": value, "low": np.maximum(low, 0.0), "high": high}
+    value, low, high = _over_batches(smooth)
+    fields |= {"value": value, "low": np.maximum(low, 0.0), "high": high}  # a density does not reach below 0
+    trace, low, high = _over_batches(traces)
+    fields |= {"trace": float(trace), "trace_low": float(low), "trace_high": float(high)}
+    ends, low, high = _over_batches(bounds)
+    fields["negative"] = float(ends.mean())
+    fields |= {"negative_low": max(float(low[0]), 0.0), "negative_high": min(float(high[1]), 1.0)}
     return HessianDensityResult(**fields)
+
+
+def _over_batches(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over batches (first axis) and its interval."""
+    return mean_interval(numbers.sum(0), (numbers**2).sum(0), len(numbers))

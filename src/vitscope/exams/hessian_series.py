@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from vitscope.errors import BadResult, VitscopeError
-from vitscope.exams.bootstrap import percentile_interval
+from vitscope.exams.bootstrap import standard_error
 from vitscope.exams.hessian import HessianResult, hessian
 from vitscope.exams.spectrum_numbers import Quantity, replicates
+from vitscope.intervals import few_interval
 from vitscope.models import create_model, list_checkpoints
 from vitscope.results import About, Result
 
@@ -123,7 +124,8 @@ def log_log_slope(
         logs = np.where(y > 0, np.log(y), np.nan)
     centred = np.log(x) - np.log(x).mean()
     slopes = centred @ logs / (centred @ centred)
-    low, high = percentile_interval(slopes[1:])
+    fewest = min(len(result.eigenvalues) for result in results)
+    low, high = few_interval(slopes[0], standard_error(slopes[1:]), fewest)
     return Slope(
         value=float(slopes[0]),
         low=float(low),

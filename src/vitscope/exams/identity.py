@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 from vitscope.anatomy.taps import Stream
 from vitscope.data import FrameData, ImageData, data_config, readout
+from vitscope.data.fetchers import known_labels
 from vitscope.exams.base import Accumulator, Procedure
 from vitscope.interface import interface_of
 
@@ -21,6 +23,26 @@ def data_name(data: Any) -> str:
     if isinstance(data, ImageData):
         return f"{data.spec} ({data.split})"
     return "tensors" if isinstance(data, tuple) else type(data).__name__
+
+
+def images_digest(data: Any) -> str:
+    """What tells images without a name apart: their pixels and labels if they are tensors, else their labels.
+
+    "" for data that has a name, and for data that tells neither before it is read.
+    """
+    if isinstance(data, DataLoader):
+        in_order = isinstance(data.sampler, SequentialSampler) and isinstance(
+            data.batch_sampler, BatchSampler
+        )
+        return images_digest(data.dataset) if in_order else ""
+    if isinstance(data, ImageData):
+        return ""
+    if isinstance(data, TensorDataset):
+        data = data.tensors
+    if isinstance(data, tuple | list):
+        return (data_fingerprint(tuple(data)) or "")[:16]
+    labels = known_labels(data)
+    return "" if labels is None else hashlib.sha256(labels.tobytes()).hexdigest()[:16]
 
 
 def weights_hash(model: nn.Module) -> str:

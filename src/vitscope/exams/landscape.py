@@ -25,7 +25,7 @@ from vitscope.curvature.plane import Plane
 from vitscope.curvature.plane_penalty import PlanePenalty
 from vitscope.exams.base import procedure
 from vitscope.exams.held_batches import training_split
-from vitscope.exams.identity import data_name
+from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.landscape_axes import Directions, check_grid, choose_axes
 from vitscope.exams.landscape_layout import MemoryFormat
 from vitscope.exams.landscape_marks import Other, find_near
@@ -71,7 +71,8 @@ def landscape(
     Args:
         model: Any classifier; it is left as it was found.
         data: The training images: what `load_data` gives, a Dataset of pictures, or images that are prepared already
-            (a pair of tensors, a DataLoader), which are then only mixed.
+            (a pair of tensors, a DataLoader), which are then only mixed. Of a DataLoader the first ones are taken, in
+            its own order.
         points: Grid points along each direction.
         span: The grid reaches from -span to span; default: 1, or for "pca" as far as the marks and a bit more.
         directions: "random", "pca" (the plane nearest to the checkpoints of `run` and to `others`: with two others it
@@ -84,7 +85,7 @@ def landscape(
         batch_norm: Statistics of batch norms: "kept", or "estimated" anew at every point (twice the time).
         run: A run folder of the model, whose checkpoints are marked on the landscape.
         others: Models of the same structure, or run folders, to be marked.
-        limit: How many images; None takes all. Whole batches are taken.
+        limit: How many images, with the class shares of the whole; None takes all. Whole batches are taken.
         batch_size: Images per pass, and per mixed batch.
         memory_format: Order of maps in memory: "contiguous", "channels_last", or "auto": what is faster.
         seed: Of the images, the augmentation and the directions.
@@ -115,6 +116,7 @@ def landscape(
         return LandscapeResult(
             model=name or name_of(model),
             data=data_name(data),
+            images_digest=images_digest(data),
             n=loss.n,
             seed=seed,
             x=axes.x,
@@ -140,7 +142,7 @@ def landscape(
         )
 
 
-@procedure(LandscapeResult, costly=True, batch_matters=True, resumable=True)
+@procedure(LandscapeResult, version=2, costly=True, batch_matters=True, resumable=True)
 def landscape_of_training_images(
     model: nn.Module,
     data: Any,

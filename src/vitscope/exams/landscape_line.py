@@ -22,7 +22,7 @@ from vitscope.anatomy import preserved
 from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.curvature.plane import Plane
 from vitscope.curvature.plane_penalty import PlanePenalty
-from vitscope.exams.identity import data_name
+from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.landscape_axes import check_points
 from vitscope.exams.landscape_layout import MemoryFormat
 from vitscope.exams.landscape_marks import Other, difference, other_name, state_of
@@ -158,6 +158,7 @@ def landscape_line(
         return LandscapeLineResult(
             model=name or name_of(model),
             data=data_name(data),
+            images_digest=images_digest(data),
             n=loss.n,
             seed=seed,
             other=other_name(other),

@@ -12,12 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.utils.data import DataLoader
 
 from vitscope import distributed
 from vitscope.curvature.loss import cross_entropy, scores_of_images
 from vitscope.curvature.plane import Plane
-from vitscope.data.subsets import check_limit
+from vitscope.data import batches, data_config
 from vitscope.errors import VitscopeError
 from vitscope.exams.held_batches import HeldBatch, HeldBatches
 from vitscope.exams.landscape_layout import FORMATS, check_format, faster_format, laid_out
@@ -208,15 +207,6 @@ def _held(
     seed: int,
 ) -> HeldBatches:
     """As many whole batches as the limit and the data allow; fewer images than a batch are one."""
-    if limit is not None:
-        check_limit(limit)
-    if isinstance(data, DataLoader):
-        size = data.batch_size or batch_size
-        most = len(data) * size
-    else:
-        size = batch_size
-        most = len(data[0]) if isinstance(data, tuple) else len(data)
-    wanted = most if limit is None else min(limit, most)
-    if not isinstance(data, DataLoader):
-        size = max(1, min(size, wanted))
+    wanted = batches(data, config=data_config(model), limit=limit).n_images
+    size = max(1, min(batch_size, wanted))
     return HeldBatches(model, data, size, max(1, wanted // size), recipe, seed)

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.exams.interval import mean_interval
 from vitscope.exams.own_passes import OwnNumbers
+from vitscope.intervals import mean_interval, share_interval
 
 COLUMNS = 5  # NLL, NLL², rise, rise², right
 
@@ -47,6 +47,6 @@ def summarise(sums: np.ndarray, n: int) -> dict[str, np.ndarray]:
         for name, total, squares in (("nll", 0, 1), ("rise", 2, 3), ("accuracy", 4, 4)):
             value, low, high = mean_interval(sums[..., total], sums[..., squares], n)
             if name == "accuracy":
-                low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+                low, high = share_interval(sums[..., total], n)
             found |= {name: value, f"{name}_low": low, f"{name}_high": high}
     return found

@@ -20,19 +20,11 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.exams.base import procedure
-from vitscope.exams.interval import NORMAL, mean_interval
 from vitscope.exams.lesion_groups import Contrast, Group, contrasts, group_weights, positions
 from vitscope.exams.lesion_passes import LesionPasses
 from vitscope.exams.own_passes import OwnNumbers, own_passes
+from vitscope.intervals import paired_interval, share_interval
 from vitscope.results import About, Result, UnitRow, tidy
-
-
-def paired_interval(total: Any, squares: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """95 % interval of a mean of differences in [-1, 1], from their sum and sum of squares over `n` images."""
-    mean = np.asarray(total) / (n + 2)
-    variance = (np.asarray(squares) + 1) / (n + 2) - mean**2
-    half = NORMAL * np.sqrt(variance / (n + 2))
-    return np.clip(mean - half, -1.0, 1.0), np.clip(mean + half, -1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -143,7 +135,7 @@ def summarise(
     """The result's own fields from the counts."""
     squares = np.diagonal(products)
     low, high = paired_interval(changed, squares, n)
-    accuracy = mean_interval(np.array(float(right)), np.array(float(right)), n)
+    accuracy_low, accuracy_high = share_interval(right, n)
     weights = group_weights(units, position)
 
     def mean_drop(weight: np.ndarray) -> tuple[float, float, float]:
@@ -153,9 +145,9 @@ def summarise(
 
     return {
         "n": n,
-        "accuracy": float(accuracy[0]),
-        "accuracy_low": float(accuracy[1]),
-        "accuracy_high": float(accuracy[2]),
+        "accuracy": right / n,
+        "accuracy_low": float(accuracy_low),
+        "accuracy_high": float(accuracy_high),
         "value": changed / n,
         "low": low,
         "high": high,
@@ -169,7 +161,7 @@ def summarise(
     }
 
 
-@procedure(LesionResult)
+@procedure(LesionResult, version=2)
 def lesion(
     model: nn.Module,
     data: Any,

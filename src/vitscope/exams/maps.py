@@ -26,13 +26,13 @@ from vitscope.exams.base import procedure
 from vitscope.exams.byte_array import ByteArray
 from vitscope.exams.head_moments import attention_matrix, why_not
 from vitscope.exams.identity import data_name
-from vitscope.exams.interval import mean_interval
 from vitscope.exams.key_maps import has_class_token, key_map
 from vitscope.exams.layer_maps import LayerMaps
 from vitscope.exams.not_finite import finite_scores_in
 from vitscope.exams.one_pass import placed
 from vitscope.exams.rollout import rollout, rollout_run
 from vitscope.exams.token_places import every_point_asks, geometry
+from vitscope.intervals import mean_interval
 from vitscope.models import name_of
 from vitscope.results import About, Result, UnitRow, tidy
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
-from vitscope.exams.interval import mean_interval
+from vitscope.intervals import mean_interval
 from vitscope.results import tidy
 
 

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
@@ -25,7 +24,7 @@ from torch import Tensor, nn
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.condition_rows import Headline, Headlined, condition_rows, headline_rows
-from vitscope.exams.conditions import ConditionTable, drawn_accuracy, scored
+from vitscope.exams.conditions import ConditionTable, scored
 from vitscope.exams.own_passes import own_passes
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixel_model import PixelModel
@@ -101,7 +100,7 @@ class OcclusionResult(Headlined, Result, exam="occlusion"):
         return pd.concat([rows, headline_rows(self.headlines[1:], self.n)], ignore_index=True)
 
 
-@procedure(OcclusionResult, evaluation=True, resumable=True)
+@procedure(OcclusionResult, version=2, evaluation=True, resumable=True)
 def occlusion(
     model: nn.Module,
     data: Any,
@@ -191,11 +190,8 @@ def _conditions(orders: Sequence[str], shares: Sequence[float], patches: int) ->
 def _headlines(
     conditions: Sequence[Occluded], orders: Sequence[str], found: Mapping[str, Mapping[str, Tensor]]
 ) -> tuple[Headline, ...]:
-    means = {
-        order: np.mean([drawn_accuracy(found[o.condition]) for o in conditions if o.order == order], axis=0)
-        for order in orders
-    }
+    by_order = {order: [found[o.condition] for o in conditions if o.order == order] for order in orders}
     return (
-        Headline.of("accuracy", CENTRE, drawn_accuracy(found[CENTRE])),
-        *(Headline.of("accuracy", f"{order} patches masked", mean) for order, mean in means.items()),
+        Headline.of_accuracy(CENTRE, [found[CENTRE]]),
+        *(Headline.of_accuracy(f"{order} patches masked", parts) for order, parts in by_order.items()),
     )

@@ -15,10 +15,10 @@ from tqdm import tqdm
 from vitscope import distributed
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
 from vitscope.anatomy.taps import Stream
-from vitscope.data import Readout, batches, class_count, data_config, readout
+from vitscope.data import batches, class_count, data_config, readout
 from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
-from vitscope.exams.identity import data_name
+from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.not_finite import finite_scores_in, require_finite_features
 from vitscope.exams.partial import Partial
 from vitscope.exams.points import centred_once
@@ -87,7 +87,7 @@ def examine(
             compare_classes(model, data)
         first, rest = first_batch(mine if len(mine) else share(), keep=bool(len(mine)))
         parts = _anatomy(model, exams, first[0])
-        subject = _subject(name or name_of(model), data_name(data), parts, seed, readout(data), stream)
+        subject = _subject(name or name_of(model), data, parts, seed, stream)
         accumulators = [exam(subject) for exam in exams]
         if done:
             partial_pass.load(accumulators)
@@ -121,14 +121,10 @@ def require_maps(parts: Anatomy) -> None:
         )
 
 
-def _subject(
-    model: str, data: str, parts: Anatomy | None, seed: int, reading: Readout, stream: Stream
-) -> Subject:
-    if parts is None:
-        return Subject(model, data, seed=seed, readout=reading)
-    units = tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
-    attending = tuple(unit for unit in parts if unit.attention is not None)
-    return Subject(model, data, units, seed, attending, reading)
+def _subject(model: str, data: Any, parts: Anatomy | None, seed: int, stream: Stream) -> Subject:
+    units = () if parts is None else tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
+    attending = () if parts is None else tuple(unit for unit in parts if unit.attention is not None)
+    return Subject(model, data_name(data), units, seed, attending, readout(data), images_digest(data))
 
 
 class _Seen:

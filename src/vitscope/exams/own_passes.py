@@ -15,7 +15,7 @@ from vitscope import distributed
 from vitscope.anatomy import Anatomy, anatomy, preserved
 from vitscope.data import Readout, batches, data_config, readout
 from vitscope.data.readout import PLAIN
-from vitscope.exams.identity import data_name
+from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.one_pass import Images, compare_classes, first_batch, placed, progress
 from vitscope.models import name_of
 
@@ -117,6 +117,11 @@ def own_passes(
             n_images=stream.n_images,
             device=place,
             dtype=next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32),
-            common={"model": name or name_of(model), "data": data_name(data), "seed": seed},
+            common={
+                "model": name or name_of(model),
+                "data": data_name(data),
+                "seed": seed,
+                "images_digest": images_digest(data),
+            },
             readout=readout(data),
         )

@@ -3,11 +3,15 @@
 Bootstrap weights depend on the seed and the place of an image in the data alone, so that replicate r of two results has
 drawn the same images. With q_a, q_b the values and q_a^r, q_b^r the replicates of a quantity,
 
-    difference = q_a - q_b,  replicates q_a^r - q_b^r,  bias = mean of the replicates - difference
+    difference = q_a - q_b,        replicates q_a^r - q_b^r
 
-and the interval is the middle 95 % of the replicates, and twice the bias further on the side that the bias leads away
-from: replicates are as far from the difference as that is from the truth. Means have next to no bias, calibration
-errors do.
+The interval of a difference is
+
+    of shares (accuracy, drop ...)     Agresti and Min's, with the standard deviation of the replicates as its error
+    of calibration errors              made of the two intervals, which know how far noise raises each (Zou and Donner),
+                                       and of the correlation of the replicates
+    of everything else                 the middle 95 % of the replicates, and twice their bias further on the side that
+                                       it leads away from; means have next to none
 """
 
 import math
@@ -18,10 +22,13 @@ import numpy as np
 import pandas as pd
 
 from vitscope.errors import VitscopeError
-from vitscope.exams.bootstrap import percentile_interval
-from vitscope.exams.lesion import paired_interval
+from vitscope.exams.bootstrap import correlation, percentile_interval, standard_error
 from vitscope.exams.prediction_result import PredictionResult
+from vitscope.intervals import difference_interval, difference_of, of_few, paired_interval
 from vitscope.results import Result, tidy
+
+SHARES = ("accuracy", "top5", "signed_ece", "consistency", "drop", "shape_bias")
+RAISED = ("ece", "adaptive_ece", "scaled_ece")  # by noise
 
 
 @runtime_checkable
@@ -72,9 +79,14 @@ def differences(first: Result, second: Result) -> pd.DataFrame:
     if any(both):
         check_same_images(first, second)
     common = [quantity for quantity in both[0] if quantity in both[1]]
-    rows = [_difference(both[0][quantity] - both[1][quantity]) for quantity in common]
-    value, low, high = np.array(rows).reshape(-1, 3).T
     parts = [quantity.partition(", ") for quantity in common]
+    known = [_intervals(result) if common else {} for result in (first, second)]
+    rows = []
+    for label, (name, _, _) in zip(common, parts, strict=True):
+        ours, theirs = both[0][label], both[1][label]
+        ends = [found[label] for found in known if label in found]
+        rows.append(_difference(name, ours, theirs, _independent(first), ends))
+    value, low, high = np.array(rows).reshape(-1, 3).T
     conditions = [condition or None for _, _, condition in parts]
     return tidy([name for name, _, _ in parts], value, low, high, first.n, condition=conditions)
 
@@ -92,7 +104,10 @@ def flips(first: PredictionResult, second: PredictionResult) -> Flips:
 
 
 def check_same_images(first: Result, second: Result) -> None:
-    """Refuse two results that are not of the same exam on the same images with the same seed."""
+    """Refuse two results that are not of the same exam on the same images with the same seed.
+
+    Images without a name (tensors) are known by their pixels; those of results without a digest by what they were.
+    """
     for what in ("exam", "data", "n", "seed"):
         ours, theirs = getattr(first, what), getattr(second, what)
         if ours != theirs:
@@ -100,6 +115,11 @@ def check_same_images(first: Result, second: Result) -> None:
                 f"{first.model} and {second.model} cannot be compared image by image: {what} is {ours} and {theirs}; "
                 "evaluate both with the same data, limit and seed"
             )
+    if first.images_digest and second.images_digest and first.images_digest != second.images_digest:
+        raise VitscopeError(
+            f"{first.model} and {second.model} cannot be compared image by image: both saw {first.data}, but with "
+            "other images or labels; evaluate both with the same"
+        )
     ours, theirs = (np.asarray(getattr(result, "seen", ())) for result in (first, second))
     if not np.array_equal(ours, theirs):
         raise VitscopeError(
@@ -107,14 +127,47 @@ def check_same_images(first: Result, second: Result) -> None:
         )
 
 
-def _difference(replicates: np.ndarray) -> tuple[float, float, float]:
-    """Value and interval of (1 + replicates,) differences."""
+def _difference(
+    name: str, first: np.ndarray, second: np.ndarray, n: int, ends: list[tuple[float, float, float]]
+) -> tuple[float, float, float]:
+    """Value and interval of a difference.
+
+    Args:
+        name: The quantity.
+        first: (1 + replicates,) of one model.
+        second: The same of the other.
+        n: Over how many independent images.
+        ends: Value and interval of both, if known.
+    """
+    replicates = first - second
     value, drawn = float(replicates[0]), replicates[1:]
     if not np.isfinite(drawn).any():
         return value, np.nan, np.nan
-    low, high = percentile_interval(drawn)
-    bias = float(np.nanmean(drawn)) - value
-    return value, float(low) - 2 * max(bias, 0.0), float(high) - 2 * min(bias, 0.0)
+    if name in SHARES:
+        low, high = difference_interval(value, of_few(standard_error(drawn), n), n)
+    elif name in RAISED and len(ends) == 2 and replicates.any():
+        low, high = difference_of(ends[0], ends[1], correlation(first[1:], second[1:]))
+    else:
+        low, high = percentile_interval(drawn)
+        bias = float(np.nanmean(drawn)) - value
+        low, high = low - 2 * max(bias, 0.0), high - 2 * min(bias, 0.0)
+    return value, float(low), float(high)
+
+
+def _intervals(result: Result) -> dict[str, tuple[float, float, float]]:
+    """Value, low and high of what a person looks at first, by the names that `replicates` has."""
+    table = result.summary()
+    conditions = table["condition"] if "condition" in table else [None] * len(table)
+    labels = [
+        f"{q}, {c}" if isinstance(c, str) else q for q, c in zip(table["quantity"], conditions, strict=True)
+    ]
+    numbers = zip(labels, table["value"], table["low"], table["high"], strict=True)
+    return {label: (float(value), float(low), float(high)) for label, value, low, high in numbers}
+
+
+def _independent(result: Result) -> int:
+    """How many images, or pairs or blocks of them, the bootstrap of a result draws."""
+    return int(getattr(result, "blocks", getattr(result, "pairs", result.n)))
 
 
 def _log_binomial(n: int, k: int) -> float:

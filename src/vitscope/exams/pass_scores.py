@@ -15,11 +15,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.exams.bootstrap import REPLICATES, percentile_interval, poisson_weights
-from vitscope.exams.conditions import COLUMNS, replicates, scored
+from vitscope.exams.bootstrap import (
+    REPLICATES,
+    correlation,
+    percentile_interval,
+    poisson_weights,
+    standard_error,
+)
+from vitscope.exams.conditions import COLUMNS, FILLED, filled_bins, replicates, scored
 from vitscope.exams.conditions import QUANTITIES as SCORES
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.throughput import relative_throughput
+from vitscope.intervals import difference_interval, difference_of
 from vitscope.surgery.predictions import log_probabilities
 
 ENTROPIES = ("entropy", "aleatoric", "epistemic")
@@ -63,6 +70,7 @@ class PassScores(OwnNumbers):
 
     n: Tensor
     sums: Tensor  # (1 + replicates, conditions, columns): the first row is plain
+    filled: Tensor  # (conditions, FILLED)
     batches: Tensor
     seconds: Tensor  # (conditions,)
     products: Tensor  # (conditions, conditions)
@@ -72,6 +80,7 @@ class PassScores(OwnNumbers):
         self._seed = seed
         self.add_sum("n", (), torch.int64)
         self.add_sum("sums", (1 + REPLICATES, conditions, COLUMNS + len(ENTROPIES)))
+        self.add_sum("filled", (conditions, FILLED))
         self.add_sum("batches", (), torch.int64)
         self.add_sum("seconds", (conditions,))
         self.add_sum("products", (conditions, conditions))
@@ -80,6 +89,7 @@ class PassScores(OwnNumbers):
         """Take in one batch: (N, conditions, columns), and the time that each condition took."""
         weights = torch.from_numpy(poisson_weights(indices.cpu().numpy(), self._seed))
         self.sums += (weights.T @ columns.flatten(1)).view_as(self.sums)
+        self.filled += torch.stack([filled_bins(own).sum(0) for own in columns.unbind(1)])
         self.n += len(columns)
         self.batches += 1
         self.seconds += seconds
@@ -87,7 +97,10 @@ class PassScores(OwnNumbers):
 
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval, its difference to the first condition, and its replicates."""
-        parts = [{"sums": sums[:, :COLUMNS], "n": self.n} for sums in self.sums.unbind(1)]
+        parts = [
+            {"sums": sums[:, :COLUMNS], "filled": filled, "n": self.n}
+            for sums, filled in zip(self.sums.unbind(1), self.filled, strict=True)
+        ]
         table = scored(parts, parts[0])
         means = (self.sums[..., COLUMNS:] / self.sums[..., :1]).numpy()
         columns = zip(
@@ -102,7 +115,28 @@ class PassScores(OwnNumbers):
         }
         compared = [SCORES.index(quantity) for quantity in CHANGES]
         drawn = np.stack([replicates(part["sums"])[:, compared] for part in parts])
-        change = drawn - drawn[:1]
-        found["change"] = change[:, 0]
-        found["change_low"], found["change_high"] = percentile_interval(change[:, 1:].swapaxes(0, 1))
+        found |= _changes(drawn, found["low"][:, compared], found["high"][:, compared], int(self.n))
         return {"n": int(self.n), "batches": int(self.batches), "drawn": drawn, **found}
+
+
+def _changes(drawn: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> dict[str, np.ndarray]:
+    """`change`, `change_low`, `change_high` of `CHANGES` against the first condition, on the same images.
+
+    Args:
+        drawn: (conditions, 1 + replicates, changes).
+        low: (conditions, changes): of the quantities themselves.
+        high: The same.
+        n: How many images.
+    """
+    change = drawn - drawn[:1]
+    change_low, change_high = map(np.array, percentile_interval(change[:, 1:].swapaxes(0, 1)))
+    accuracy, ece = CHANGES.index("accuracy"), CHANGES.index("ece")
+    for row in range(1, len(drawn)):
+        one = change[row, :, accuracy]
+        change_low[row, accuracy], change_high[row, accuracy] = difference_interval(
+            one[0], standard_error(one[1:]), n
+        )
+        ours, theirs = ((drawn[i, 0, ece], low[i, ece], high[i, ece]) for i in (row, 0))
+        together = correlation(drawn[row, 1:, ece], drawn[0, 1:, ece])
+        change_low[row, ece], change_high[row, ece] = difference_of(ours, theirs, together)
+    return {"change": change[:, 0], "change_low": change_low, "change_high": change_high}

@@ -116,7 +116,7 @@ class PassesResult(Result, exam="passes"):
         return tidy(quantity, value, low, high, n, passes=self.passes, smoothed=self.smoothed)
 
 
-@procedure(PassesResult, evaluation=True, resumable=True)
+@procedure(PassesResult, version=2, evaluation=True, resumable=True)
 def passes(
     model: nn.Module | Sequence[nn.Module],
     data: Any,

@@ -24,21 +24,20 @@ from vitscope.data.corruptions.filters import gaussian_blur, to_unit
 from vitscope.data.corruptions.noise import shot_noise
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
-from vitscope.exams.bootstrap import biased_interval, percentile_interval
 from vitscope.exams.condition_rows import Headline, Headlined, condition_rows
-from vitscope.exams.conditions import QUANTITIES, ConditionTable, replicates
-from vitscope.exams.interval import mean_interval
+from vitscope.exams.conditions import QUANTITIES, ConditionTable, replicates, scored_means
 from vitscope.exams.own_passes import own_passes
 from vitscope.exams.parts import Parts
 from vitscope.exams.pixel_model import PixelModel
 from vitscope.exams.pixels import pixel_space
 from vitscope.exams.resumable_pass import ResumablePass, score_conditions
+from vitscope.intervals import mean_interval
 from vitscope.results import About, Result, tidy
 
 CLEAN, SHOT, GAUSSIAN, BLUR = "clean", "shot noise", "Gaussian noise", "Gaussian blur"
 PHOTONS = 255.0  # of a white pixel
 _PURPOSE = 100  # above the numbers of the corruptions, whose draws are others
-_ACCURACY, _ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
+_ACCURACY = QUANTITIES.index("accuracy")
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class BlurResult(PerturbedRows, Result, exam="blur"):
     )
 
 
-@procedure(NoiseResult, evaluation=True, resumable=True)
+@procedure(NoiseResult, version=2, evaluation=True, resumable=True)
 def noise(
     model: nn.Module,
     data: Any,
@@ -154,7 +153,7 @@ def noise(
     return NoiseResult(**_perturbed("noise", request, [Perturbation(SHOT, PHOTONS), *gaussian], draws))
 
 
-@procedure(BlurResult, evaluation=True, resumable=True)
+@procedure(BlurResult, version=2, evaluation=True, resumable=True)
 def blur(
     model: nn.Module,
     data: Any,
@@ -208,32 +207,22 @@ def _summarised(
     found: Mapping[str, Mapping[str, Tensor]], perturbations: Sequence[Perturbation], draws: int
 ) -> dict[str, Any]:
     """The result's own fields; a clean picture has no draws, and counts as having had the same each time."""
-    clean = replicates(found[CLEAN]["sums"])
-    by_draw = [np.stack([clean] * draws)]
-    by_draw += [
-        np.stack([replicates(found[_run(p, d)]["sums"]) for d in range(draws)]) for p in perturbations
-    ]
-    accuracy = np.stack([single[:, 0, _ACCURACY] for single in by_draw])
-    drawn = np.stack([single.mean(0) for single in by_draw])  # (perturbations, 1 + replicates, quantities)
-    low, high = (np.array(end) for end in percentile_interval(drawn[:, 1:].swapaxes(0, 1)))
-    for row, numbers in enumerate(drawn[:, :, _ECE]):
-        low[row, _ECE], high[row, _ECE] = biased_interval(float(numbers[0]), numbers[1:])
-    drops = clean[:, _ACCURACY] - drawn[:, :, _ACCURACY]
-    drop_low, drop_high = percentile_interval(drops[:, 1:].T)
+    runs = [[found[_run(p, draw)] for draw in range(draws)] for p in perturbations]
+    by_draw = [[replicates(part["sums"])[0, _ACCURACY] for part in parts] for parts in runs]
+    clean = replicates(found[CLEAN]["sums"])[0, _ACCURACY]
+    accuracy = np.array([[clean] * draws, *by_draw])
     _, draw_low, draw_high = mean_interval(accuracy.sum(1), (accuracy**2).sum(1), draws)
+    draw_low, draw_high = np.clip(draw_low, 0.0, 1.0), np.clip(draw_high, 0.0, 1.0)
     names = [p.condition for p in perturbations]
     return {
         "n": int(found[CLEAN]["n"]),
         "perturbations": (Perturbation(CLEAN, 0.0), *perturbations),
         "draws": draws,
-        "scores": ConditionTable(
-            int(found[CLEAN]["n"]), drawn[:, 0], low, high, drops[:, 0], drop_low, drop_high
-        ),
+        "scores": scored_means([[found[CLEAN]], *runs], found[CLEAN]),
         "draw_accuracy": accuracy,
         "draw_low": draw_low,
         "draw_high": draw_high,
         "headlines": tuple(
-            Headline.of("accuracy", condition, numbers[:, _ACCURACY])
-            for condition, numbers in zip(names, drawn[1:], strict=True)
+            Headline.of_accuracy(condition, parts) for condition, parts in zip(names, runs, strict=True)
         ),
     }

@@ -1,7 +1,7 @@
 """How good the predictions are, and whether the model knows it.
 
 Accuracy, top-5, negative log-likelihood, Brier score and calibration errors, whose formulas are in `prediction_scores`
-and `calibration`, with bootstrap intervals over images; accuracy, precision and confidence of every class; and what
+and `calibration`, with intervals over images; accuracy, precision and confidence of every class; and what
 dividing the logits by a number does (`prediction_temperature`). All of it comes from sums over one pass.
 """
 
@@ -14,10 +14,16 @@ from torch import Tensor, nn
 
 from vitscope import distributed
 from vitscope.exams.base import Accumulator, Batch, Subject
-from vitscope.exams.bootstrap import REPLICATES, biased_interval, percentile_interval, poisson_weights
-from vitscope.exams.calibration import CELLS, adaptive_error, confidence_cells, share_interval
+from vitscope.exams.bootstrap import REPLICATES, percentile_interval, poisson_weights, standard_error
+from vitscope.exams.calibration import (
+    CELLS,
+    adaptive_gaps,
+    adaptive_least_error,
+    confidence_cells,
+    error_interval,
+    least_error,
+)
 from vitscope.exams.image_bits import lengthened, with_bits
-from vitscope.exams.interval import mean_interval
 from vitscope.exams.one_pass import examine
 from vitscope.exams.prediction_result import QUANTITIES, SHADES, PredictionResult
 from vitscope.exams.prediction_scores import BINS, MEANS, check_predictions, confidence_bins, scores
@@ -29,6 +35,7 @@ from vitscope.exams.prediction_temperature import (
     in_fitting_half,
 )
 from vitscope.interface import takes_interface
+from vitscope.intervals import difference_interval, mean_interval, share_interval
 
 __all__ = [
     "BINS",
@@ -50,7 +57,7 @@ class PredictionAccumulator(Accumulator):
     """Sums of the scores and of each bin's calibration gap, plain and in every bootstrap replicate."""
 
     result = PredictionResult
-    version = 2
+    version = 3
     needs_labels = True
     evaluation = True
     temperature: ClassVar[Temperature] = None
@@ -67,6 +74,7 @@ class PredictionAccumulator(Accumulator):
     right: Tensor
     fitting: Tensor  # see find_scaling
     reporting: Tensor
+    reported_bins: Tensor
     n_fitted: Tensor
 
     def __init__(self, subject: Subject) -> None:
@@ -83,6 +91,7 @@ class PredictionAccumulator(Accumulator):
         if self.temperature == "fit":
             self._add_sum("fitting", (rows, 1 + len(TEMPERATURES)))
             self._add_sum("reporting", (rows, 1 + len(TEMPERATURES) * (3 + BINS)))
+            self._add_sum("reported_bins", (len(TEMPERATURES), 2 * BINS))
             self._add_sum("n_fitted", (), torch.int64)
 
     def update(self, batch: Batch) -> None:
@@ -123,9 +132,14 @@ class PredictionAccumulator(Accumulator):
         one = torch.ones(len(labels), 1, dtype=torch.float64)
         nll = torch.cat([one, *(s[:, 2:3] for s in tried)], 1)
         self.fitting += weights[fits].T @ nll[fits]
-        gaps = [confidence_bins(s[:, 4]) * (s[:, 4:] - s[:, :1]) for s in tried]
+        bins = [confidence_bins(s[:, 4]) for s in tried]
+        gaps = [own * (s[:, 4:] - s[:, :1]) for s, own in zip(tried, bins, strict=True)]
         columns = [torch.cat([s[:, 2:], gap], 1) for s, gap in zip(tried, gaps, strict=True)]
         self.reporting += weights[~fits].T @ torch.cat([one, *columns], 1)[~fits]
+        filled = [
+            torch.cat([own, own * s[:, :1]], 1)[~fits].sum(0) for s, own in zip(tried, bins, strict=True)
+        ]
+        self.reported_bins += torch.stack(filled)
         self.n_fitted += int(fits.sum())
 
     def finish(self) -> PredictionResult:
@@ -143,10 +157,9 @@ class PredictionAccumulator(Accumulator):
 
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval, the reliability diagram, and the classes."""
-        drawn = self._drawn()
-        low, high = (np.array(end) for end in percentile_interval(drawn[1:]))
-        for biased in map(QUANTITIES.index, ("ece", "adaptive_ece")):
-            low[biased], high[biased] = biased_interval(float(drawn[0, biased]), drawn[1:, biased])
+        gaps, adaptive = self._gaps()
+        drawn = self._drawn(gaps, adaptive)
+        low, high = self._intervals(drawn, gaps, adaptive)
         count, confidence, right = self.bins.numpy().T
         bin_low, bin_high = share_interval(right, count)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -170,14 +183,39 @@ class PredictionAccumulator(Accumulator):
             "scaling": self._scaling(),
         }
 
-    def _drawn(self) -> np.ndarray:
-        """(1 + replicates, quantities)."""
+    def _gaps(self) -> tuple[np.ndarray, np.ndarray]:
+        """(1 + replicates, bins) and (1 + replicates, groups): calibration gaps of the usual and the adaptive error."""
         sums, (weight, gap) = self.sums.numpy(), self.cells.numpy()
         with np.errstate(invalid="ignore", divide="ignore"):
+            return sums[:, 1 + len(MEANS) :] / sums[:, :1], adaptive_gaps(weight, gap)
+
+    def _drawn(self, gaps: np.ndarray, adaptive: np.ndarray) -> np.ndarray:
+        """(1 + replicates, quantities)."""
+        sums = self.sums.numpy()
+        with np.errstate(invalid="ignore", divide="ignore"):
             means = sums[:, 1 : 1 + len(MEANS)] / sums[:, :1]
-            ece = np.abs(sums[:, 1 + len(MEANS) :]).sum(1) / sums[:, 0]
         signed = means[:, MEANS.index("confidence")] - means[:, MEANS.index("accuracy")]
-        return np.column_stack([means, ece, signed, adaptive_error(weight, gap)])
+        return np.column_stack([means, np.abs(gaps).sum(1), signed, np.abs(adaptive).sum(1)])
+
+    def _intervals(
+        self, drawn: np.ndarray, gaps: np.ndarray, adaptive: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(quantities,) each."""
+        n, (weight, gap) = int(self.n), self.cells[:, :, 0].numpy()
+        count, _, right = self.bins.numpy().T
+        place = {quantity: i for i, quantity in enumerate(QUANTITIES)}
+        low, high = (np.array(end) for end in percentile_interval(drawn[1:]))
+        special = {
+            **{name: share_interval(n * drawn[0, place[name]], n) for name in ("accuracy", "top5")},
+            "signed_ece": difference_interval(
+                drawn[0, place["signed_ece"]], standard_error(drawn[1:, place["signed_ece"]]), n
+            ),
+            "ece": error_interval(gaps[:, None], least_error(count, right, n)[None]),
+            "adaptive_ece": error_interval(adaptive[:, None], adaptive_least_error(weight, gap)[None]),
+        }
+        for name, ends in special.items():
+            low[place[name]], high[place[name]] = ends
+        return low, high
 
     def _class_fields(self) -> dict[str, Any]:
         count, right, predicted, confidence, squares = self.classes.numpy().T
@@ -189,6 +227,7 @@ class PredictionAccumulator(Accumulator):
         low[:, 1], high[:, 1] = share_interval(right, predicted)
         for k in np.flatnonzero(count):
             value[k, 2], low[k, 2], high[k, 2] = mean_interval(confidence[k], squares[k], int(count[k]))
+        low[:, 2], high[:, 2] = np.clip(low[:, 2], 0.0, 1.0), np.clip(high[:, 2], 0.0, 1.0)
         return {
             "class_names": tuple(known[k] if k < len(known) else str(k) for k in outputs),
             "class_count": count.astype(np.int64),
@@ -202,7 +241,9 @@ class PredictionAccumulator(Accumulator):
         if self.temperature != "fit":
             return None
         n_fitted = int(self.n_fitted)
-        return find_scaling(self.fitting, self.reporting, n_fitted, int(self.n) - n_fitted)
+        return find_scaling(
+            self.fitting, self.reporting, self.reported_bins, n_fitted, int(self.n) - n_fitted
+        )
 
     def _add_sum(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> None:
         self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")

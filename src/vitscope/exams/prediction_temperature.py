@@ -15,14 +15,17 @@ import torch
 from torch import Tensor
 
 from vitscope.errors import VitscopeError
-from vitscope.exams.bootstrap import biased_interval, percentile_interval
+from vitscope.exams.bootstrap import correlation, percentile_interval
+from vitscope.exams.calibration import error_interval, least_error
+from vitscope.exams.prediction_scores import BINS
+from vitscope.intervals import difference_of
 
 TEMPERATURES = 2.0 ** (np.arange(-48, 49) / 16)
 UNSCALED = int(np.flatnonzero(TEMPERATURES == 1.0)[0])
 SCALED = ("scaled_nll", "scaled_brier", "scaled_confidence", "scaled_ece")
 CHANGES = ("nll_change", "ece_change")  # scaled minus unscaled, on the same half
 QUANTITIES = ("temperature", *SCALED, *CHANGES)
-_BIASED = QUANTITIES.index("scaled_ece")
+_ECE, _ECE_CHANGE = QUANTITIES.index("scaled_ece"), QUANTITIES.index("ece_change")
 
 
 @dataclass  # not frozen: torchmetrics copies what an accumulator computes field by field
@@ -55,13 +58,14 @@ def check_temperature(temperature: float | str) -> None:
         raise VitscopeError(f"temperature is {temperature!r}; expected a number above 0, or fit")
 
 
-def find_scaling(fitting: Tensor, reporting: Tensor, n_fitted: int, n: int) -> Scaling:
+def find_scaling(fitting: Tensor, reporting: Tensor, filled: Tensor, n_fitted: int, n: int) -> Scaling:
     """Fit and judge, plain and in every replicate.
 
     Args:
         fitting: (1 + replicates, 1 + temperatures), weight and summed nll of the fitting half.
         reporting: (1 + replicates, 1 + temperatures x (3 + bins)), weight, then of each temperature summed nll, brier,
             confidence and the calibration gap of each bin, of the other half.
+        filled: (temperatures, 2 x bins), images of the other half in each bin, and right ones, plain.
         n_fitted: Images in the fitting half.
         n: Images in the other half.
     """
@@ -73,18 +77,20 @@ def find_scaling(fitting: Tensor, reporting: Tensor, n_fitted: int, n: int) -> S
     sums = reporting.numpy()
     by_temperature = sums[:, 1:].reshape(len(sums), len(TEMPERATURES), -1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        scaled, plain = (
-            _judged(by_temperature[np.arange(len(sums)), chosen], sums[:, 0]) for chosen in (best, UNSCALED)
-        )
+        chosen = [by_temperature[np.arange(len(sums)), t] / sums[:, :1] for t in (best, UNSCALED)]
+    scaled, plain = (np.column_stack([s[:, :3], np.abs(s[:, 3:]).sum(1)]) for s in chosen)
     change = (scaled - plain)[:, [0, 3]]
     drawn = np.column_stack([TEMPERATURES[best], scaled, change])
-    drawn[(fitting[:, 0].numpy() == 0) | (sums[:, 0] == 0)] = np.nan  # a replicate without a half
+    empty = (fitting[:, 0].numpy() == 0) | (sums[:, 0] == 0)
+    drawn[empty] = np.nan  # a replicate without a half
     low, high = (np.array(end) for end in percentile_interval(drawn[1:]))
-    low[_BIASED], high[_BIASED] = biased_interval(drawn[0, _BIASED], drawn[1:, _BIASED])
+    errors = []
+    for t, gaps in zip((int(best[0]), UNSCALED), chosen, strict=True):
+        count, right = filled[t].numpy().reshape(2, BINS)
+        ends = error_interval(gaps[~empty, None, 3:], least_error(count, right, n)[None])
+        errors.append((float(np.abs(gaps[0, 3:]).sum()), *ends))
+    low[_ECE], high[_ECE] = errors[0][1:]
+    together = correlation(scaled[1:, 3], plain[1:, 3])
+    low[_ECE_CHANGE], high[_ECE_CHANGE] = difference_of(errors[0], errors[1], together)
     converged = bool(0 < best[0] < len(TEMPERATURES) - 1)
     return Scaling(n_fitted, n, converged, drawn[0], low, high, drawn[1:])
-
-
-def _judged(sums: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """(rows, 4): nll, brier, confidence and calibration error."""
-    return np.column_stack([sums[:, :3] / weight[:, None], np.abs(sums[:, 3:]).sum(1) / weight])

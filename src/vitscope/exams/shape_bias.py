@@ -11,7 +11,7 @@ mixed pictures, of which every pair gives two,
 
 Pairs are made inside a batch: its rightly classified images, in an order drawn from the seed and their places in the
 data, each with the next one of another class. No image is in two pairs, so pairs are independent, and the bootstrap
-draws pairs. Pixels are not clipped: that would mix the frequencies again.
+draws pairs; shares have Wilson's interval with its error. Pixels are not clipped: that would mix the frequencies again.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
-from vitscope.exams.bootstrap import REPLICATES, percentile_interval, poisson_weights
+from vitscope.exams.bootstrap import REPLICATES, poisson_weights, standard_error
 from vitscope.exams.condition_rows import Headline, headline_rows
 from vitscope.exams.image_draws import PAIRS, image_generators
 from vitscope.exams.own_passes import OwnNumbers, OwnPasses, own_passes
@@ -36,6 +36,7 @@ from vitscope.exams.pixels import pixel_space
 from vitscope.exams.prediction import check_predictions
 from vitscope.exams.resumable_pass import ResumablePass
 from vitscope.exams.swaps import pairs, swap_bands, swap_phase
+from vitscope.intervals import score_interval
 from vitscope.results import About, Result, tidy
 
 CUTOFFS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
@@ -142,7 +143,7 @@ def crossover(cutoff: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarr
     return found.reshape(low.shape[1:])
 
 
-@procedure(ShapeBiasResult, batch_matters=True, evaluation=True, resumable=True)
+@procedure(ShapeBiasResult, version=2, batch_matters=True, evaluation=True, resumable=True)
 def shape_bias(
     model: nn.Module,
     data: Any,
@@ -232,14 +233,30 @@ def _summarise(cutoff: np.ndarray, n: int, pairs: int, sums: np.ndarray) -> dict
         shares = sums / sums.sum(2, keepdims=True)
         bias = sums[:, :, 0] / (sums[:, :, 0] + sums[:, :, 1])
     drawn = np.concatenate([shares, bias[:, :, None]], 2)
-    low, high = percentile_interval(drawn[:, 1:].swapaxes(0, 1))
+    low, high = _intervals(drawn, pairs)
     usual = int(np.argmin(np.abs(cutoff - USUAL)))
     headlines = [
-        Headline.of("shape_bias", f"cut at {cutoff[usual]:g}π", bias[usual]),
-        Headline.of("shape_bias", PHASE, bias[-1]),
+        Headline(
+            quantity="shape_bias",
+            condition=name,
+            value=float(bias[way, 0]),
+            low=float(low[way, -1]),
+            high=float(high[way, -1]),
+            drawn=bias[way].copy(),
+        )
+        for way, name in ((usual, f"cut at {cutoff[usual]:g}π"), (-1, PHASE))
     ]
     crossing = crossover(cutoff, sums[:-1, :, 0], sums[:-1, :, 1])
     if cutoff[0] < crossing[0] < cutoff[-1]:
         headlines.append(Headline.of("crossover", "in units of π", crossing))
     numbers = {"value": drawn[:, 0], "low": low, "high": high}
     return {"n": n, "pairs": pairs, **numbers, "headlines": tuple(headlines)}
+
+
+def _intervals(drawn: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of the shares (ways, 1 + replicates, quantities) of `pairs` pairs; the bias is over those that are decided."""
+    error = standard_error(drawn[:, 1:].swapaxes(0, 1))
+    low, high = score_interval(drawn[:, 0, :-1], error[:, :-1], pairs)
+    decided = np.maximum(pairs * drawn[:, 0, :2].sum(1), 1.0)
+    bias_low, bias_high = score_interval(drawn[:, 0, -1], error[:, -1], decided)
+    return np.column_stack([low, bias_low]), np.column_stack([high, bias_high])

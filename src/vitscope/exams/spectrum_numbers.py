@@ -1,6 +1,11 @@
 """The two numbers that sum a spectrum up, and how far they would move had other batches been drawn.
 
 NEP = share of the negative values,        APE = mean of the positive ones
+
+Eigenvalues of one batch belong together, so what the interval counts are batches. NEP has Wilson's interval with the
+standard error over batches: where no batch has a negative value, it is that of 0 of so many batches, not of nothing.
+APE, and differences between models on the same batches, have Student's (NEP's difference: Agresti and Min's) with the
+standard error of a bootstrap over batches.
 """
 
 from collections.abc import Callable
@@ -8,7 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from vitscope.exams.bootstrap import REPLICATES, percentile_interval, poisson_weights
+from vitscope.exams.bootstrap import REPLICATES, poisson_weights, standard_error
+from vitscope.intervals import difference_interval, few_interval, of_few, score_interval
 
 Quantity = Literal["nep", "ape"]
 
@@ -42,8 +48,31 @@ def summed_up(eigenvalues: np.ndarray, seed: int) -> dict[str, float]:
     """NEP and APE with `_low` and `_high`; NaN for a single batch."""
     found: dict[str, float] = {}
     for quantity in STATISTICS:
-        value, *others = replicates(eigenvalues, quantity, seed)
-        known = len(eigenvalues) > 1 and bool(np.isfinite(others).any())
-        low, high = percentile_interval(np.array(others)) if known else (np.nan, np.nan)
-        found |= {quantity: float(value), f"{quantity}_low": float(low), f"{quantity}_high": float(high)}
+        drawn = replicates(eigenvalues, quantity, seed)
+        low, high = _interval(drawn, quantity, eigenvalues)
+        found |= {quantity: float(drawn[0]), f"{quantity}_low": float(low), f"{quantity}_high": float(high)}
     return found
+
+
+def difference(
+    first: np.ndarray, second: np.ndarray, quantity: Quantity, seed: int
+) -> tuple[float, float, float]:
+    """The quantity of one model minus that of another on the same batches (batches, k), and its interval."""
+    drawn = replicates(first, quantity, seed) - replicates(second, quantity, seed)
+    value, error, n = float(drawn[0]), standard_error(drawn[1:]), len(first)
+    if quantity == "nep" and n > 1:
+        low, high = difference_interval(value, of_few(error, n), n)
+    else:
+        low, high = few_interval(value, error, n)
+    return value, float(low), float(high)
+
+
+def _interval(
+    drawn: np.ndarray, quantity: Quantity, eigenvalues: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    n = len(eigenvalues)
+    if quantity == "nep" and n > 1:
+        shares = (eigenvalues < 0).mean(1)
+        return score_interval(drawn[0], of_few(shares.std() / np.sqrt(n), n), n)
+    low, high = few_interval(drawn[0], standard_error(drawn[1:]), n)
+    return np.maximum(low, 0.0), high  # positive values have a positive mean

@@ -39,7 +39,7 @@ TRACED = 200  # frames of the first sequence that a figure shows
 MOST_NUMBERS = 1 << 25  # of the predictions of frames that are looked at together
 
 
-@procedure(TemporalResult, evaluation=True, resumable=True)
+@procedure(TemporalResult, version=2, evaluation=True, resumable=True)
 def temporal(
     model: nn.Module,
     data: Any,

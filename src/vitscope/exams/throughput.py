@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
-from vitscope.exams.interval import student
+from vitscope.intervals import student
 
 
 class Stopwatch:

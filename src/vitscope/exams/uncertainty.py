@@ -25,13 +25,13 @@ from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
 from vitscope.anatomy.taps import Stream
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
-from vitscope.exams.interval import mean_interval
 from vitscope.exams.not_finite import finite_scores_in, require_finite_features
 from vitscope.exams.one_pass import require_maps
 from vitscope.exams.own_passes import OwnNumbers, own_passes
 from vitscope.exams.points import centred_points
 from vitscope.exams.random_network import random_network
 from vitscope.finite import checksum
+from vitscope.intervals import mean_interval
 from vitscope.results import About, Result, UnitRow, tidy
 
 QUANTITIES = ("data_std", "model_std", "model_share")

@@ -25,11 +25,10 @@ from torch import nn
 from vitscope import distributed
 from vitscope.data import load_data
 from vitscope.errors import VitscopeError
-from vitscope.exams.bootstrap import percentile_interval
 from vitscope.exams.diagnose import diagnose
 from vitscope.exams.hessian import HessianResult
 from vitscope.exams.paired import differences
-from vitscope.exams.spectrum_numbers import STATISTICS, replicates
+from vitscope.exams.spectrum_numbers import STATISTICS, difference
 from vitscope.interface import Interface
 from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, examined_on, find_patient
@@ -157,12 +156,9 @@ def _difference(after: Result, control: Result) -> pd.DataFrame:
     if not (isinstance(after, HessianResult) and isinstance(control, HessianResult)):
         return differences(after, control)
     # two rules look at the spectrum: of the same batches, so that a replicate of each drew the same ones
-    rows = []
-    for quantity in STATISTICS:
-        ours, theirs = (replicates(result.eigenvalues, quantity, result.seed) for result in (after, control))
-        drawn = ours - theirs
-        known = len(after.eigenvalues) > 1 and bool(np.isfinite(drawn[1:]).any())
-        rows.append((drawn[0], *(percentile_interval(drawn[1:]) if known else (np.nan, np.nan))))
+    rows = [
+        difference(after.eigenvalues, control.eigenvalues, quantity, after.seed) for quantity in STATISTICS
+    ]
     value, low, high = np.array(rows).T
     return tidy(list(STATISTICS), value, low, high, after.n)
 

@@ -46,7 +46,7 @@ def decode(kind: type[D], payload: Any) -> D:
     """The dataclass `kind` from what `encode` made.
 
     Raises:
-        ValueError: Something is missing, left over, or of another type; the message names the field.
+        ValueError: Something is missing (that has no default), left over, or of another type; the message names it.
     """
     if not isinstance(payload, dict):
         raise ValueError(f"expected the fields of {kind.__name__}, found a {type(payload).__name__}")

@@ -52,6 +52,9 @@ class Result:
     data: str
     n: int
     seed: int
+    images_digest: str = (
+        ""  # of images without a name, to tell them apart; "": they have one, or it is not known
+    )
 
     def __init_subclass__(cls, exam: str, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

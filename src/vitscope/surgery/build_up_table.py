@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 from vitscope.errors import BadResult
+from vitscope.intervals import NORMAL, share_interval
 from vitscope.results import atomic_write
 from vitscope.results.codec import decode, encode
 from vitscope.results.result import check_schema
 
 SCHEMA = 1
 NAME = "build_up"
-_NORMAL = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,14 @@ def score_interval(values: np.ndarray) -> tuple[float, float, float]:
     n, mean = len(values), float(values.mean())
     if not np.isin(values, (0.0, 1.0)).all():
         return mean_interval(values)
-    shrink = 1 + _NORMAL**2 / n
-    centre = (mean + _NORMAL**2 / (2 * n)) / shrink
-    half = _NORMAL / shrink * math.sqrt(mean * (1 - mean) / n + (_NORMAL / (2 * n)) ** 2)
-    return mean, max(min(mean, centre - half), 0.0), min(max(mean, centre + half), 1.0)  # against rounding
+    low, high = share_interval(values.sum(), n)
+    return mean, float(low), float(high)
 
 
 def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
     """Mean and its 95 % interval (normal); the interval is NaN for fewer than two values."""
     mean = float(values.mean())
-    half = _NORMAL * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    half = NORMAL * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
     return mean, mean - half, mean + half
 
 

@@ -4,7 +4,6 @@ Batches are shared among processes without a repetition, and do not depend on ho
 added up in the order of the batches. So any number of processes finds the same digits.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import nn
 
 from vitscope import distributed
 from vitscope.data import DataConfig, batches, data_config
+from vitscope.intervals import share_interval
 from vitscope.outputs import class_scores
 from vitscope.training.parallel import is_sharded
 
@@ -54,7 +54,8 @@ def evaluate(
     everyone = distributed.gather(sums)
     ordered = [everyone[i % world][i // world] for i in range(sum(map(len, everyone)))]
     correct, loss, n = (sum(values) for values in zip(*ordered, strict=True))
-    return Score(correct / n, *wilson(correct, n), loss / n, n)
+    low, high = share_interval(correct, n)
+    return Score(correct / n, float(low), float(high), loss / n, n)
 
 
 def _sums(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> tuple[int, float, int]:
@@ -69,11 +70,3 @@ def _keep_company(model: nn.Module, config: DataConfig, passes: int, device: tor
     """Run the passes that others still need: a sharded model works only where all processes take part."""
     for _ in range(passes):
         model(torch.zeros(1, *config.input_size, device=device))
-
-
-def wilson(successes: int, n: int, z: float = 1.959964) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share."""
-    share = successes / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half))  # against rounding
