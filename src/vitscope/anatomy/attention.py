@@ -49,7 +49,7 @@ def find_products(graph: Graph, layouts: Layouts) -> list[AttentionProduct]:
         if not node.dynamic or not graph.useful >> node.index & 1:
             continue
         if node.name == FUSED:
-            products[node.index] = AttentionProduct(node.index, None, None, *node.inputs[:2])
+            products[node.index] = AttentionProduct(node.index, None, None, node.inputs[0], node.inputs[1])
             continue
         found = None
         if node.name in SOFTMAX or _is_division_by_sum(graph, node) or _is_of_logarithms(graph, node):
@@ -67,7 +67,7 @@ def _by_hand(graph: Graph, softmax: Node) -> AttentionProduct | None:
         return None
     scores = _previous_product(graph, softmax)
     if scores is not None:
-        return AttentionProduct(product.index, weights, softmax.index, *_factors(scores), scores.index)
+        return AttentionProduct(product.index, weights, softmax.index, *_factors(scores), scores=scores.index)
     again, _ = _next_product(graph, product.index)
     if again is not None or _queries(graph, product, weights) > 1:
         return AttentionProduct(product.index, weights, softmax.index, None)
@@ -124,7 +124,7 @@ def _divided_afterwards(graph: Graph, exponentials: Node) -> AttentionProduct | 
         for node in following:
             divides = graph[node].name in DIVISIONS and len(graph[node].inputs) == 2
             if divides and _is_sum_of(graph, graph[node].inputs[1], exponentials.index):
-                return AttentionProduct(product.index, weights, None, *_factors(scores), scores.index)
+                return AttentionProduct(product.index, weights, None, *_factors(scores), scores=scores.index)
     return None
 
 
@@ -173,8 +173,8 @@ def _is_given_back(graph: Graph, context: int) -> bool:
     return False
 
 
-def _factors(product_node: Node) -> tuple[int, ...]:
-    return product_node.inputs[-2:]
+def _factors(product: Node) -> tuple[int, int]:
+    return product.inputs[-2], product.inputs[-1]
 
 
 def _is_product(graph: Graph, node: Node) -> bool:

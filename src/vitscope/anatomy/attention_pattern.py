@@ -159,7 +159,8 @@ class _View:
 
     def pattern(self) -> Pattern:
         if self.product.context:
-            return "context", None, (0, 0), 1
+            places = context_places(self.key_layout, self.keys, self.graph.batch)
+            return "context", None, (0, 0), len(places.keys) if places is not None else 1
         found = _pattern(self.query_layout, self.queries, self.keys, self.graph.batch)
         if found[0] in ("global", "pooled"):
             # queries that are the same for every window (global tokens) do not show the windows; the keys do
