@@ -1,6 +1,7 @@
 """How a model is spoken to: said for good, for a block, in a run folder, and to every exam."""
 
 import copy
+import importlib
 import inspect
 
 import pytest
@@ -9,6 +10,7 @@ from torch import nn
 
 import vitscope as vs
 from vitscope import exams
+from vitscope.cli.app import read_options
 from vitscope.data import data_config
 from vitscope.errors import BadData, UnsupportedModel
 from vitscope.exams.base import EXAMS, Procedure
@@ -101,3 +103,15 @@ def test_a_result_is_not_taken_for_one_of_another_output() -> None:
     with declared(model, output=0):
         assert key() != plain
     assert key() == plain
+
+
+@pytest.mark.parametrize(
+    ("verb", "subject"),
+    [("diagnose", ["a"]), ("evaluate", ["a"]), ("compare", ["a", "b"]), ("prescribe", ["runs/a"])],
+)
+def test_the_verbs_that_measure_take_them(verb: str, subject: list[str]) -> None:
+    options = importlib.import_module(f"vitscope.cli.{verb}").Options
+    words = ["--mean", "0.5", "0.4", "0.3", "--std", "0.2"]
+    for given, output in (("1", 1), ("logits", "logits")):
+        said = read_options(options, [*subject, "--output", given, *words], verb)
+        assert Interface(said.output, said.mean, said.std) == Interface(output, (0.5, 0.4, 0.3), (0.2,))
