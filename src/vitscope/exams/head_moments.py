@@ -15,6 +15,14 @@ from vitscope.exams.heads import ALL_HEADS
 from vitscope.intervals import mean_interval
 from vitscope.results import UnitRow
 
+SHARES = (
+    "prefix",
+    "diagonal",
+    "similarity",
+    "gradient",
+    "share",
+)  # quantities that are at most 1; all are at least 0
+
 
 def attention_matrix(seen: AttentionMap) -> Tensor:
     """(N, heads, queries, keys), float32: the matrix that averages the values.
@@ -124,7 +132,8 @@ class HeadMoments(Accumulator):
         """The mean over images of every quantity; arrays are (rows, quantities)."""
         n = int(self.n)
         value, low, high = mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), n)
-        return {"n": n, "value": value, "low": low, "high": high}
+        most = np.array([1.0 if quantity in SHARES else np.inf for quantity in self.quantities])
+        return {"n": n, "value": value, "low": np.maximum(low, 0.0), "high": np.minimum(high, most)}
 
     def compute(self) -> dict[str, Any]:
         """The means, for exams that have nothing else."""
