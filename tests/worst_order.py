@@ -118,6 +118,11 @@ class _Replaced(TorchDispatchMode):
         super().__init__()
         self.order = order
 
+    @classmethod
+    def is_infra_mode(cls) -> bool:
+        """Otherwise nothing can be compiled inside of it."""
+        return True
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         mine = _MINE.get(func)
@@ -266,7 +271,10 @@ def _attention(
     scores = scores * (q.shape[-1] ** -0.5 if scale is None else scale)
     scores = scores if attn_mask is None else scores + attn_mask
     out = order.product(_softmax(order, scores, -1, False).flatten(0, 1), v.flatten(0, 1))
-    return out.unflatten(0, q.shape[:2]), scores.logsumexp(-1)
+    out = (
+        out.unflatten(0, q.shape[:2]).transpose(1, 2).contiguous().transpose(1, 2)
+    )  # in memory as the fused one is
+    return out, scores.logsumexp(-1)
 
 
 def _convolution(
@@ -288,7 +296,9 @@ def _convolution(
     sizes = zip(x.shape[2:], padding, dilation, w.shape[2:], stride, strict=True)
     height, width = ((size + 2 * p - d * (side - 1) - 1) // s + 1 for size, p, d, side, s in sizes)
     y = order.product(weights, columns).reshape(len(x), len(w), height, width)
-    return y if bias is None else y + bias[:, None, None]
+    y = y if bias is None else y + bias[:, None, None]
+    last = any(t.is_contiguous(memory_format=torch.channels_last) and not t.is_contiguous() for t in (x, w))
+    return y.contiguous(memory_format=torch.channels_last) if last else y
 
 
 def _convolution_backward(
