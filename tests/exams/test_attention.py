@@ -9,7 +9,6 @@ from tests.cases import ATTENTION_DESIGNS, Case
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention, window_points
 from tests.exams.factories import tiny
 from vitscope.anatomy import anatomy
-from vitscope.errors import VitscopeError
 from vitscope.exams import examine
 from vitscope.exams.attention import (
     BINS,
@@ -210,13 +209,6 @@ def test_merged_accumulators_are_one_and_disk_keeps_everything(tmp_path: Path) -
     assert set(table["quantity"]) == {*QUANTITIES, "entropy_p15", "entropy_bound"}
     assert back.summary()["quantity"].iloc[0] == "entropy"
     assert len(back.summary().query("quantity == 'entropy'")) == 2
-
-
-def test_attention_that_is_not_finite_is_named() -> None:
-    batch, labels = images()
-    batch[2] = torch.nan
-    with pytest.raises(VitscopeError, match=r"'blocks.0.attn' is not finite for image 2"):
-        attention(vit(), (batch, labels))
 
 
 def test_local_attention_is_bounded_by_its_neighbourhood() -> None:

@@ -16,6 +16,7 @@ from tests.exams.landscape_job import numbers
 from vitscope.curvature.directions import flat, random_directions
 from vitscope.curvature.moved import moved_parameters
 from vitscope.errors import VitscopeError
+from vitscope.exams.held_batches import HeldBatches
 from vitscope.exams.landscape import landscape
 from vitscope.exams.landscape_result import LandscapeResult
 from vitscope.exams.parts import Parts
@@ -99,7 +100,8 @@ def test_batch_norm_statistics_are_kept_or_estimated_at_every_point() -> None:
             norm.reset_running_stats()
             norm.momentum = None
         by_hand.train()
-        by_hand(pictures[:6]), by_hand(pictures[6:])
+        for held in HeldBatches(model, (pictures, labels), 6, 2, recipe=None, seed=0):
+            by_hand(held.images.to(pictures))
         anew = nn.functional.cross_entropy(by_hand.eval()(pictures), labels).item()
     assert kept.nll[2, 2] == pytest.approx(there, rel=1e-9)
     assert estimated.nll[2, 2] == pytest.approx(anew, rel=1e-9)

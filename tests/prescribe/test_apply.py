@@ -57,7 +57,9 @@ def test_spectra_are_compared_over_the_same_batches(tmp_path: Path) -> None:
     }
     results = {arm: {"hessian": Result.load(run / "exams" / "hessian")} for arm, run in arms.items()}
     rows = Treatment(tmp_path, (), results, {}, "").differences().set_index("quantity")
-    assert rows.loc["nep", ["value", "low", "high"]].tolist() == pytest.approx([0.3, 0.3, 0.3])
+    value, low, high = rows.loc["nep", ["value", "low", "high"]]
+    assert value == pytest.approx(0.3)
+    assert 0.2 < low < value < high < 0.4  # forty batches that all agree do not make it certain
     assert rows.loc["ape", ["value", "low", "high"]].tolist() == pytest.approx([0.0, 0.0, 0.0])
     assert rows.loc["nep", "n"] == 640
     one = {

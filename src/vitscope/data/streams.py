@@ -130,7 +130,7 @@ class IndexedBatches(Batches):
             if self._fetcher.labels is None and self._n_classes is not None:
                 check_labels(labels.numpy(force=True), self._n_classes, self._fetcher.what)
             places = torch.from_numpy(indices).to(images.device)
-            _check_finite(images, places, self._fetcher.what)
+            check_finite(images, places, self._fetcher.what)
             yield images, labels, places
 
 
@@ -186,7 +186,7 @@ class SequentialBatches(Batches):
                         labels.numpy(force=True), self._n_classes, f"the {type(self._data).__name__}"
                     )
                 places = torch.arange(start, start + keep, device=images.device)
-                _check_finite(images, places, f"the {type(self._data).__name__}")
+                check_finite(images, places, f"the {type(self._data).__name__}")
                 yield images, labels, places
             start += keep
             if start >= self._total:
@@ -215,7 +215,7 @@ class SequentialBatches(Batches):
             yield images, labels
 
 
-def _check_finite(images: torch.Tensor, places: torch.Tensor, what: str) -> None:
+def check_finite(images: torch.Tensor, places: torch.Tensor, what: str) -> None:
     """Refuse images that hold NaN or infinity."""
     if all_finite(images):
         return

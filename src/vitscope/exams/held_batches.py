@@ -19,6 +19,7 @@ from vitscope.curvature.loss import scores_of_images
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
 from vitscope.data.fetchers import known_labels
+from vitscope.data.streams import check_finite
 from vitscope.data.subsets import limit_indices
 from vitscope.errors import BadData
 from vitscope.training.augment import AugmentedData, Mix
@@ -107,6 +108,8 @@ class HeldBatches:
             images, labels = data
             chosen = self._places(np.asarray(torch.as_tensor(labels).cpu()), len(labels))
             data = images[chosen], labels[chosen]
+            # before their places in the pair are lost
+            check_finite(torch.as_tensor(data[0]), torch.tensor(chosen), "the pair of tensors")
         stream = prepared_batches(
             data, config=data_config(self._model), batch_size=self._batch_size, limit=wanted, seed=self._seed
         )

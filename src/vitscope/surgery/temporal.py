@@ -142,7 +142,7 @@ def temporal(model: nn.Module, rate: float = 0.8, previous: int = 5, *, example:
     _check(rate, previous)
     images = example_batch(model, example)
     with preserved(model), torch.no_grad():
-        scores = place_of_scores(model, model(images))  # refuses a model whose output cannot be averaged
+        scores = place_of_scores(model, model.forward(images))  # as a graft around it sees it
     path = graft(model, "", TemporalSmoothing(float(rate), previous, scores), "temporal", "around")
     # parallel evaluation runs other streams in other processes: nobody may copy his history over theirs
     theirs = getattr(model, "_ddp_params_and_buffers_to_ignore", ())
