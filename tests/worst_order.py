@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 aten = torch.ops.aten
 FEW = 1 << 9  # results whose terms are written out; for more of them, a loop over the terms is quicker
@@ -129,7 +130,23 @@ class _Replaced(TorchDispatchMode):
         if mine is None or not _plain(args) or kwargs.get("dtype", torch.float32) is torch.float64:
             return func(*args, **kwargs)
         found = mine(self.order, *args, **kwargs)
-        return func(*args, **kwargs) if found is None else found
+        if found is None:
+            return func(*args, **kwargs)
+        return tree_map(_laid_out, found, func(*tree_map(_nowhere, args), **tree_map(_nowhere, kwargs)))
+
+
+def _nowhere(value: Any) -> Any:
+    """A tensor of the same layout without numbers."""
+    if not isinstance(value, Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+
+
+def _laid_out(found: Any, like: Any) -> Any:
+    """In memory as PyTorch would have it: what is compiled counts on it."""
+    if not isinstance(found, Tensor) or found.stride() == like.stride():
+        return found
+    return torch.empty_strided(like.shape, like.stride()).copy_(found)
 
 
 def _plain(args: Sequence[Any]) -> bool:
@@ -271,10 +288,7 @@ def _attention(
     scores = scores * (q.shape[-1] ** -0.5 if scale is None else scale)
     scores = scores if attn_mask is None else scores + attn_mask
     out = order.product(_softmax(order, scores, -1, False).flatten(0, 1), v.flatten(0, 1))
-    out = (
-        out.unflatten(0, q.shape[:2]).transpose(1, 2).contiguous().transpose(1, 2)
-    )  # in memory as the fused one is
-    return out, scores.logsumexp(-1)
+    return out.unflatten(0, q.shape[:2]), scores.logsumexp(-1)
 
 
 def _convolution(
@@ -296,9 +310,7 @@ def _convolution(
     sizes = zip(x.shape[2:], padding, dilation, w.shape[2:], stride, strict=True)
     height, width = ((size + 2 * p - d * (side - 1) - 1) // s + 1 for size, p, d, side, s in sizes)
     y = order.product(weights, columns).reshape(len(x), len(w), height, width)
-    y = y if bias is None else y + bias[:, None, None]
-    last = any(t.is_contiguous(memory_format=torch.channels_last) and not t.is_contiguous() for t in (x, w))
-    return y.contiguous(memory_format=torch.channels_last) if last else y
+    return y if bias is None else y + bias[:, None, None]
 
 
 def _convolution_backward(
