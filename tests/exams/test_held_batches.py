@@ -86,7 +86,7 @@ def test_sorted_tensors_and_data_sets_are_shuffled_by_class_and_seed(model) -> N
     """The first images of what is sorted by class are all of one class."""
     labels = torch.arange(10).repeat_interleave(30)
     images = torch.arange(300.0).view(-1, 1, 1, 1).expand(-1, 3, 32, 32)
-    for data in ((images, labels), TensorDataset(images, labels), (images.numpy(), labels.numpy())):
+    for data in ((images, labels), TensorDataset(images, labels), (images.numpy(), labels.tolist())):
         found = HeldBatches(model, data, 20, 3, None, 0)
         seen = [found[i].targets for i in range(3)]
         shares = torch.bincount(torch.cat(seen), minlength=10)
@@ -126,6 +126,8 @@ def test_what_is_too_little_is_said(model, fashion) -> None:
         held(model, few)
     with pytest.raises(BadData, match="need 24 images, the data has 20; use batches=2"):
         held(model, DataLoader(TensorDataset(*few), batch_size=10))
+    with pytest.raises(BadData, match="one whole number per image"):
+        held(model, (few[0], few[1][:10]))
     with pytest.raises(BadData, match="label 10, expected 0 to 9"):
         held(model, (torch.randn(24, 3, 32, 32), torch.full((24,), 10)))[0]
     with pytest.raises(BadData, match="expected at least 1"):

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from vitscope.curvature.loss import scores_of_images
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
-from vitscope.data.fetchers import known_labels
+from vitscope.data.fetchers import fetcher_for, known_labels
 from vitscope.data.streams import check_finite
 from vitscope.data.subsets import limit_indices
 from vitscope.errors import BadData
@@ -66,7 +66,8 @@ class HeldBatches:
         if batch_size < 1 or count < 1:
             raise BadData(f"batch_size is {batch_size} and batches {count}; expected at least 1 of both")
         self.recipe = None if recipe is None else get_recipe(recipe)
-        data = data.tensors if isinstance(data, TensorDataset) and len(data.tensors) == 2 else data
+        if isinstance(data, TensorDataset | list):
+            data = tuple(data.tensors if isinstance(data, TensorDataset) else data)
         self._model, self._data, self._seed = model, data, seed
         self._batch_size, self._count = batch_size, count
         self._place = next((p.device for p in model.parameters()), torch.device("cpu"))
@@ -105,9 +106,9 @@ class HeldBatches:
         """The batches of data that is prepared already, or is to be prepared as for evaluation."""
         data, wanted = self._data, self._batch_size * self._count
         if isinstance(data, tuple):  # keeps its order everywhere else
-            images, labels = data
-            chosen = self._places(np.asarray(torch.as_tensor(labels).cpu()), len(labels))
-            data = images[chosen], labels[chosen]
+            pair = fetcher_for(data, data_config(self._model), None)  # refuses what is no pair
+            chosen = self._places(pair.labels, len(pair))
+            data = data[0][chosen], torch.as_tensor(data[1])[chosen]
             # before their places in the pair are lost
             check_finite(torch.as_tensor(data[0]), torch.tensor(chosen), "the pair of tensors")
         stream = prepared_batches(
