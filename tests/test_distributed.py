@@ -1,13 +1,11 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.processes import run
 from vitscope import distributed
 
 WORK = """
@@ -49,10 +47,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
     """What each of three real processes found."""
     folder = tmp_path_factory.mktemp("job")
     (folder / "work.py").write_text(WORK)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    command += [str(folder / "work.py"), str(folder)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+    done = run(folder / "work.py", folder, processes=3)
     assert done.returncode == 0, done.stderr
     return [json.loads(Path(folder, f"{rank}.json").read_text()) for rank in range(3)]
 
@@ -137,11 +132,7 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Results, by limit, of every exam that is not costly, and a run folder, made by two real processes."""
     folder = tmp_path_factory.mktemp("exams")
     (folder / "work.py").write_text(EXAM_WORK)
-    root = Path(__file__).parents[1]
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += [str(folder / "work.py"), str(folder), ",".join(map(str, LIMITS)), ",".join(exams())]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, cwd=root)
+    done = run(folder / "work.py", folder, ",".join(map(str, LIMITS)), ",".join(exams()), processes=2)
     assert done.returncode == 0, done.stderr
     return folder
 

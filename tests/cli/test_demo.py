@@ -3,7 +3,12 @@
 import json
 import re
 
-from tests.cli.test_app import vitscope
+from tests.processes import Done, run
+
+
+def vitscope(*arguments: str) -> Done:
+    return run("-m", "vitscope.cli.app", *arguments)
+
 
 FEW = ("--exams", "prediction", "fourier", "variance")
 

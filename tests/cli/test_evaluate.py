@@ -1,6 +1,3 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +5,7 @@ import pandas as pd
 import pytest
 
 from tests.data.test_labels import CRAB, SHARK, TENCH, write
+from tests.processes import run
 from vitscope.cli.app import main
 from vitscope.cli.evaluate import Options, _out
 from vitscope.data import load_data
@@ -79,24 +77,8 @@ def test_default_folders() -> None:
 
 def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
     """With 3 batches of 20 images, the processes have seen other classes and other ends of the data."""
-    command = [
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node",
-        "2",
-        "-m",
-        "vitscope.cli.app",
-    ]
-    command += ["evaluate", "vit_mini", *SMALL[:-1], "20", "--temperature", "fit", "--out", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, *command],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=900,
-    )
+    arguments = ["evaluate", "vit_mini", *SMALL[:-1], "20", "--temperature", "fit", "--out", str(tmp_path)]
+    done = run("-m", "vitscope.cli.app", *arguments, processes=2)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("figures in") == 1  # one process speaks for both
     model, data = create_model("vit_mini", pretrained=True), load_data("fashion")

@@ -1,22 +1,20 @@
 """`vitscope train` as a process: what it prints, leaves behind, and how it stops."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests.processes import Done, run
 from vitscope.cli.app import main
 from vitscope.models import list_checkpoints
 
-COMMAND = [sys.executable, "-m", "vitscope.cli.app", "train"]
 SMALL = ["--data", "fashion", "--fraction", "0.02", "--batch-size", "32"]
 
 
-def vitscope_train(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=900)
+def vitscope_train(*arguments: str) -> Done:
+    return run("-m", "vitscope.cli.app", "train", *arguments)
 
 
 def test_trains_and_says_what_came_out(tmp_path: Path) -> None:
@@ -72,8 +70,8 @@ sys.exit(main(sys.argv[2:]))
 def test_interrupted_and_resumed(tmp_path: Path) -> None:
     out = tmp_path / "run"
     arguments = ["resnet_mini", *SMALL, "--epochs", "3", "--out", str(out)]
-    command = [sys.executable, "-c", INTERRUPTED, str(out / "metrics.csv"), "train", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    done = run(tmp_path / "interrupted.py", out / "metrics.csv", "train", *arguments)
     assert done.returncode == 130
     assert "go on: the same command and --resume" in done.stderr
     assert "Traceback" not in done.stderr

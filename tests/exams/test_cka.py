@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +7,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.processes import run
 from vitscope.anatomy import Tap, anatomy
 from vitscope.data import ImageData, batches
 from vitscope.errors import VitscopeError
@@ -220,12 +218,11 @@ with distributed.process_group():
 @pytest.mark.slow  # tests/test_distributed.py does the same for one model
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text(SHARED)
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     found = []
-    for name, launcher in (("one", []), ("two", torchrun)):
+    for name, processes in (("one", 1), ("two", 2)):
         (tmp_path / name).mkdir()
-        command = [sys.executable, *launcher, str(tmp_path / "work.py"), str(tmp_path / name)]
-        subprocess.run(command, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=900)
+        done = run(tmp_path / "work.py", tmp_path / name, processes=processes)
+        assert done.returncode == 0, done.stderr
         found.append([json.loads(path.read_text()) for path in sorted((tmp_path / name).glob("*.json"))])
     (one,), (first, second) = found
     assert json.dumps(first) == json.dumps(second)

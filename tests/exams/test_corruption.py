@@ -1,9 +1,6 @@
 """The corruption exam against models that are shown corrupted pictures by hand."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +11,7 @@ from torch import Tensor, nn
 import vitscope as vs
 from tests.exams.corruption_job import numbers, transformer
 from tests.exams.robustness_models import Plain
+from tests.processes import run
 from vitscope.data import ImageData, batches
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
 from vitscope.data.corruptions.cache import cache_folder
@@ -226,12 +224,7 @@ def test_kept_and_loaded(fashion: ImageData, tmp_path: Path) -> None:
 
 
 def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
-    script, home = Path(__file__).with_name("corruption_job.py"), str(Path(__file__).parents[2])
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": home}
-    done = subprocess.run(
-        [*torchrun, str(script), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=900
-    )
+    done = run(Path(__file__).with_name("corruption_job.py"), tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert first == second

@@ -1,8 +1,5 @@
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +9,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import vitscope as vs
+from tests.processes import Job
 from vitscope.data import ImageData
 from vitscope.errors import VitscopeError
 from vitscope.results import Result, Run
@@ -117,23 +115,14 @@ vs.diagnose(model, data, ["prediction", "variance"], limit=64, batch_size=1, out
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
-    root = Path(__file__).parents[2]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=root,
-        env=environment,
-    )
-    assert process.stdout is not None
-    for _ in range(3):
-        assert process.stdout.readline().strip() == "pass"
-    process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=900)
-    assert process.returncode != 0
-    assert "KeyboardInterrupt" in stderr
+    script = tmp_path / "slow.py"
+    script.write_text(SLOW)
+    job = Job(script, tmp_path)
+    job.wait_for("pass\npass\npass\n")
+    job.send(signal.SIGINT)
+    done = job.finish()
+    assert done.returncode != 0
+    assert "KeyboardInterrupt" in done.stderr
     assert json.loads((tmp_path / "run.json").read_text())["state"] == "interrupted"
     assert list(Run.open(tmp_path).results()) == ["prediction"]
 

@@ -1,7 +1,4 @@
 import json
-import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -12,6 +9,7 @@ import torch
 import vitscope as vs
 from tests.curvature.networks import batch, dense_hessian, largest, small_vit
 from tests.exams.hessian_job import numbers, refusal
+from tests.processes import run
 from vitscope.errors import VitscopeError
 from vitscope.exams.held_batches import HeldBatches
 from vitscope.exams.hessian import HessianResult, hessian
@@ -124,12 +122,7 @@ def test_diagnose_runs_it_on_the_training_split(tmp_path: Path) -> None:
 
 
 def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
-    script, root = Path(__file__).with_name("hessian_job.py"), str(Path(__file__).parents[2])
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root}
-    done = subprocess.run(
-        [*torchrun, str(script), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=900
-    )
+    done = run(Path(__file__).with_name("hessian_job.py"), tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     two = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     alone = numbers(split=False)

@@ -1,8 +1,5 @@
 import json
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +10,7 @@ from torch import nn
 import vitscope as vs
 from tests.exams.landscape_cases import convolutional, images, linear, nudged, tiny_vit, write_run
 from tests.exams.landscape_job import numbers
+from tests.processes import run
 from vitscope.curvature.directions import flat, random_directions
 from vitscope.curvature.moved import moved_parameters
 from vitscope.errors import VitscopeError
@@ -278,12 +276,7 @@ def test_what_makes_no_landscape_is_refused() -> None:
 
 
 def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
-    script, root = Path(__file__).with_name("landscape_job.py"), str(Path(__file__).parents[2])
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root}
-    done = subprocess.run(
-        [*torchrun, str(script), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=900
-    )
+    done = run(Path(__file__).with_name("landscape_job.py"), tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     two = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     assert two[0] == two[1] == numbers()

@@ -1,9 +1,6 @@
 """Interrupted passes, by real signals to real processes, go on where they stopped and give the same digits."""
 
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,6 +13,7 @@ from torch import nn
 
 import vitscope as vs
 from tests.exams.factories import small_transformer
+from tests.processes import Job
 from vitscope.data import ImageData
 from vitscope.exams import Subject, find_exams
 from vitscope.exams.base import Batch
@@ -29,7 +27,8 @@ BATCHES = [8] * 7 + [4]
 ONE = ["prediction"]
 
 SLOW = """
-import sys, torch, vitscope as vs
+import sys, time, torch, vitscope as vs
+from pathlib import Path
 from vitscope.exams import partial
 from tests.exams.factories import small_transformer
 from tests.exams.test_partial import LIMIT, SIZE
@@ -43,7 +42,8 @@ def wait(_, arguments, __):
         batches += 1
         print("batch", batches, flush=True)
         if batches == 4:
-            sys.stdin.read()  # until the signal has been sent
+            while not Path(sys.argv[1], "sent").exists():  # the signal
+                time.sleep(0.01)
 subject.register_forward_hook(wait)
 vs.diagnose(subject, data, sys.argv[3:], limit=LIMIT, batch_size=SIZE, out=sys.argv[1])
 """
@@ -85,22 +85,13 @@ def assert_whole(results: dict[str, Result]) -> None:
 
 def interrupt(folder: Path, number: signal.Signals, seconds: float, exams: list[str]) -> None:
     """Start a pass, and send the signal while it looks at the fourth batch."""
-    root = Path(__file__).parents[2]
-    process = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(folder), str(seconds), *exams],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=root,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)},
-    )
-    assert process.stdout is not None
-    for batch in range(1, SEEN + 2):
-        assert process.stdout.readline().split() == ["batch", str(batch)]
-    process.send_signal(number)
-    process.communicate(timeout=900)
-    assert process.returncode != 0
+    script = folder / "slow.py"
+    script.write_text(SLOW)
+    job = Job(script, folder, str(seconds), *exams)
+    job.wait_for(f"batch {SEEN + 1}\n")
+    job.send(number)
+    (folder / "sent").touch()
+    assert job.finish().returncode != 0
 
 
 def finish(

@@ -1,9 +1,6 @@
 """Passes that are interrupted, and shared by two processes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +8,7 @@ import pytest
 from torch import Tensor, nn
 
 from tests.exams.robustness_job import EXAMS, numbers, transformer
+from tests.processes import run
 from vitscope.data import ImageData
 from vitscope.exams.parts import Parts
 from vitscope.results.codec import encode
@@ -60,12 +58,7 @@ def test_a_pass_with_other_batches_starts_from_the_beginning(fashion: ImageData,
 
 
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
-    script, root = Path(__file__).with_name("robustness_job.py"), str(Path(__file__).parents[2])
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root}
-    done = subprocess.run(
-        [*torchrun, str(script), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=900
-    )
+    done = run(Path(__file__).with_name("robustness_job.py"), tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert first == second

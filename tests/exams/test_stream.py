@@ -24,6 +24,12 @@ def resnet() -> nn.Module:
     return torchvision.models.resnet18(num_classes=10).eval()
 
 
+@pytest.fixture(scope="module")
+def small() -> nn.Module:
+    torch.manual_seed(0)
+    return vs.create_model("resnet_mini")
+
+
 @torch.no_grad()
 def maps_by_hand(model: nn.Module, images: Tensor, stream: str) -> list[np.ndarray]:
     """After the stem and every block, by code that is written for this model, in float64."""
@@ -61,9 +67,9 @@ def test_variance_and_fourier_against_maps_by_hand(
 
 
 @pytest.mark.parametrize("exam", OF_MAPS)
-def test_every_exam_of_maps_knows_both(exam: str, resnet: nn.Module, fashion: ImageData) -> None:
+def test_every_exam_of_maps_knows_both(exam: str, small: nn.Module, fashion: ImageData) -> None:
     read, plain, total = (
-        vs.diagnose(resnet, fashion, [exam], limit=16, batch_size=8, **said)[exam]
+        vs.diagnose(small, fashion, [exam], limit=16, batch_size=8, **said)[exam]
         for said in ({"stream": "read"}, {}, {"stream": "sum"})
     )
     assert read.table().equals(plain.table())
@@ -84,13 +90,13 @@ def test_what_is_found_again_depends_on_it(resnet: nn.Module, fashion: ImageData
 
 
 def test_a_run_keeps_which_it_was_and_its_definition(
-    resnet: nn.Module, fashion: ImageData, tmp_path: Path
+    small: nn.Module, fashion: ImageData, tmp_path: Path
 ) -> None:
-    vs.diagnose(resnet, fashion, ["variance"], limit=8, out=tmp_path, stream="sum")
+    vs.diagnose(small, fashion, ["variance"], limit=8, out=tmp_path, stream="sum")
     assert json.loads((tmp_path / "run.json").read_text())["options"]["stream"] == "sum"
     content = json.loads((tmp_path / "exams" / "variance" / "result.json").read_text())
     assert content["version"] == EXAMS["variance"].version
-    vs.diagnose(resnet, fashion, ["variance"], limit=8, out=tmp_path)
+    vs.diagnose(small, fashion, ["variance"], limit=8, out=tmp_path)
     vs.report([tmp_path], tmp_path / "page.html")
     assert "after the relu that follows the addition" in (tmp_path / "page.html").read_text()
 

@@ -1,9 +1,6 @@
 """The temporal exam against float64 loops over frames of which every prediction is known, and on moving pictures."""
 
 import json
-import os
-import subprocess
-import sys
 from copy import deepcopy
 from pathlib import Path
 
@@ -16,6 +13,7 @@ from torch import Tensor, nn
 import vitscope as vs
 from tests.exams.streams import Known, known_table, level_stream, random_levels, smoothed_by_hand
 from tests.exams.streams_job import numbers
+from tests.processes import run
 from vitscope.data import FrameData, ImageData, data_config, moving_crops, preprocess
 from vitscope.errors import BadData, VitscopeError
 from vitscope.exams import prediction, temporal
@@ -214,12 +212,8 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 def test_two_processes_share_sequences_and_images(tmp_path: Path) -> None:
-    script, root = Path(__file__).with_name("streams_job.py"), str(Path(__file__).parents[2])
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": root}
-    subprocess.run(
-        [*command, str(script), str(tmp_path)], check=True, env=environment, timeout=900, capture_output=True
-    )
+    done = run(Path(__file__).with_name("streams_job.py"), tmp_path, processes=2)
+    assert done.returncode == 0, done.stderr
     expected = numbers()
     for rank in range(2):
         found = json.loads((tmp_path / f"{rank}.json").read_text())

@@ -3,14 +3,13 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
 import torch
 
 import vitscope as vs
+from tests.processes import Job, run
 from tests.surgery.measures import by_counts, margins, tiny
 from vitscope.errors import BadResult
 from vitscope.surgery import BuildUp, CannotOperate, build_up, record
@@ -100,15 +99,17 @@ def test_killed_and_started_again_it_goes_on(tmp_path):
     """Real trainings on 300 images: the table is that of a search nobody disturbed, and nothing is done twice."""
     folder = tmp_path / "killed"
     script = TRAINING.format(out=str(folder))
-    process = subprocess.Popen([sys.executable, "-c", script])
+    (tmp_path / "search.py").write_text(script)
+    job = Job(tmp_path / "search.py")
     while steps_of(folder) < 1:
-        assert process.poll() is None
+        assert job.running, job.shown
         time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    job.send(signal.SIGKILL)
+    job.finish()
     done = {path: os.stat(path).st_mtime_ns for path in folder.glob("candidates/*/job/result.json")}
     assert len(done) >= 1
-    subprocess.run([sys.executable, "-c", script], check=True)
+    again = run(tmp_path / "search.py")
+    assert again.returncode == 0, again.stderr
     found = BuildUp.load(folder)
     assert found.complete
     assert len(found.steps) == 3

@@ -1,7 +1,5 @@
 import copy
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -9,6 +7,7 @@ from torch import Tensor, nn
 
 import vitscope as vs
 from tests.cases import HUGGING_FACE
+from tests.processes import run
 from tests.surgery.checks import assert_close, assert_equal
 from tests.surgery.fashion import fashion
 from vitscope.models import save_model
@@ -245,8 +244,8 @@ def test_parallel_processes_keep_their_own_frames(tmp_path) -> None:
     script.write_text(
         "import sys, torch, torch.distributed as dist\n"
         "import vitscope as vs\n"
-        "rank, where = int(sys.argv[1]), sys.argv[2]\n"
-        "dist.init_process_group('gloo', init_method=f'file://{where}', rank=rank, world_size=2)\n"
+        "dist.init_process_group('gloo')\n"
+        "rank = dist.get_rank()\n"
         "torch.manual_seed(0)\n"
         "model = vs.surgery.temporal(vs.create_model('resnet_mini')).eval()\n"
         "parallel = torch.nn.parallel.DistributedDataParallel(model)\n"
@@ -259,8 +258,5 @@ def test_parallel_processes_keep_their_own_frames(tmp_path) -> None:
         "    alone = [model(frame) for frame in frames]\n"
         "assert all(torch.equal(a, b) for a, b in zip(together, alone))\n"
     )
-    processes = [
-        subprocess.Popen([sys.executable, str(script), str(rank), str(tmp_path / "meet")])
-        for rank in range(2)
-    ]
-    assert [process.wait(timeout=900) for process in processes] == [0, 0]
+    done = run(script, processes=2)
+    assert done.returncode == 0, done.stderr

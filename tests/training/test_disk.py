@@ -3,8 +3,6 @@
 import json
 import os
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import torch
 from torch import nn
 
 import vitscope as vs
+from tests.processes import run
 from vitscope.results import Run
 from vitscope.training.checkpoint import TENSORS
 from vitscope.training.disk import CannotWrite, bytes_needed, check_room, check_writable, writing
@@ -105,14 +104,7 @@ def test_a_disk_that_fills_up_costs_nothing_that_was_written(tmp_path: Path) -> 
     (tmp_path / "full.py").write_text(
         FULL.replace("import vitscope as vs", "import vitscope as vs, vitscope.training.disk")
     )
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "full.py"), str(out)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    done = run(tmp_path / "full.py", out)
     assert done.returncode == 0, done.stderr
     assert "is full; last.safetensors there holds the state after epoch 1. Either make room" in done.stdout
     assert "--resume" in done.stdout

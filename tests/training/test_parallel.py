@@ -2,9 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from tests.processes import run
 from vitscope import distributed
 from vitscope.data import data_config
 from vitscope.errors import VitscopeError
@@ -87,19 +85,10 @@ with distributed.process_group(5):
 """
 
 
-def run(folder: Path, processes: int) -> tuple[list[dict[str, Any]], str]:
+def train_in(folder: Path, processes: int) -> tuple[list[dict[str, Any]], str]:
     """What each process found, and what all of them said."""
     (folder / "work.py").write_text(WORK)
-    launcher: Sequence[str] = ()
-    if processes > 1:
-        launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes))
-    done = subprocess.run(
-        [sys.executable, *launcher, str(folder / "work.py"), str(folder)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    done = run(folder / "work.py", folder, processes=processes)
     assert done.returncode == 0, done.stderr
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(processes)], done.stderr
 
@@ -110,13 +99,13 @@ Job = tuple[Path, list[dict[str, Any]], str]
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Job:
     folder = tmp_path_factory.mktemp("one")
-    return folder, *run(folder, 1)
+    return folder, *train_in(folder, 1)
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Job:
     folder = tmp_path_factory.mktemp("two")
-    return folder, *run(folder, 2)
+    return folder, *train_in(folder, 2)
 
 
 def test_losses_of_twenty_steps_are_those_of_one_process(one: Job, two: Job) -> None:

@@ -1,12 +1,11 @@
 """Killed at random moments and resumed, a training ends with the weights of one that was left alone."""
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
+
+from tests.processes import run
 
 POINTS = 10
 
@@ -87,17 +86,10 @@ for point in range({POINTS}):
 
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """One process imports everything once; each training and each kill is a process of its own, forked from it."""
+    """Each training and each kill is a process of its own, forked from one that has imported everything."""
     root = tmp_path_factory.mktemp("killed")
     (root / "killer.py").write_text(KILLER)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, str(root / "killer.py"), str(root)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    done = run(root / "killer.py", root)
     assert done.returncode == 0, done.stderr
     return json.loads((root / "found.json").read_text())
 

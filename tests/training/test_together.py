@@ -6,10 +6,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.processes import Job
 from vitscope.cli.app import main
 from vitscope.errors import VitscopeError
 from vitscope.results import Run
@@ -30,8 +32,12 @@ TRAIN = [
 ]
 
 
-def start(out: Path, *more: str) -> subprocess.Popen[str]:
-    command = [*LAUNCH, "-m", "vitscope.cli.app", *TRAIN, "--out", str(out), "--save-every", "2", *more]
+def words(out: Path) -> list[str]:
+    return ["-m", "vitscope.cli.app", *TRAIN, "--out", str(out), "--save-every", "2"]
+
+
+def start(out: Path) -> subprocess.Popen[str]:
+    command = [*LAUNCH, *words(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
         command,
@@ -51,10 +57,10 @@ def process_of_rank(launcher: int, rank: int) -> int:
     raise AssertionError(f"no process of rank {rank}")
 
 
-def wait_for_steps(process: subprocess.Popen[str], out: Path, steps: int) -> None:
+def wait_for_steps(running: Callable[[], bool], out: Path, steps: int) -> None:
     """Until the state on disk has so many steps (of 12 per epoch)."""
     while True:
-        assert process.poll() is None, process.communicate()
+        assert running()
         if (out / "last.json").exists():
             progress = json.loads((out / "last.json").read_text())["progress"]
             if progress["epoch"] * 12 + progress["step"] >= steps:
@@ -78,17 +84,17 @@ def test_killed_then_asked_to_leave_then_finished_alone(
 ) -> None:
     out = tmp_path / "run"
     process = start(out)
-    wait_for_steps(process, out, 2)
+    wait_for_steps(lambda: process.poll() is None, out, 2)
     os.kill(process_of_rank(process.pid, 1), signal.SIGKILL)
     shown = finish(process)
     assert "process 0 of 2 has lost another one" in shown
     assert "--resume" in shown
     assert Run.open(out).state == "failed"
 
-    process = start(out, "--resume")
-    wait_for_steps(process, out, 8)
-    os.kill(process_of_rank(process.pid, 1), signal.SIGTERM)
-    shown = finish(process)
+    job = Job(*words(out), "--resume", processes=2)
+    wait_for_steps(lambda: job.running, out, 8)
+    job.send(signal.SIGTERM, rank=1)
+    shown = job.finish().stderr
     assert shown.count("; go on: the same command and --resume") == 1
     assert shown.count("vitscope: interrupted") == 1
     assert Run.open(out).state == "interrupted"

@@ -57,7 +57,7 @@ def run(options: Options) -> None:
     from vitscope import distributed
     from vitscope.interface import Interface
     from vitscope.report import report
-    from vitscope.report.compare import examined_runs
+    from vitscope.report.compare import Request, examined_runs
     from vitscope.report.console import notes_on_stderr, print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
@@ -66,12 +66,14 @@ def run(options: Options) -> None:
         runs = examined_runs(
             options.first,
             options.second,
-            options.data,
-            options.split,
-            list(options.exams) or None,
-            options.limit,
-            options.batch_size,
-            options.seed,
+            Request(
+                options.data,
+                options.split,
+                list(options.exams) or None,
+                options.limit,
+                options.batch_size,
+                options.seed,
+            ),
             options.device,
             options.out,
             Interface().merged(options.output, options.mean, options.std),

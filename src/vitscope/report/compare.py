@@ -28,14 +28,14 @@ DATA = "fashion"
 
 @dataclass(frozen=True)
 class Request:
-    """One call of `diagnose`."""
+    """One call of `diagnose`; without data and exams: as the other model was examined."""
 
-    data: str
-    split: str
-    exams: Sequence[str] | None
-    limit: int | None
-    batch_size: int
-    seed: int
+    data: str | None = None
+    split: str = "test"
+    exams: Sequence[str] | None = None
+    limit: int | None = None
+    batch_size: int = 128
+    seed: int = 0
     stream: Stream = "read"
 
 
@@ -83,7 +83,8 @@ def compare(
         The path of the page.
     """
     said = Interface().merged(output, mean, std)
-    runs = examined_runs(first, second, data, split, exams, limit, batch_size, seed, device, out, said)
+    request = Request(data, split, exams, limit, batch_size, seed)
+    runs = examined_runs(first, second, request, device, out, said)
     path = Path(page) if page is not None else Path(out) / "report.html"
     if distributed.is_main():
         report(runs, path, title, docs)
@@ -93,27 +94,22 @@ def compare(
 def examined_runs(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
-    data: str | None = None,
-    split: str = "test",
-    exams: Sequence[str] | None = None,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    out: str | os.PathLike[str] = "runs/compare",
-    interface: Interface | None = None,
+    request: Request,
+    device: str | torch.device | None,
+    out: str | os.PathLike[str],
+    interface: Interface,
 ) -> list[Path]:
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
     examined = [name for name in names if _is_examined(Path(name))]
-    if data is None and exams is None and examined:
+    if request.data is None and request.exams is None and examined:
         requests = _requests(Run.open(examined[0]))
     else:
-        requests = [Request(data or DATA, split, exams, limit, batch_size, seed)]
+        requests = [request]
     wanting = [name for name in dict.fromkeys(names) if name not in examined]
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
-        _examine(name, folder, requests, device, interface or Interface())
+        _examine(name, folder, requests, device, interface)
     return [folders.get(name, Path(name)) for name in names]
 
 
@@ -159,7 +155,7 @@ def _examine(
     for request in requests:
         diagnose(
             model,
-            load_data(request.data, split=request.split),
+            load_data(request.data or DATA, split=request.split),
             request.exams,
             limit=request.limit,
             batch_size=request.batch_size,
