@@ -190,7 +190,10 @@ def test_labels_out_of_range_for_the_model(tell: bool) -> None:
         ),
         ((torch.zeros(4, 3, 8, 8).long(), torch.zeros(4).long()), "expected float"),
         (DataLoader(["ab", "cd"], batch_size=2), "labels are str .*expected one whole number per image"),  # type: ignore[arg-type]
-        (DataLoader([{"image": 1.0}]), "the DataLoader gives a dict; expected .images, labels."),  # type: ignore[arg-type]
+        (
+            DataLoader([{"image": 1.0}]),
+            "the DataLoader gives dicts with image; expected the label under one of: label",
+        ),  # type: ignore[arg-type]
     ],
 )
 def test_data_that_cannot_be_used(data: object, message: str) -> None:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 
 import pytest
 import timm
@@ -22,14 +23,12 @@ def patterns(parts: Anatomy) -> list[str]:
     return [unit.attention.pattern for unit in parts if unit.attention]
 
 
-@pytest.fixture(scope="module")
-def on_meta() -> dict[str, Anatomy]:
-    found = {}
-    for name in OURS:
-        with torch.device("meta"):
-            model = create_model(name)
-        found[name] = vs.anatomy(model)
-    return found
+@cache
+def on_meta(name: str) -> Anatomy:
+    """Of the model at its own size, without weights."""
+    with torch.device("meta"):
+        model = create_model(name)
+    return vs.anatomy(model)
 
 
 def test_ours_are_registered_here_and_nowhere_else() -> None:
@@ -47,8 +46,8 @@ def test_importing_the_models_is_enough_for_timm() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_anatomy_at_its_own_size(name: str, on_meta: dict[str, Anatomy]) -> None:
-    parts = on_meta[name]
+def test_anatomy_at_its_own_size(name: str) -> None:
+    parts = on_meta(name)
     kinds = Counter(unit.kind for unit in parts)
     assert kinds["stem"] == kinds["head"] == 1
     assert kinds["other"] == 0
@@ -74,24 +73,24 @@ def test_anatomy_at_its_own_size(name: str, on_meta: dict[str, Anatomy]) -> None
         ("vit_small_patch8_32", ["global"] * 12, [4]),
     ],
 )
-def test_units(name: str, attention: list[str], maps: list[int], on_meta: dict[str, Anatomy]) -> None:
-    parts = on_meta[name]
+def test_units(name: str, attention: list[str], maps: list[int]) -> None:
+    parts = on_meta(name)
     assert patterns(parts) == attention
     assert list(dict.fromkeys(unit.map_shape[-1] for unit in parts.mapped)) == maps
     assert len(parts.of_kind("mlp")) == (8 if name == "mixer_mini" else len(attention))
     assert len(parts.of_kind("subsample")) == (0 if name == "resnext_mini" else len(maps) - 1)
 
 
-def test_windows_keys_and_heads(on_meta: dict[str, Anatomy]) -> None:
-    swin, pvt = on_meta["swin_mini"].of_kind("msa"), on_meta["pvt_mini"].of_kind("msa")
+def test_windows_keys_and_heads() -> None:
+    swin, pvt = on_meta("swin_mini").of_kind("msa"), on_meta("pvt_mini").of_kind("msa")
     assert [unit.attention.window for unit in swin[:6]] == [(4, 4)] * 6
     assert [unit.attention.shift != (0, 0) for unit in swin[:6]] == [False, True] * 3
     assert [unit.heads for unit in swin] == [1, 1, 2, 2, 4, 4, 8, 8]
     assert [unit.attention.keys for unit in pvt] == [16] * 6 + [17] * 2  # 4x4 everywhere, and the class token
     assert [unit.prefix_tokens for unit in pvt] == [0] * 6 + [1] * 2
-    assert {unit.prefix_tokens for unit in on_meta["localvit_mini"].mapped} == {1}
-    assert len(on_meta["mixer_mini"].of_kind("mixer")) == 8
-    assert len(on_meta["resnext_mini"].of_kind("conv")) == 8
+    assert {unit.prefix_tokens for unit in on_meta("localvit_mini").mapped} == {1}
+    assert len(on_meta("mixer_mini").of_kind("mixer")) == 8
+    assert len(on_meta("resnext_mini").of_kind("conv")) == 8
 
 
 @pytest.mark.parametrize("name", MINIS)

@@ -12,6 +12,7 @@ from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 from vitscope.data.config import DataConfig
 from vitscope.data.images import ImageData, Indices
+from vitscope.data.items import images_and_labels
 from vitscope.data.preprocess import Device, preprocess
 from vitscope.errors import BadData
 
@@ -144,7 +145,8 @@ class DatasetFetcher:
     def fetch_all(self, pieces: Sequence[Indices]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Fetcher`."""
         for indices in pieces:
-            images, labels = zip(*(self._data[int(i)][:2] for i in indices), strict=True)
+            items = (images_and_labels(self._data[int(i)], self.what) for i in indices)
+            images, labels = zip(*items, strict=True)
             self.as_given = is_prepared(images)
             yield to_batch(images, labels, self._config, self._device)
 
@@ -199,7 +201,8 @@ def _class_numbers(labels: Any) -> Indices | None:
 def _whole_numbers(labels: Any, n: int) -> Tensor:
     """`n` labels as int64."""
     try:
-        numbers = torch.as_tensor(labels)
+        several = isinstance(labels, tuple | list) and any(isinstance(label, Tensor) for label in labels)
+        numbers = torch.stack([torch.as_tensor(x) for x in labels]) if several else torch.as_tensor(labels)
     except (TypeError, ValueError, RuntimeError) as error:
         raise BadData(
             f"labels are {type(labels).__name__} ({error}); expected one whole number per image"

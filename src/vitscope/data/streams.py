@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from vitscope.data.config import DataConfig, data_config
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
 from vitscope.data.images import ImageData, check_labels
+from vitscope.data.items import images_and_labels
 from vitscope.data.preprocess import Device
 from vitscope.data.subsets import check_limit, limit_indices
 from vitscope.errors import BadData
@@ -199,15 +200,14 @@ class SequentialBatches(Batches):
     def _read(self) -> Iterator[tuple[Any, Any]]:
         if isinstance(self._data, DataLoader):
             for batch in self._data:
-                if not isinstance(batch, tuple | list) or len(batch) < 2:
-                    raise BadData(f"the DataLoader gives a {type(batch).__name__}; expected (images, labels)")
-                yield batch[0], batch[1]
+                yield images_and_labels(batch, "the DataLoader")
             return
         images: list[Any] = []
-        labels: list[int] = []
-        for image, label, *_ in self._data:
+        labels: list[Any] = []
+        for item in self._data:
+            image, label = images_and_labels(item, f"the {type(self._data).__name__}")
             images.append(image)
-            labels.append(int(label))
+            labels.append(label)
             if len(images) == self._batch_size:
                 yield images, labels
                 images, labels = [], []

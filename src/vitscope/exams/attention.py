@@ -152,8 +152,7 @@ class AttentionAccumulator(HeadMoments):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         for name in ("histogram", "cumulative_squares"):
-            zeros = torch.zeros(len(self.head), BINS, dtype=torch.float64)
-            self.add_state(name, zeros, dist_reduce_fx="sum")
+            self.add_sum(name, (len(self.head), BINS))
 
     @staticmethod
     def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:

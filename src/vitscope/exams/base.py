@@ -5,18 +5,16 @@ imports it; defining the accumulator, or decorating the function with `@procedur
 result's exam name.
 """
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 from torch import Tensor
-from torchmetrics import Metric
 
-from vitscope import distributed
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.data.readout import PLAIN, Readout
 from vitscope.errors import VitscopeError
+from vitscope.exams.sums import Sums
 from vitscope.interface import TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
 
@@ -54,7 +52,7 @@ class Batch:
     images: Tensor | None = None  # (N, C, H, W) as the model was shown them
 
 
-class Accumulator(Metric):
+class Accumulator(Sums):
     """Base of every streaming exam: bounded memory in the number of images, and states that merge by sums.
 
     Attributes:
@@ -70,7 +68,6 @@ class Accumulator(Metric):
         settings: Options that change the result, for the key it is found by.
     """
 
-    full_state_update = False
     result: ClassVar[type[Result]]
     version: ClassVar[int] = 1
     needs_maps: ClassVar[bool] = False
@@ -83,7 +80,7 @@ class Accumulator(Metric):
     settings: ClassVar[str] = ""
 
     def __init__(self, subject: Subject) -> None:
-        super().__init__(process_group=distributed.cpu_group())
+        super().__init__()
         self.subject = subject
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -119,13 +116,12 @@ class Accumulator(Metric):
         raise NotImplementedError
 
     def compute(self) -> dict[str, Any]:
-        """The result's own fields over all batches of all processes (torchmetrics allows no dataclass)."""
+        """The result's own fields from the sums over all batches."""
         raise NotImplementedError
 
     def finish(self) -> Result:
         """The result over all batches of all processes."""
-        with warnings.catch_warnings():  # a process without a share of the data is not a mistake
-            warnings.filterwarnings("ignore", message="The ``compute`` method of metric")
+        with self.of_all_processes():
             found = self.compute()
         return self.result(**self.common(), **found)
 
@@ -133,16 +129,6 @@ class Accumulator(Metric):
         """The fields that do not depend on the data."""
         own = self.subject
         return {"model": own.model, "data": own.data, "seed": own.seed, "images_digest": own.images_digest}
-
-    def partial_state(self) -> dict[str, Tensor]:
-        """What this process has collected so far, to go on from later."""
-        return {name: getattr(self, name).detach().clone() for name in self._defaults}
-
-    def load_partial_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `partial_state` gave."""
-        for name in self._defaults:
-            setattr(self, name, state[name].to(getattr(self, name).device))
-        self._update_count = 1  # torchmetrics warns of results without any update
 
 
 @dataclass(frozen=True)

@@ -107,9 +107,9 @@ class CkaAccumulator(Accumulator):
         self.other = other
         self.units = subject.units + (other.units if other else ())
         shape = (1 + REPLICATES, len(self.units), len(self.units))
-        self.add_state("hsic", torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
+        self.add_sum("hsic", shape)
         for name in ("n", "batches", "left_out"):
-            self.add_state(name, torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+            self.add_sum(name, dtype=torch.int64)
 
     def update(self, batch: Batch) -> None:
         """Take in the Gram matrices of one batch of images."""

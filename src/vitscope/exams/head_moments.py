@@ -91,9 +91,8 @@ class HeadMoments(Accumulator):
         self.row_unit = np.repeat(np.arange(len(heads)), [1 + h for h in heads])
         self.head = np.array([h for count in heads for h in range(ALL_HEADS, count)], dtype=np.int64)
         for name in ("total", "squares"):
-            shape = (len(self.head), len(self.quantities))
-            self.add_state(name, torch.zeros(shape, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("n", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+            self.add_sum(name, (len(self.head), len(self.quantities)))
+        self.add_sum("n", dtype=torch.int64)
 
     @staticmethod
     def why_not(unit: Unit) -> str | None:

@@ -148,7 +148,7 @@ class BatchSpectra(OwnNumbers):
 
     def compute(self) -> dict[str, Any]:
         """The batches of all processes, as the fields of a result."""
-        found = {name: getattr(self, name).numpy().copy() for name in self._defaults}
+        found = {name: total.numpy().copy() for name, total in self.state().items()}
         return found | {"converged": found["converged"] > 0, "products": found["products"].astype(np.int64)}
 
 

@@ -60,8 +60,8 @@ class FeatureMoments(Accumulator):
         self.members = [np.flatnonzero([kind == k for k in changing]) for kind in self.kinds]
         sizes |= {"kind_total": len(self.kinds), "kind_squares": len(self.kinds)}
         for name, size in sizes.items():
-            self.add_state(name, torch.zeros(size, dtype=torch.float64), dist_reduce_fx="sum")
-        self.add_state("n", torch.zeros((), dtype=torch.int64), dist_reduce_fx="sum")
+            self.add_sum(name, (size,))
+        self.add_sum("n", dtype=torch.int64)
 
     def update(self, batch: Batch) -> None:
         """Take in the numbers of one batch of images."""

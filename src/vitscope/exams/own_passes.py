@@ -1,6 +1,5 @@
 """What exams with passes of their own share: the model in its place, its anatomy, and this process's images."""
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchmetrics import Metric
 
 from vitscope import distributed
 from vitscope.anatomy import Anatomy, anatomy, preserved
@@ -17,27 +15,21 @@ from vitscope.data import Readout, batches, data_config, readout
 from vitscope.data.readout import PLAIN
 from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.one_pass import Images, compare_classes, first_batch, placed, progress
+from vitscope.exams.sums import Sums
 from vitscope.models import name_of
 
 
-class OwnNumbers(Metric):
-    """Base of what such an exam collects: states that merge over processes by sums."""
+class OwnNumbers(Sums):
+    """Base of what such an exam collects."""
 
-    full_state_update = False
-
-    def __init__(self) -> None:
-        super().__init__(process_group=distributed.cpu_group())
-
-    def add_sum(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> None:
-        """A state that starts at zero."""
-        self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
+    def compute(self) -> dict[str, Any]:
+        """What follows from the sums."""
+        raise NotImplementedError
 
     def finish(self) -> dict[str, Any]:
         """What `compute` gives over all images of all processes."""
-        with warnings.catch_warnings():  # a process without a share of the images is not a mistake
-            warnings.filterwarnings("ignore", message="The ``compute`` method of metric")
-            found: dict[str, Any] = self.compute()
-        return found
+        with self.of_all_processes():
+            return self.compute()
 
 
 @dataclass(frozen=True)

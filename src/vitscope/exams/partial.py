@@ -40,7 +40,7 @@ class Partial:
         tensors, _ = read_tensors(self._path)
         for accumulator in accumulators:
             prefix = f"{accumulator.result.exam}."
-            accumulator.load_partial_state(
+            accumulator.load_state(
                 {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
             )
 
@@ -51,7 +51,7 @@ class Partial:
         tensors = {
             f"{accumulator.result.exam}.{name}": tensor
             for accumulator in accumulators
-            for name, tensor in accumulator.partial_state().items()
+            for name, tensor in accumulator.state().items()
         }
         write_tensors(self._path, tensors, {"identity": self._identity, "batches": str(batches)})
         self._saved = time.monotonic()

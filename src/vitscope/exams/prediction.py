@@ -80,19 +80,19 @@ class PredictionAccumulator(Accumulator):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         rows = 1 + REPLICATES
-        self._add_sum("sums", (rows, 1 + len(MEANS) + BINS))
-        self._add_sum("cells", (2, CELLS, rows))
-        self._add_sum("bins", (BINS, 3))
-        self._add_sum("histogram", (SHADES, 2))
-        self._add_sum("classes", (0, 5))
-        self._add_sum("seen", (0,), torch.int64)
-        self._add_sum("right", (0,), torch.int64)
-        self._add_sum("n", (), torch.int64)
+        self.add_sum("sums", (rows, 1 + len(MEANS) + BINS))
+        self.add_sum("cells", (2, CELLS, rows))
+        self.add_sum("bins", (BINS, 3))
+        self.add_sum("histogram", (SHADES, 2))
+        self.add_sum("classes", (0, 5))
+        self.add_sum("seen", (0,), torch.int64)
+        self.add_sum("right", (0,), torch.int64)
+        self.add_sum("n", (), torch.int64)
         if self.temperature == "fit":
-            self._add_sum("fitting", (rows, 1 + len(TEMPERATURES)))
-            self._add_sum("reporting", (rows, 1 + len(TEMPERATURES) * (3 + BINS)))
-            self._add_sum("reported_bins", (len(TEMPERATURES), 2 * BINS))
-            self._add_sum("n_fitted", (), torch.int64)
+            self.add_sum("fitting", (rows, 1 + len(TEMPERATURES)))
+            self.add_sum("reporting", (rows, 1 + len(TEMPERATURES) * (3 + BINS)))
+            self.add_sum("reported_bins", (len(TEMPERATURES), 2 * BINS))
+            self.add_sum("n_fitted", (), torch.int64)
 
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
@@ -244,9 +244,6 @@ class PredictionAccumulator(Accumulator):
         return find_scaling(
             self.fitting, self.reporting, self.reported_bins, n_fitted, int(self.n) - n_fitted
         )
-
-    def _add_sum(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> None:
-        self.add_state(name, torch.zeros(shape, dtype=dtype), dist_reduce_fx="sum")
 
 
 def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:

@@ -28,7 +28,7 @@ QUANTITIES = ("temperature", *SCALED, *CHANGES)
 _ECE, _ECE_CHANGE = QUANTITIES.index("scaled_ece"), QUANTITIES.index("ece_change")
 
 
-@dataclass  # not frozen: torchmetrics copies what an accumulator computes field by field
+@dataclass(frozen=True)
 class Scaling:
     """What temperature scaling does; arrays follow `QUANTITIES`, `drawn` is (replicates, quantities)."""
 

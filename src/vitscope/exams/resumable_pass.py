@@ -39,8 +39,8 @@ class ResumablePass:
     def restore(self, numbers: Mapping[str, OwnNumbers]) -> None:
         """Put back what was collected from the batches that are skipped."""
         for name, number in numbers.items():
-            for state in number.metric_state if self.done else ():
-                setattr(number, state, self._kept[f"{name}/{state}"])
+            if self.done:
+                number.load_state({state: self._kept[f"{name}/{state}"] for state in number.state()})
 
     def keep(self, numbers: Mapping[str, OwnNumbers]) -> None:
         """One more batch is in `numbers`."""
@@ -48,8 +48,7 @@ class ResumablePass:
         states = {
             f"{name}/{state}": tensor
             for name, number in numbers.items()
-            for state, tensor in number.metric_state.items()
-            if isinstance(tensor, Tensor)
+            for state, tensor in number.state().items()
         }
         self._parts.put(self._name, {"batches": torch.tensor(self.done), **states})
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("vitscope", "torch", "torchvision", "timm", "torchmetrics", "numpy", "pandas")
+PACKAGES = ("vitscope", "torch", "torchvision", "timm", "numpy", "pandas")
 
 
 def provenance() -> dict[str, Any]:
