@@ -1,5 +1,6 @@
 """Which output holds the class scores: the rule by itself, and that every exam goes by it."""
 
+import dataclasses
 from collections import namedtuple
 from functools import cache
 from types import SimpleNamespace
@@ -205,3 +206,57 @@ def test_members_of_an_ensemble_and_what_averages() -> None:
     smoothing = vs.surgery.temporal(members[1])
     smoothing(shown)
     torch.testing.assert_close(class_scores(smoothing, smoothing(shown)), plain)
+
+
+@dataclasses.dataclass
+class Answers:
+    scores: Tensor
+    others: Tensor
+
+
+class Answering(nn.Module):
+    """Class scores that come in some form."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.net, self.form = small_vit(), form
+
+    def forward(self, x: Tensor) -> object:
+        scores = self.net(x)
+        return {
+            "object": Answers(scores, 2 * scores),
+            "nested": {"a": {"scores": scores}, "b": [scores]},
+            "dict": {"scores": scores, "others": 2 * scores},
+        }[self.form]
+
+
+@pytest.mark.parametrize("exam", [exams.variance, exams.prediction])
+def test_an_object_of_the_models_own_is_read_like_any_other_output(exam) -> None:
+    with pytest.raises(
+        UndecidedOutput, match=r"returns 'scores': .*, 'others': .*output='scores' or output='others'"
+    ):
+        exam(Answering("object"), images())
+    found = exam(Answering("object"), images(), output="scores")
+    assert found.table()["value"].equals(exam(small_vit(), images()).table()["value"])
+
+
+@pytest.mark.parametrize("exam", [exams.variance, exams.prediction])
+@pytest.mark.parametrize(
+    ("form", "said", "message"),
+    [
+        (
+            "dict",
+            "logit",
+            "output='logit' is none of what Answering returns: 'scores': 2?.*; say one of these",
+        ),
+        (
+            "nested",
+            "scores",
+            "returns a dict of 'a', 'b' that holds no tensor, but for what is nested deeper",
+        ),
+        ("nested", 0, "wrap the model so that it returns logits"),
+    ],
+)
+def test_a_wrong_name_is_said_to_be_wrong(exam, form: str, said: str | int, message: str) -> None:
+    with pytest.raises(UnsupportedModel, match=message):
+        exam(Answering(form), images(), output=said)

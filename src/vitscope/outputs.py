@@ -92,7 +92,7 @@ def place_of_scores(
         return candidates[0]
     if vectors or sum(tensor.ndim == 2 for tensor in found.values()) > 1:
         raise _undecided(model, found, classes)
-    raise _none(model, found)
+    raise _none(model, output, found)
 
 
 def outputs_by_place(output: Any) -> dict[Place, Tensor]:
@@ -136,8 +136,9 @@ def _said(
         if isinstance(output, list | tuple) and not keys and -len(output) <= said < 0:
             place = said + len(output)
     if place not in found:
+        returned = f"what {type(model).__name__} returns: {_listed(found)}; say one of these"
         raise UnsupportedModel(
-            f"output={said!r} is none of what {type(model).__name__} returns: {_listed(found)}; say one of these"
+            f"output={said!r} is none of {returned}" if found else _nothing_to_name(model, output)
         )
     _check(model, found[place], n_images)
     return place
@@ -163,10 +164,20 @@ def _undecided(model: nn.Module, found: Mapping[Place, Tensor], classes: int | N
     )
 
 
-def _none(model: nn.Module, found: Mapping[Place, Tensor]) -> NoClassScores:
+def _none(model: nn.Module, output: Any, found: Mapping[Place, Tensor]) -> NoClassScores:
+    if not found:
+        return NoClassScores(_nothing_to_name(model, output))
     return NoClassScores(
-        f"{type(model).__name__} returns {_listed(found) or 'no tensor'}; expected class scores (images, classes): say "
+        f"{type(model).__name__} returns {_listed(found)}; expected class scores (images, classes): say "
         "which they are with output=..., or wrap the model so that it returns logits"
+    )
+
+
+def _nothing_to_name(model: nn.Module, output: Any) -> str:
+    keys = f" of {', '.join(map(repr, output))}" if isinstance(output, Mapping) else ""
+    return (
+        f"{type(model).__name__} returns a {type(output).__name__}{keys} that holds no tensor, but for what is "
+        "nested deeper; wrap the model so that it returns logits"
     )
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from torch import nn
 
 import vitscope as vs
 from vitscope.anatomy.example import example_inputs, example_shapes, images_among
-from vitscope.errors import VitscopeError
+from vitscope.errors import UnsupportedModel, VitscopeError
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +36,11 @@ def test_shapes_stand_for_inputs(model) -> None:
 def test_images_are_needed(model) -> None:
     with pytest.raises(VitscopeError, match="no images among the inputs words"):
         images_among(example_inputs(model, {"words": [3]}))
+
+
+@pytest.mark.parametrize("path", ["", "0"])
+def test_a_model_that_was_compiled_in_place_is_refused_by_its_reason(path: str) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU())
+    model.get_submodule(path).compile(backend="eager")
+    with pytest.raises(UnsupportedModel, match="was compiled in place, and compiled code cannot be watched"):
+        vs.anatomy(model, (3, 8, 8))

@@ -135,3 +135,23 @@ def test_help_lists_the_operations(capsys) -> None:
         main(["operate", "--help"])
     text = capsys.readouterr().out
     assert all(f"--{name.replace('_', '-')}" in text for name in OPERATIONS)
+
+
+class TwoScores(torch.nn.Module):
+    """Two outputs that could be the class scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = vs.create_model("resnet_mini")
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        scores = self.net(x)
+        return {"scores": scores, "others": scores + 1}
+
+
+def test_which_output_is_meant_is_said_and_kept(tmp_path, capsys) -> None:
+    words = ["operate", f"{__name__}:TwoScores", "--img-size", "32", "--temporal"]
+    assert main(words) == 2
+    assert "--output" in capsys.readouterr().err
+    assert main([*words, "--output", "scores", "--out", str(tmp_path / "run")]) == 0
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["interface"]["output"] == "scores"

@@ -1,9 +1,17 @@
 import math
+import warnings
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from vitscope.exams.bootstrap import correlation, percentile_interval, poisson_weights, standard_error
+from vitscope.exams.bootstrap import (
+    correlation,
+    mean_interval_of_few,
+    percentile_interval,
+    poisson_weights,
+    standard_error,
+)
 
 
 def test_weights_are_poisson() -> None:
@@ -37,6 +45,47 @@ def test_interval_of_a_mean_has_the_width_of_theory() -> None:
     low, high = percentile_interval((x @ weights / weights.sum(0))[:, None])
     assert high[0] - low[0] == pytest.approx(2 * 1.96 * x.std() / math.sqrt(1000), rel=0.1)
     assert low[0] < x.mean() < high[0]
+
+
+def test_interval_of_a_mean_is_that_of_scipys_accelerated_bootstrap() -> None:
+    x = np.random.default_rng(0).exponential(1.0, 60) ** 2  # lopsided, as losses are
+    weights = poisson_weights(np.arange(60), seed=0, replicates=20_000)[:, 1:]
+    drawn = (x @ weights / weights.sum(0))[:, None]
+    low, high = mean_interval_of_few(drawn, 10**9)  # without what is done for few images
+    theirs = stats.bootstrap((x,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(1))
+    wide = theirs.confidence_interval.high - theirs.confidence_interval.low
+    assert low[0] == pytest.approx(theirs.confidence_interval.low, abs=0.05 * wide)
+    assert high[0] == pytest.approx(theirs.confidence_interval.high, abs=0.05 * wide)
+    plain = percentile_interval(drawn)
+    assert high[0] - plain[1][0] > 0.1 * wide
+
+
+def test_interval_of_a_mean_covers_the_truth_of_few_lopsided_numbers() -> None:
+    generator = np.random.default_rng(0)
+    weights = poisson_weights(np.arange(25), seed=0)[:, 1:]
+    totals = weights.sum(0)
+    held = []
+    for _ in range(1000):
+        drawn = (generator.exponential(1.0, 25) @ weights / totals)[:, None]
+        held.append(
+            [
+                low[0] <= 1.0 <= high[0]
+                for low, high in (mean_interval_of_few(drawn, 25), percentile_interval(drawn))
+            ]
+        )
+    ours, plain = np.mean(held, axis=0)
+    assert ours > 0.93
+    assert plain < ours - 0.01
+
+
+def test_means_that_are_not_known_have_no_interval() -> None:
+    drawn = np.column_stack([np.full(100, np.nan), np.linspace(0, 1, 100), np.ones(100)])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="All-NaN slice")
+        low, high = mean_interval_of_few(drawn, 30)
+    assert np.isnan([low[0], high[0]]).all()
+    assert 0 <= low[1] < 0.03
+    assert (low[2], high[2]) == (1.0, 1.0)
 
 
 def test_standard_error_of_a_mean_is_that_of_theory() -> None:

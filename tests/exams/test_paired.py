@@ -167,7 +167,7 @@ def test_flips_by_hand() -> None:
     a = torch.tensor([right, right, right, wrong, wrong, right])
     b = torch.tensor([right, wrong, right, right, wrong, wrong])
     found = flips(result_of(a, labels), result_of(b, labels))
-    assert found == Flips(both=2, only_first=2, only_second=1, neither=1)
+    assert found == Flips(both=2, gained=2, lost=1, neither=1)
     assert found.difference == pytest.approx(1 / 6)
     low, high = found.interval
     assert low < 1 / 6 < high

@@ -131,5 +131,12 @@ def refuse_wrapped(model: nn.Module) -> None:
     attribute = inner.get(type(model).__name__)
     if attribute is not None:
         raise UnsupportedModel(f"this is a {type(model).__name__}; pass what it wraps: model.{attribute}")
+    compiled = next((path for path, m in model.named_modules() if m._compiled_call_impl is not None), None)
+    if compiled is not None:
+        what = f"its module '{compiled}'" if compiled else "it"
+        raise UnsupportedModel(
+            f"{what} was compiled in place, and compiled code cannot be watched; pass the model as it was before "
+            f"{'model.' + compiled if compiled else 'model'}.compile(), or build it again"
+        )
     if isinstance(model, torch.jit.ScriptModule):
         raise UnsupportedModel("a scripted model cannot be watched; pass the nn.Module it was made from")

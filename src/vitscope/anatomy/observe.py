@@ -33,6 +33,8 @@ def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | No
             watch, outputs = _watched(model, example, run, others)
             if kept := watch.kept_by_the_model():
                 watch, outputs = _watched(model, example, run, [*others, *kept])
+        except UnsupportedModel:  # of what it returned, not of how it ran
+            raise
         except Exception as error:
             raise _cannot_run(model, example, error) from error
     if not any(watch.nodes[o].dynamic for o in outputs):

@@ -9,7 +9,7 @@ occurrence inside that call.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -141,6 +141,8 @@ def tensors_in(tree: Any) -> Iterator[Tensor]:
     elif isinstance(tree, list | tuple):
         for value in tree:
             yield from tensors_in(value)
+    elif is_dataclass(tree) and not isinstance(tree, type):
+        yield from tensors_in(vars(tree))
 
 
 def main_output(output: Any) -> list[Tensor]:

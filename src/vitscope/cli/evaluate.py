@@ -119,8 +119,8 @@ def _print(found: "Evaluation") -> None:
         for model in models[1:] if "prediction" in found.results[models[0]] else ():
             flips = found.flips(model)
             console.print(
-                f"{model} is right about {flips.only_first} images that {models[0]} gets wrong, and wrong about "
-                f"{flips.only_second} that it gets right (McNemar's exact test: p = {flips.p_value:.2g})",
+                f"{model} is right about {flips.gained} images that {models[0]} gets wrong, and wrong about "
+                f"{flips.lost} that it gets right (McNemar's exact test: p = {flips.p_value:.2g})",
                 highlight=False,
                 markup=False,
             )

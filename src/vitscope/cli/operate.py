@@ -50,6 +50,8 @@ class Options:
     """Size of the head, if not the model's own."""
     img_size: int | None = None
     """Side of the images, if not the model's own."""
+    output: int | str | None = None
+    """Which output holds the class scores, where that cannot be decided; kept with the model."""
     seed: int = 0
     """Decides new weights."""
 
@@ -86,6 +88,7 @@ def run(options: Options) -> None:
     import torch
     from rich.console import Console
 
+    from vitscope.interface import declare
     from vitscope.models import create_model
     from vitscope.surgery import OPERATIONS as FUNCTIONS
     from vitscope.surgery import Before, record
@@ -102,6 +105,7 @@ def run(options: Options) -> None:
         num_classes=options.num_classes,
         img_size=options.img_size,
     )
+    declare(model, output=options.output)
     model.eval()
     before = Before(model)
     already = len(record(model))

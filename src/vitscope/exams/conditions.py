@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.exams.bootstrap import REPLICATES, percentile_interval, poisson_weights, standard_error
+from vitscope.exams.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
 from vitscope.exams.calibration import error_interval, least_error
 from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.prediction import BINS, MEANS, check_predictions, confidence_bins, scores
@@ -153,7 +153,7 @@ def mean_scores(
         blocks: Whether they are blocks.
     """
     drawn: np.ndarray = np.mean([replicates(part["sums"]) for part in parts], axis=0)
-    low, high = (np.array(end) for end in percentile_interval(drawn[1:]))
+    low, high = mean_interval_of_few(drawn[1:], n)
     for i in map(QUANTITIES.index, SHARES):
         if len(parts) == 1 and not blocks:
             low[i], high[i] = share_interval(n * drawn[0, i], n)

@@ -41,34 +41,34 @@ class Replicated(Protocol):
 
 @dataclass(frozen=True)
 class Flips:
-    """Images by which of two models is right about them."""
+    """Images by which of a model and its reference is right about them."""
 
     both: int
-    only_first: int
-    only_second: int
+    gained: int  # the model alone
+    lost: int  # the reference alone
     neither: int
 
     @property
     def n(self) -> int:
         """All images."""
-        return self.both + self.only_first + self.only_second + self.neither
+        return self.both + self.gained + self.lost + self.neither
 
     @property
     def difference(self) -> float:
-        """Accuracy of the first minus that of the second."""
-        return (self.only_first - self.only_second) / self.n
+        """Accuracy of the model minus that of the reference."""
+        return (self.gained - self.lost) / self.n
 
     @property
     def interval(self) -> tuple[float, float]:
         """95 % interval of the difference from the pairs (Agresti and Min), also where nothing flips."""
-        changed = self.only_first + self.only_second
-        low, high = paired_interval(self.only_first - self.only_second, changed, self.n)
+        changed = self.gained + self.lost
+        low, high = paired_interval(self.gained - self.lost, changed, self.n)
         return float(low), float(high)
 
     @property
     def p_value(self) -> float:
         """McNemar's exact test: how often chance alone would share the flips out at least as unevenly."""
-        fewer, flips = sorted((self.only_first, self.only_second))[0], self.only_first + self.only_second
+        fewer, flips = sorted((self.gained, self.lost))[0], self.gained + self.lost
         logs = [_log_binomial(flips, k) - flips * math.log(2) for k in range(fewer + 1)]
         return min(1.0, 2 * math.fsum(map(math.exp, logs)))
 
@@ -97,8 +97,8 @@ def flips(first: PredictionResult, second: PredictionResult) -> Flips:
     ours, theirs = first.outcomes()[1], second.outcomes()[1]
     return Flips(
         both=int((ours & theirs).sum()),
-        only_first=int((ours & ~theirs).sum()),
-        only_second=int((~ours & theirs).sum()),
+        gained=int((ours & ~theirs).sum()),
+        lost=int((~ours & theirs).sum()),
         neither=int((~ours & ~theirs).sum()),
     )
 

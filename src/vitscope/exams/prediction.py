@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vitscope import distributed
 from vitscope.exams.base import Accumulator, Batch, Subject
-from vitscope.exams.bootstrap import REPLICATES, percentile_interval, poisson_weights, standard_error
+from vitscope.exams.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
 from vitscope.exams.calibration import (
     CELLS,
     adaptive_gaps,
@@ -204,7 +204,7 @@ class PredictionAccumulator(Accumulator):
         n, (weight, gap) = int(self.n), self.cells[:, :, 0].numpy()
         count, _, right = self.bins.numpy().T
         place = {quantity: i for i, quantity in enumerate(QUANTITIES)}
-        low, high = (np.array(end) for end in percentile_interval(drawn[1:]))
+        low, high = mean_interval_of_few(drawn[1:], n)
         special = {
             **{name: share_interval(n * drawn[0, place[name]], n) for name in ("accuracy", "top5")},
             "signed_ece": difference_interval(

@@ -82,8 +82,8 @@ class Pair:
         low, high = self.flips.interval
         return (
             f"Of {self.flips.n} images {self.flips.both} are right and {self.flips.neither} wrong with both. "
-            f"{self.other.name} alone is right about {self.flips.only_first}, {self.first.name} alone about "
-            f"{self.flips.only_second}: a difference of {100 * self.flips.difference:+.1f} points "
+            f"{self.other.name} alone is right about {self.flips.gained}, {self.first.name} alone about "
+            f"{self.flips.lost}: a difference of {100 * self.flips.difference:+.1f} points "
             f"[{100 * low:+.1f}, {100 * high:+.1f}] (McNemar's exact test: p = {self.flips.p_value:.2g})."
         )
 
