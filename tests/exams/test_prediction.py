@@ -220,7 +220,7 @@ def test_replicates_have_the_values_first() -> None:
     assert list(found) == list(QUANTITIES)
     np.testing.assert_array_equal([numbers[0] for numbers in found.values()], result.value)
     low, high = mean_interval_of_few(found["nll"][1:, None], 60)
-    assert (result.low[2], result.high[2]) == (low[0], high[0])
+    assert (result.low[2], result.high[2]) == pytest.approx((low[0], high[0]), rel=1e-9)
 
 
 def test_a_temperature_divides_the_logits() -> None:
