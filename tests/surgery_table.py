@@ -178,8 +178,11 @@ def row(family: Family, operations: Iterable[str] = tuple(OPERATIONS)) -> dict[s
 
 def table(families: list[Family], workers: int = 2) -> pd.DataFrame:
     """Families down, operations across."""
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        rows = list(pool.map(row, families))
+    rows = []
+    with ProcessPoolExecutor(workers, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        for family, cells in zip(families, pool.map(row, families), strict=True):
+            print(f"{family.name}: {list(cells.values()).count(WORKS)} of {len(cells)} work", flush=True)
+            rows.append(cells)
     return pd.DataFrame(rows, index=pd.Index([f.name for f in families], name="family"))
 
 
