@@ -60,6 +60,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:
@@ -93,6 +95,7 @@ def run(options: Options) -> None:
             pretrained=options.pretrained,
             img_size=options.img_size,
             num_classes=options.num_classes,
+            trust_code=options.trust_code,
         )
         if distributed.is_main():
             _print(found)

@@ -52,6 +52,8 @@ class Options:
     """Side of the images, if not the model's own."""
     seed: int = 0
     """Decides new weights."""
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def expand(arguments: list[str]) -> list[str]:
@@ -101,6 +103,7 @@ def run(options: Options) -> None:
         pretrained=options.pretrained,
         num_classes=options.num_classes,
         img_size=options.img_size,
+        trust_code=options.trust_code,
     )
     model.eval()
     before = Before(model)

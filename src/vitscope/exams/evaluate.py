@@ -114,7 +114,7 @@ def evaluate(
         output: Which of their outputs holds the class scores, where that cannot be decided: a key, or a place from 0.
         mean: What was subtracted from pixels from 0 to 1 in the images they are given, where they do not say.
         std: What they were divided by.
-        creation: Passed on to `create_model`: pretrained, num_classes, img_size ...
+        creation: Passed on to `create_model`: pretrained, num_classes, img_size, trust_code ...
     """
     chosen = _chosen(exams, temperature)
     if isinstance(data, str):

@@ -17,6 +17,7 @@ from vitscope.interface import declare, interface_of
 from vitscope.models.checkpoints import find_checkpoint
 from vitscope.models.origin import origin, set_input
 from vitscope.models.state import load_weights, read_weights, weight_bytes
+from vitscope.models.trust import allow_model
 from vitscope.results import atomic_write
 
 SCHEMA = 1
@@ -81,9 +82,16 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def load_model(
-    folder: Path, create: Callable[..., nn.Module], checkpoint: str | None = None, **changes: Any
+    folder: Path,
+    create: Callable[..., nn.Module],
+    checkpoint: str | None = None,
+    trust_code: bool = False,
+    **changes: Any,
 ) -> nn.Module:
-    """Build the model of a run folder with `create`, load its weights; `changes` override its arguments."""
+    """Build the model of a run folder with `create`, load its weights; `changes` override its arguments.
+
+    A function that the folder names is called only if the user trusts it.
+    """
     config = read_config(folder)
     name, arguments = config["model"]["name"], config["model"]["arguments"]
     if name is None:
@@ -91,7 +99,8 @@ def load_model(
             f"{folder} holds the weights of a {config['model'].get('class')} that was built in Python; "
             "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
         )
-    model = create(name, **{**arguments, **changes})
+    allow_model(name, arguments, folder / CONFIG, trust_code)
+    model = create(name, trust_code=trust_code, **{**arguments, **changes})
     prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
     set_input(model, **prepared, label_names=tuple(config["classes"]))
     declare(model, **config.get("interface", {}))

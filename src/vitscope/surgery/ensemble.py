@@ -20,13 +20,12 @@ from vitscope.data import class_count, data_config
 from vitscope.interface import declare, interface_of
 from vitscope.models import create_model, origin
 from vitscope.models.origin import set_input, set_origin
+from vitscope.models.trust import ENSEMBLE, allow_model
 from vitscope.outputs import Place, class_scores, place_of_scores, scores_at, with_class_scores
 from vitscope.surgery.graft import graft
 from vitscope.surgery.mc_dropout import MCDropout, draw_number, dropouts
 from vitscope.surgery.predictions import log_average, log_probabilities
 from vitscope.surgery.record import CannotOperate, Done, operation, record, replay
-
-FACTORY = f"{__name__}:build_ensemble"
 
 
 class PassEnsemble(nn.Module):
@@ -140,15 +139,20 @@ def deep_ensemble(members: Sequence[nn.Module | str | Path]) -> DeepEnsemble:
     whole = DeepEnsemble(models)
     made = [origin(model) for model in models]
     if all(made):
-        set_origin(whole, FACTORY, {"members": [_describe(model) for model in models]})
+        set_origin(whole, ENSEMBLE, {"members": [_describe(model) for model in models]})
     return whole
 
 
-def build_ensemble(members: Sequence[Mapping[str, Any]]) -> DeepEnsemble:
-    """An ensemble of freshly made models, out of what `deep_ensemble` wrote down of its members."""
+def build_ensemble(members: Sequence[Mapping[str, Any]], trust_code: bool = False) -> DeepEnsemble:
+    """An ensemble of freshly made models, out of what `deep_ensemble` wrote down of its members.
+
+    What is written down comes from a file, so functions that it names are called only with `trust_code`.
+    """
     models = []
     for described in members:
-        model = create_model(described["name"], **described["arguments"])
+        name, arguments = described["name"], described["arguments"]
+        allow_model(name, arguments, "the description of an ensemble", trust_code)
+        model = create_model(name, trust_code=trust_code, **arguments)
         set_input(model, input_size=tuple(described["input_size"]))
         declare(model, **described.get("interface", {}))
         models.append(replay(model, described["surgery"]))

@@ -91,6 +91,7 @@ def train(
     monitor: Sequence[str] = (),
     monitor_every: int | None = None,
     progress: bool = True,
+    trust_code: bool = False,
 ) -> Trained:
     """Train a model and leave it in a run folder, from which `create_model` makes it again.
 
@@ -127,6 +128,7 @@ def train(
         monitor: Exams that share one pass, and "hessian", to look at the model with while it trains.
         monitor_every: Epochs between two looks; default: as often as 5 % of the time allow.
         progress: Show the recipe and a bar on stderr.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
 
     Raises:
         TrainingDiverged: The loss became infinite or not a number. The run folder, and a model that was
@@ -146,9 +148,9 @@ def train(
             given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, **(changes or {})}
             choices = get_recipe(recipe, **given)
             images, not_held_out = _readable(find_images(data, held_out, fraction, seed), skip_broken)
-            net = find_model(model, images.classes, img_size, choices).to(where)
+            net = find_model(model, images.classes, img_size, choices, trust_code).to(where)
             config, classes = settle(net, images.classes, where)
-            taught = _find_teacher(teacher)
+            taught = _find_teacher(teacher, trust_code)
             folder = (
                 Path(out) if out is not None else Path("runs") / _file_name(f"{name_of(net)}-{images.name}")
             )
@@ -229,10 +231,10 @@ def _workers(asked: int | None, data: Readable) -> int:
     return parallel.loader_processes(len(data), portable=isinstance(data.data, ImageData))
 
 
-def _find_teacher(teacher: str | os.PathLike[str] | nn.Module | None) -> nn.Module | None:
+def _find_teacher(teacher: str | os.PathLike[str] | nn.Module | None, trust_code: bool) -> nn.Module | None:
     if teacher is None or isinstance(teacher, nn.Module):
         return teacher
-    return create_model(teacher, pretrained=not Path(teacher).is_dir())
+    return create_model(teacher, pretrained=not Path(teacher).is_dir(), trust_code=trust_code)
 
 
 @contextmanager

@@ -55,17 +55,19 @@ def find_model(
     classes: Sequence[str] | None,
     img_size: int | None,
     recipe: Recipe,
+    trust_code: bool = False,
 ) -> nn.Module:
     """The model itself, or a new one with a head for the classes and the recipe's stochastic depth."""
     if isinstance(model, nn.Module):
         return model
     n_classes = len(classes) if classes else None
+    asked: dict[str, Any] = {"num_classes": n_classes, "img_size": img_size, "trust_code": trust_code}
     try:
-        return create_model(model, num_classes=n_classes, img_size=img_size, drop_path_rate=recipe.drop_path)
+        return create_model(model, drop_path_rate=recipe.drop_path, **asked)
     except UnknownArgument as error:
         if error.argument != "drop_path_rate":
             raise
-        return create_model(model, num_classes=n_classes, img_size=img_size)
+        return create_model(model, **asked)
 
 
 def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) -> int:
