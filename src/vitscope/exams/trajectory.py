@@ -201,7 +201,7 @@ class _Weights:
 
     def read(self, checkpoint: Checkpoint) -> Tensor:
         path = self._run / checkpoint.file
-        weights = read_weights(path)
+        weights = read_weights(path, self._run)
         if problem := difference(self._own, weights):
             raise BadResult(f"{path} does not fit {self._run}'s model: {problem}; copy the run again")
         vector = torch.cat([weights[name].reshape(-1).float() for name in self._names])

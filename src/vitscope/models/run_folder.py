@@ -12,13 +12,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from vitscope.data import DataConfig, data_config
-from vitscope.errors import BadResult
+from vitscope.errors import BadResult, VitscopeError
 from vitscope.interface import declare, interface_of
 from vitscope.models.checkpoints import find_checkpoint
 from vitscope.models.origin import origin, set_input
 from vitscope.models.state import load_weights, read_weights, weight_bytes
 from vitscope.models.trust import allow_model
 from vitscope.results import atomic_write
+from vitscope.results.manifest import write_listed
 
 SCHEMA = 1
 CONFIG = "config.json"
@@ -55,7 +56,14 @@ def save_model(
         "classes": list(classes),
     }
     atomic_write(folder / CONFIG, json.dumps(config, indent=2) + "\n")
-    atomic_write(folder / WEIGHTS, weight_bytes(weights or model.state_dict()))
+    write_listed(folder, {WEIGHTS: weight_bytes(weights or model.state_dict())})
+
+
+def copy_model(source: Path, folder: Path) -> None:
+    """Put the model of one run folder into another one as well, if it is whole."""
+    read_weights(source / WEIGHTS, source)
+    atomic_write(folder / CONFIG, (source / CONFIG).read_bytes())
+    write_listed(folder, {WEIGHTS: (source / WEIGHTS).read_bytes()})
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -113,7 +121,18 @@ def load_model(
     return model
 
 
+def model_damage(folder: Path) -> str | None:
+    """What keeps the model of a run folder from being read; None if nothing does."""
+    try:
+        read_config(folder)
+        read_weights(folder / WEIGHTS, folder)
+    except VitscopeError as error:
+        return str(error)
+    return None
+
+
 def load_run_weights(model: nn.Module, folder: Path, checkpoint: str | None = None) -> None:
     """Load a run folder's weights, or those of a checkpoint, into a model that was built already."""
-    path = find_checkpoint(Path(folder), checkpoint) if checkpoint else Path(folder) / WEIGHTS
-    load_weights(model, read_weights(path), str(path))
+    folder = Path(folder)
+    path = find_checkpoint(folder, checkpoint) if checkpoint else folder / WEIGHTS
+    load_weights(model, read_weights(path, folder), str(path))

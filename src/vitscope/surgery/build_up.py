@@ -13,7 +13,6 @@ in. It is kept if mean(b - a) > min_gain over the same images (b: with the block
 import copy
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,9 @@ from vitscope.errors import BadResult
 from vitscope.jobs import Backend, Function, Job, make_runner
 from vitscope.jobs import address as address_of
 from vitscope.models import Origin, create_model, origin, read_config, save_model
+from vitscope.models.run_folder import copy_model
 from vitscope.models.trust import names_code
-from vitscope.results import Run, atomic_path
+from vitscope.results import Run
 from vitscope.surgery.alternate import alternate
 from vitscope.surgery.build_up_search import Counts, Search
 from vitscope.surgery.build_up_table import BuildUp
@@ -117,9 +117,7 @@ def build_up(
         search = Search(stages, rule, job, lambda table: table.save(folder), progress)
         with make_runner(workers, backend, address) as runner:
             found = search.run(runner)
-        for name in ("config.json", "model.safetensors"):
-            with atomic_path(folder / name) as path:
-                shutil.copyfile(candidate_folder(folder, found.msa) / name, path)
+        copy_model(candidate_folder(folder, found.msa), folder)
     return found
 
 

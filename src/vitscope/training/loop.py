@@ -181,7 +181,8 @@ def train(
                 wrap=wrap,
             )
         with together():
-            position, changed = find_position(folder, stepper, setting, resume, force)
+            start = find_position(folder, stepper, setting, resume, force)
+            position = start.position
             if distributed.is_main():
                 check_writable(folder)
                 kept = checkpoints_expected(choices.epochs, checkpoint_every)
@@ -191,12 +192,20 @@ def train(
                 describe_recipe(choices, None, distributed.world_size(), len(images.train), net),
                 file=sys.stderr,
             )
-            for difference in changed:
+            for difference in start.changed:
                 print(f"warning: going on although {difference}", file=sys.stderr)
+        if start.fell_back and distributed.is_main():
+            print(
+                f"vitscope: {start.fell_back}. Going on from the state before it, after epoch {position.epoch}"
+                + (f" and step {position.step} of the next" if position.step else ""),
+                file=sys.stderr,
+            )
         with together():
             probe = images.held_out if images.held_out is not None else images.train.data
             epochs_in_all = math.ceil(choices.total_epochs)
-            monitors = Monitors(monitor, monitor_every, probe, stepper, folder, position, epochs_in_all)
+            monitors = Monitors(
+                monitor, monitor_every, probe, stepper, folder, position, epochs_in_all, start.resumed
+            )
         plan = Plan(folder, config, classes, setting, save_every, checkpoint_every)
         with (
             _recorded(folder, setting, seed, where, facts) as run,
@@ -207,7 +216,7 @@ def train(
             at_the_end.callback(stepper.release)
             if not_held_out and run is not None:
                 run.note(broken_held_out=not_held_out)
-            Session(plan, stepper, images, position, bar, tracking, monitors).run()
+            Session(plan, stepper, images, start, bar, tracking, monitors).run()
             _report_broken(images.train, run)
     last = position.rows[-1]
     names = {field.name for field in dataclasses.fields(Trained)} - {"path", "epochs"}
