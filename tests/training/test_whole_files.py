@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 import vitscope as vs
+from tests.processes import run as in_processes
 from vitscope.cli.app import main
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.exams.trajectory import trajectory
@@ -188,6 +189,44 @@ def test_a_training_killed_before_its_first_state_begins_anew(run: Path, finishe
         go(run, model=create_model("resnet_mini"), resume=True)
     go(run, resume=True)
     assert equal(run / "model.safetensors", finished / "model.safetensors")
+
+
+TOGETHER = """
+import sys
+from dataclasses import replace
+import torch
+import vitscope as vs
+from vitscope.training import get_recipe, train
+torch.manual_seed(0)
+data = vs.load_data("fashion", split="train").subset(list(range(24)))
+recipe = replace(get_recipe("mini"), epochs=3, batch_size=8, warmup_epochs=0.5)
+model = vs.create_model("vit_mini", depth=1)
+train(model, data, recipe, sys.argv[1], held_out=data, resume=True, shard=sys.argv[2] == "shard", progress=False)
+"""
+
+
+@pytest.mark.parametrize("kind", ["copies", "shard"])
+def test_two_processes_fall_back_together_and_write_the_model_anew(tmp_path: Path, kind: str) -> None:
+    script, out = tmp_path / "together.py", tmp_path / "run"
+    script.write_text(TOGETHER)
+    done = in_processes(script, out, kind, processes=2)
+    assert done.returncode == 0, done.stderr
+    whole = {name: load_file(out / name) for name in ("model.safetensors", "last.safetensors")}
+    flip(out / "last.safetensors")
+    (out / "model.safetensors").unlink()
+    done = in_processes(script, out, kind, processes=2)
+    assert done.returncode == 0, done.stderr
+    for text in (
+        "last.safetensors is damaged",
+        "Going on from the state before it, after epoch 2",
+        "written anew",
+    ):
+        assert done.stderr.count(text) == 1
+    for name, before in whole.items():
+        after = load_file(out / name)
+        assert before.keys() == after.keys()
+        for key, tensor in before.items():
+            torch.testing.assert_close(after[key], tensor, rtol=1e-4, atol=1e-5)
 
 
 def test_an_interrupted_training_leaves_no_parts_after_the_next(run: Path) -> None:

@@ -38,6 +38,8 @@ class Options:
     """Which exams, for example: prediction corruption; default, and all: every one but the slow."""
     temperature: float | Literal["fit"] | None = None
     """Divide logits by this number; fit: find the best on half of the images, and report what it does on the other."""
+    cache: bool = True
+    """For corruption: keep corrupted images for the next run and other models (if they take less than 4 GB)."""
     limit: int | None = None
     """Use this many images, the same share of every class; default: all."""
     batch_size: int = 128
@@ -89,6 +91,7 @@ def run(options: Options) -> None:
             labels=options.labels,
             classes=options.classes,
             temperature=options.temperature,
+            cache=None if options.cache else False,
             output=options.output,
             mean=options.mean,
             std=options.std,

@@ -125,16 +125,20 @@ class DeepEnsemble(nn.Module):
         return with_class_scores(outputs[0], said[0], average.to(said[0].dtype))
 
 
-def deep_ensemble(members: Sequence[nn.Module | str | Path]) -> DeepEnsemble:
+def deep_ensemble(members: Sequence[nn.Module | str | Path], trust_code: bool = False) -> DeepEnsemble:
     """One model out of several, whose prediction is the mean of theirs.
 
     Args:
         members: Models, or run folders and names as `vs.create_model` takes them.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
 
     Returns:
         A model that is saved and loaded like any other, its members' weights with it, if `vs.create_model` made them.
     """
-    models = [member if isinstance(member, nn.Module) else create_model(member) for member in members]
+    models = [
+        member if isinstance(member, nn.Module) else create_model(member, trust_code=trust_code)
+        for member in members
+    ]
     _check_members(models)
     whole = DeepEnsemble(models)
     made = [origin(model) for model in models]

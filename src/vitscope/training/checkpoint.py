@@ -160,7 +160,7 @@ def read_record(folder: Path, file: str = TENSORS) -> dict[str, Any]:
     """The part of a state that is no tensor, checked, of a file that is what was written."""
     path = folder / file
     if problem := damage(folder, file):
-        raise BadResult(f"{path} is damaged: {problem}; else copy it again, or remove it to train anew")
+        raise BadResult(f"{path} is damaged: {problem}; else copy it again, or give another --out")
     try:
         with safe_open(path, "pt") as tensors:
             record: dict[str, Any] = json.loads((tensors.metadata() or {})["vitscope"])
@@ -169,7 +169,7 @@ def read_record(folder: Path, file: str = TENSORS) -> dict[str, Any]:
             _check(record)
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise BadResult(
-            f"{path} is damaged ({type(error).__name__}: {error}); copy it again, or remove it to train anew"
+            f"{path} is damaged ({type(error).__name__}: {error}); copy it again, or give another --out"
         ) from error
     if newer:
         raise NewerSchema(

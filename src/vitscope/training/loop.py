@@ -147,7 +147,9 @@ def train(
             seed_all(seed)
             given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, **(changes or {})}
             choices = get_recipe(recipe, **given)
-            images, not_held_out = _readable(find_images(data, held_out, fraction, seed), skip_broken)
+            images, not_held_out = _readable(
+                find_images(data, held_out, fraction, seed, skip_broken), skip_broken
+            )
             net = find_model(model, images.classes, img_size, choices, trust_code).to(where)
             config, classes = settle(net, images.classes, where)
             taught = _find_teacher(teacher, trust_code)

@@ -26,17 +26,18 @@ class Images:
     name: str
 
 
-def find_images(data: Any, held_out: Any, fraction: float, seed: int) -> Images:
+def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broken: bool = False) -> Images:
     """Images from a spec ("fashion"), from what `load_data` gave, or from any data set of (picture, label).
 
     Of a spec, and of `load_data`'s training split, the test split is held out unless `held_out` is given.
+    Where broken images are passed over, empty files and links that lead nowhere are such images.
     """
     if isinstance(data, str | Path):
-        data = load_data(str(data), split="train", fraction=fraction, seed=seed)
+        data = load_data(str(data), split="train", fraction=fraction, seed=seed, check=not skip_broken)
         fraction = 1.0
     if isinstance(data, ImageData):
         if held_out is None and data.split == "train":
-            held_out = load_data(data.spec, split="test")
+            held_out = load_data(data.spec, split="test", check=not skip_broken)
         return Images(data.fraction(fraction, seed), held_out, data.classes, data.spec)
     if fraction != 1.0:
         raise VitscopeError(
