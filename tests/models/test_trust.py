@@ -188,6 +188,18 @@ def test_what_only_the_user_can_choose_is_refused_from_a_file(run: Path, key: st
             create_model(run, trust_code=trust)
 
 
+def test_a_folder_that_leads_to_itself_is_damaged(run: Path) -> None:
+    _describe(run, str(run), {})
+    with pytest.raises(BadResult, match="it names a folder"):
+        create_model(run)
+
+
+def test_what_would_run_is_shown_without_control_characters() -> None:
+    with pytest.raises(UntrustedCode) as caught:
+        allow_model("os:system", {"command": "x", "\x1b[2J": 1}, "config.json", trust_code=False)
+    assert r"os:system(command='x', \x1b[2J=1)" in str(caught.value)
+
+
 @pytest.mark.parametrize(("name", "arguments"), [(3, {}), ("resnet18", [1]), ("resnet18", None)])
 def test_what_describes_no_model_is_damaged(name: Any, arguments: Any) -> None:
     with pytest.raises(BadResult, match="damaged"):

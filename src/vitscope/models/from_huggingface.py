@@ -100,7 +100,7 @@ def _preprocessing(where: str, config: Any, size: tuple[int, int] | None, trust_
     known: dict[str, Any] = {"crop_pct": 1.0}
     with suppress(OSError, ValueError):  # it has none
         said, _ = ImageProcessingMixin.get_image_processor_dict(where)
-        if trust_code or not said.get("auto_map"):  # else what its file says has to do: its code is not run
+        with suppress(ValueError):  # it has code of its own, which is not run: what its file says has to do
             said = AutoImageProcessor.from_pretrained(where, trust_remote_code=trust_code).to_dict()
         known |= stated(said)
     if "mean" in known:

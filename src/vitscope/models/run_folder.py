@@ -108,6 +108,11 @@ def load_model(
             "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
         )
     allow_model(name, arguments, folder / CONFIG, trust_code)
+    if ":" not in name and Path(name).name != name:
+        raise BadResult(
+            f"{folder / CONFIG} is damaged: it names a folder ({name}) where a model's name is expected; "
+            "copy the folder again"
+        )
     model = create(name, trust_code=trust_code, **{**arguments, **changes})
     prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
     set_input(model, **prepared, label_names=tuple(config["classes"]))

@@ -92,5 +92,5 @@ def _call(name: Any, arguments: Any) -> str:
         words = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
     else:
         words = repr(arguments)
-    text = f"{name}({words})".replace("\n", "\\n")
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in f"{name}({words})")
     return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
