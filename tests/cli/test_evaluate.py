@@ -89,3 +89,11 @@ def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
     np.testing.assert_array_equal(one.class_predicted, two.class_predicted)
     for quantity, numbers in one.replicates().items():
         np.testing.assert_allclose(two.replicates()[quantity], numbers, rtol=1e-5, atol=1e-6)
+
+
+def test_no_cache_keeps_no_corrupted_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
+    words = ["evaluate", "vit_mini", "--exams", "corruption", "--limit", "10", "--out", str(tmp_path / "run")]
+    assert main([*words, "--no-cache"]) == 0
+    assert "corruption" in Run.open(tmp_path / "run").results()
+    assert not (tmp_path / "data").exists()

@@ -20,6 +20,17 @@ def test_diagnose_then_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert text.count("<svg") >= 8
 
 
+def test_a_page_for_nobody(tmp_path: Path) -> None:
+    """A special file is written to, not replaced by a page."""
+    assert (
+        main(["diagnose", "vit_mini", "--exams", "prediction", "--limit", "10", "--out", str(tmp_path)]) == 0
+    )
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")  # by a link: whoever breaks this as root must not lose the device itself
+    assert main(["report", str(tmp_path), "-o", str(null)]) == 0
+    assert null.is_symlink()
+
+
 def test_errors_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(tmp_path / "absent"), "-o", str(tmp_path / "page.html")]) == 2
     error = capsys.readouterr().err

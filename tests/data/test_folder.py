@@ -132,3 +132,14 @@ def test_wrong_split_names(tmp_path: Path) -> None:
     other = fill(tmp_path / "other" / "train", {"a": 2, "b": 2}).parent
     with pytest.raises(BadData, match="no folder for split 'val'; it has train"):
         load_data(f"folder:{other}", "val")
+
+
+def test_a_link_that_leads_nowhere_is_found_before_anything_runs(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": 2, "b": 2})
+    (tmp_path / "b" / "gone.jpg").symlink_to(tmp_path / "nowhere.jpg")
+    with pytest.raises(BadData, match=r"gone\.jpg leads nowhere \(No such file.*replace it or delete it"):
+        load_data(f"folder:{tmp_path}")
+    data = load_data(f"folder:{tmp_path}", check=False)
+    assert len(data) == 5
+    with pytest.raises(BadData, match=r"gone\.jpg does not exist"):
+        data[4 if data.name(4).endswith("gone.jpg") else 2]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
@@ -114,6 +115,18 @@ def test_models_of_one_input_size_share_the_cache(fashion: ImageData) -> None:
 def test_without_a_cache_nothing_stays(fashion: ImageData, root: Path) -> None:
     corruption(transformer(), fashion, limit=8, cache=False, **FEW)
     assert not root.exists()
+
+
+def test_a_cache_that_cannot_be_written_to_does_not_stop_the_exam(
+    fashion: ImageData, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = corruption(transformer(), fashion, limit=8, cache=False, **FEW)
+    monkeypatch.setenv("VITSCOPE_DATA", "/dev/null/data")
+    with pytest.warns(UserWarning, match="not kept; set VITSCOPE_DATA .* or use --no-cache"):
+        read_only = corruption(transformer(), fashion, limit=8, **FEW)
+    pd.testing.assert_frame_equal(read_only.table(), whole.table())
+    with pytest.raises(BadData, match="cannot write to"):
+        corruption(transformer(), fashion, limit=8, cache=True, **FEW)
 
 
 def test_an_interrupted_exam_goes_on_with_the_next_part(fashion: ImageData, tmp_path: Path) -> None:

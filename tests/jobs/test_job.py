@@ -34,7 +34,7 @@ def test_a_function_and_its_address_are_the_same_job(tmp_path):
 def test_the_file_makes_the_job_again_in_another_process(tmp_path):
     path = Job(functions.apply, {"function": functions.double, "value": 4}, tmp_path).write()
     assert "tests.jobs.functions:double" in path.read_text()
-    subprocess.run([sys.executable, "-m", "vitscope.jobs", str(path)], check=True)
+    subprocess.run([sys.executable, "-m", "vitscope.jobs", str(path), "--trust-code"], check=True)
     assert outcome_of(Job.read(path)).result == 8
 
 
@@ -77,7 +77,7 @@ def test_unknown_functions(name):
 
 def test_whoever_comes_second_waits_and_gets_the_same(tmp_path):
     job = Job(functions.hold, {}, tmp_path)
-    process = subprocess.Popen([sys.executable, "-m", "vitscope.jobs", str(job.write())])
+    process = subprocess.Popen([sys.executable, "-m", "vitscope.jobs", str(job.write()), "--trust-code"])
     while not (tmp_path / "pid.txt").exists():
         assert process.poll() is None
     seen: list[Outcome] = []

@@ -1,6 +1,9 @@
 """Hugging Face's models through `create_model`, from folders that `save_pretrained` wrote: no network."""
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -9,7 +12,7 @@ from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
 from vitscope.data import data_config
 from vitscope.data.config import IMAGENET_MEAN
 from vitscope.errors import VitscopeError
-from vitscope.models import BadWeights, UnknownModel, create_model
+from vitscope.models import BadWeights, UnknownModel, UntrustedCode, create_model, save_model
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +99,83 @@ def test_pickled_weights_are_refused(folder: Path, tmp_path: Path) -> None:
     torch.save(weights, tmp_path / "pytorch_model.bin")
     with pytest.raises(BadWeights, match="safetensors"):
         create_model(f"hf:{tmp_path}", pretrained=True)
+
+
+MODELING = """
+
+import shutil
+from pathlib import Path
+from typing import Any
+from transformers import ViTConfig, ViTForImageClassification, ViTImageProcessor
+Path({marker!r}).touch()
+class OwnConfig(ViTConfig):
+    model_type = "own"
+class OwnModel(ViTForImageClassification):
+    config_class = OwnConfig
+class OwnProcessor(ViTImageProcessor):
+    pass
+"""
+
+
+@pytest.fixture
+def own_code(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a model with code of its own, which leaves a marker when it is imported."""
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("somebody is asked on the terminal"))
+    path = tmp_path / "own"
+    shutil.copytree(folder, path)
+    (path / "modeling_own.py").write_text(MODELING.format(marker=str(tmp_path / "marker")))
+    _change(
+        path / "config.json",
+        model_type="own",
+        auto_map={
+            "AutoConfig": "modeling_own.OwnConfig",
+            "AutoModelForImageClassification": "modeling_own.OwnModel",
+        },
+    )
+    return path
+
+
+def _change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+@pytest.mark.parametrize("model_type", ["own", "vit"])
+def test_code_of_its_own_is_not_run_without_leave(own_code: Path, tmp_path: Path, model_type: str) -> None:
+    _change(own_code / "config.json", model_type=model_type)
+    with pytest.raises(UntrustedCode, match=r"modeling_own.OwnModel.*--trust-code"):
+        create_model(f"hf:{own_code}", pretrained=True)
+    assert not (tmp_path / "marker").exists()
+
+
+def test_code_of_its_own_runs_with_leave(own_code: Path, tmp_path: Path) -> None:
+    model = create_model(f"hf:{own_code}", pretrained=True, trust_code=True)
+    assert (type(model).__name__, (tmp_path / "marker").exists()) == ("OwnModel", True)
+
+
+def test_a_run_folder_of_such_a_model_needs_leave_too(own_code: Path, tmp_path: Path) -> None:
+    model = create_model(f"hf:{own_code}", pretrained=True, trust_code=True)
+    save_model(model, tmp_path / "run", list("abcde"))
+    with pytest.raises(UntrustedCode, match="OwnModel"):
+        create_model(tmp_path / "run")
+    assert type(create_model(tmp_path / "run", trust_code=True)).__name__ == "OwnModel"
+
+
+def test_a_processor_with_code_of_its_own_is_read_and_not_run(
+    folder: Path, own_code: Path, tmp_path: Path
+) -> None:
+    shutil.copyfile(folder / "config.json", own_code / "config.json")
+    _change(
+        own_code / "preprocessor_config.json",
+        image_processor_type="OwnProcessor",
+        auto_map={"AutoImageProcessor": "modeling_own.OwnProcessor"},
+    )
+    assert create_model(f"hf:{own_code}").pretrained_cfg["mean"] == (0.1, 0.2, 0.3)
+    assert not (tmp_path / "marker").exists()
+
+
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation_internal"])
+def test_attention_from_the_hub_needs_leave(own_code: Path, folder: Path, key: str) -> None:
+    shutil.copyfile(folder / "config.json", own_code / "config.json")
+    _change(own_code / "config.json", **{key: "owner/kernel"})
+    with pytest.raises(UntrustedCode, match="owner/kernel"):
+        create_model(f"hf:{own_code}")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import Job
 from vitscope.results import atomic_path, atomic_write
+from vitscope.results.atomic import is_special
 
 
 def test_writes_text_and_bytes_and_makes_the_folder(tmp_path: Path) -> None:
@@ -57,3 +59,81 @@ def test_a_killed_writer_never_leaves_a_half_file(tmp_path: Path) -> None:
     content = target.read_text()
     assert len(content) == 2_000_000
     assert len(set(content)) == 1
+
+
+def test_special_files_are_written_to_and_not_replaced(tmp_path: Path) -> None:
+    null = tmp_path / "null"
+    null.symlink_to("/dev/null")  # by a link: whoever breaks this as root must not lose the device itself
+    atomic_write(null, "gone")
+    assert null.is_symlink()
+    assert is_special(Path("/dev/null"))
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for target in (pipe, link):
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+        atomic_write(target, "through")
+        assert reader.communicate(timeout=20)[0] == b"through"
+    assert pipe.is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["link", "null", "pipe"]
+
+
+def test_a_link_to_a_file_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    """Otherwise a stranger's run folder could have any file overwritten."""
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    (tmp_path / "link").symlink_to(outside)
+    atomic_write(tmp_path / "link", "new")
+    assert (outside.read_text(), (tmp_path / "link").read_text()) == ("mine", "new")
+
+
+STUCK = """
+import sys, time
+from vitscope.results.atomic import atomic_path
+with atomic_path(sys.argv[1]) as path:
+    path.write_text("half")
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_parts_of_a_dead_writer_are_removed_and_those_of_a_living_one_are_not(tmp_path: Path) -> None:
+    script = tmp_path / "stuck.py"
+    script.write_text(STUCK)
+    folder = tmp_path / "written"
+    target, other = folder / "a[1].txt", folder / "b.txt"
+    jobs = [Job(script, place) for place in (target, target, other)]
+    try:
+        for job in jobs:
+            job.wait_for("ready")
+        parts = set(os.listdir(folder))
+        assert len(parts) == 3
+        _kill(jobs[0])
+        atomic_write(target, "new")
+        assert len(set(os.listdir(folder)) & parts) == 2
+        assert sorted(path.read_text() for path in folder.iterdir()) == ["half", "half", "new"]
+    finally:
+        for job in jobs[1:]:
+            _kill(job)
+    atomic_write(target, "newer")
+    assert len(set(os.listdir(folder)) - {target.name}) == 1  # another place's
+
+
+def test_the_folder_is_on_the_disk_after_the_renaming(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(
+        os, "fsync", lambda handle: (done.append(os.readlink(f"/proc/self/fd/{handle}")), fsync(handle))
+    )
+    monkeypatch.setattr(os, "replace", lambda a, b: (done.append("renamed"), replace(a, b)))
+    atomic_write(tmp_path / "a.txt", "x")
+    assert done[0].endswith(".part")
+    assert done[1:] == ["renamed", str(tmp_path)]
+
+
+def _kill(job: Job) -> None:
+    job.send(signal.SIGKILL)
+    job.finish(30)

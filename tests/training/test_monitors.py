@@ -133,6 +133,35 @@ def test_a_resumed_training_keeps_what_was_seen_and_goes_on(watched: Path, tmp_p
     pd.testing.assert_frame_equal(resumed, whole[resumed.columns], check_dtype=False)
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_a_training_resumed_in_its_first_epoch_keeps_the_first_look(tmp_path: Path, force: bool) -> None:
+    """With --force the epoch is begun anew, by weights that are no longer those of the first look."""
+    model = small_vit()
+    calls = 0
+
+    def stop(module: nn.Module, *_: object) -> None:
+        nonlocal calls
+        calls += module.training
+        if calls == 4:
+            raise KeyboardInterrupt
+
+    hook = model.register_forward_pre_hook(stop)
+    data = vs.load_data("fashion", split="train").subset(range(40))
+    options = {"held_out": data, "progress": False, "monitor": ("variance", "hessian"), "monitor_every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        train(model, data, RECIPE, tmp_path, epochs=2, save_every=2, **options)  # type: ignore[arg-type]
+    hook.remove()
+    seen = (tmp_path / "monitors.csv").read_text()
+    init = (tmp_path / "checkpoints" / "init.safetensors").read_bytes()
+    recipe = replace(RECIPE, lr=RECIPE.lr / 2) if force else RECIPE
+    train(small_vit(), data, recipe, tmp_path, epochs=2, resume=True, force=force, **options)  # type: ignore[arg-type]
+    rows = pd.read_csv(tmp_path / "monitors.csv")
+    assert sorted(rows["epoch"].unique()) == [0, 1, 2]
+    assert (tmp_path / "monitors.csv").read_text().startswith(seen)
+    assert (tmp_path / "checkpoints" / "init.safetensors").read_bytes() == init
+    assert "init" in [checkpoint.name for checkpoint in vs.models.list_checkpoints(tmp_path)]
+
+
 def test_the_share_of_time_is_in_the_metrics(watched: Path) -> None:
     metrics = pd.read_csv(watched / "metrics.csv")
     assert ((metrics["monitoring"] > 0) & (metrics["monitoring"] < 1)).all()

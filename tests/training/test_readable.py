@@ -46,6 +46,27 @@ def test_a_broken_picture_stops_the_training_with_its_path(
     assert not str(caught.value).startswith("Caught")
 
 
+@pytest.mark.parametrize("harm", ["empty", "dangling"])
+def test_empty_files_and_dangling_links_are_broken_images(folder: Path, tmp_path: Path, harm: str) -> None:
+    for place in ("train/a/1.png", "test/b/4.png"):
+        (folder / place).unlink()
+        if harm == "empty":
+            (folder / place).touch()
+        else:
+            (folder / place).symlink_to(folder / "nowhere.png")
+    said = r"1\.png is empty" if harm == "empty" else r"1\.png leads nowhere"
+    with pytest.raises(BadData, match=said):  # before anything runs
+        train("vit_mini", f"folder:{folder}", RECIPE, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+    out = tmp_path / "run"
+    train("vit_mini", f"folder:{folder}", RECIPE, out, skip_broken=True, workers=0, progress=False)
+    record = Run.open(out).record
+    names = [Path(name).parts[-3:] for name in record["broken"]]
+    assert names == [("train", "a", "1.png"), ("train", "b", "2.png")]
+    names = [Path(name).parts[-3:] for name in record["broken_held_out"]]
+    assert names == [("test", "a", "0.png"), ("test", "b", "4.png")]
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_skipped_and_counted(
     folder: Path, tmp_path: Path, workers: int, capsys: pytest.CaptureFixture[str]

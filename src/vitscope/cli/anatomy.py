@@ -4,7 +4,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
@@ -27,6 +27,9 @@ class Options:
 
     json: bool = False
     """Print JSON instead of a table."""
+
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:
@@ -58,10 +61,11 @@ def _model(options: Options) -> "nn.Module":
 
     from vitscope.models import create_model
 
+    asked: dict[str, Any] = {"img_size": options.img_size, "trust_code": options.trust_code}
     if options.model.startswith("hf:") or "/" in options.model or Path(options.model).is_dir():
-        return create_model(options.model, img_size=options.img_size)
+        return create_model(options.model, **asked)
     with torch.device("meta"):
-        return create_model(options.model, img_size=options.img_size)
+        return create_model(options.model, **asked)
 
 
 def _example(model: "nn.Module", size: tuple[int, int] | None) -> tuple[int, int, int] | None:

@@ -86,12 +86,28 @@ def read_options(options_type: type, arguments: list[str], program: str) -> Any:
     import tyro
 
     arguments, config = _take_config(arguments)
-    default: Any = None
-    if config is not None:
-        default = _from_yaml(options_type, config)
-    return tyro.cli(
-        options_type, args=arguments, prog=program, **({} if default is None else {"default": default})
-    )
+    if config is None:
+        return tyro.cli(options_type, args=arguments, prog=program)
+    content = _read_yaml(config)
+    default = _defaults(options_type, content, config)
+    options = tyro.cli(options_type, args=arguments, prog=program, default=default)
+    _allow_code(options, content, arguments, config)
+    return options
+
+
+def _allow_code(options: Any, content: dict[str, Any], arguments: list[str], path: Path) -> None:
+    """Code that the file names, and the user has not typed as well, runs only with --trust-code."""
+    untyped = {name: _untyped(getattr(options, name), arguments) for name in content}
+    if any(":" in str(value) for value in untyped.values()):  # else torch need not be loaded
+        from vitscope.models.trust import allow_options
+
+        allow_options(untyped, f"--config {path}", getattr(options, "trust_code", False))
+
+
+def _untyped(value: Any, arguments: list[str]) -> Any:
+    if isinstance(value, tuple):
+        return [item for item in value if item not in arguments]
+    return None if value in arguments else value
 
 
 def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
@@ -105,8 +121,7 @@ def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
     return arguments, None
 
 
-def _from_yaml(options_type: type, path: Path) -> Any:
-    import tyro
+def _read_yaml(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
@@ -117,6 +132,16 @@ def _from_yaml(options_type: type, path: Path) -> Any:
         raise VitscopeError(
             f"--config {path} should hold 'option: value' lines, not a {type(content).__name__}"
         )
+    if "trust_code" in content:
+        raise VitscopeError(
+            f"--config {path} sets trust_code, which no file can; type --trust-code if you trust what it names"
+        )
+    return content
+
+
+def _defaults(options_type: type, content: dict[str, Any], path: Path) -> Any:
+    import tyro
+
     fields = {f.name: f for f in dataclasses.fields(options_type)}
     unknown = sorted(set(content) - set(fields))
     if unknown:

@@ -46,6 +46,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:
@@ -77,6 +79,7 @@ def run(options: Options) -> None:
             options.device,
             options.out,
             Interface().merged(options.output, options.mean, options.std),
+            options.trust_code,
         )
         if distributed.is_main():
             path = report(runs, options.page or options.out / "report.html", options.title, options.docs)

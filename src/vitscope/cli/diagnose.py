@@ -46,6 +46,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:
@@ -73,7 +75,7 @@ def run(options: Options) -> None:
             torch.manual_seed(
                 options.seed
             )  # weights that are not loaded are the same each time, in each process
-            model = create_model(name, pretrained=options.pretrained, **sizes)
+            model = create_model(name, options.pretrained, trust_code=options.trust_code, **sizes)
             label = folder.name if Path(name).is_dir() else name
             results[label] = diagnose(
                 model,

@@ -38,6 +38,8 @@ class Options:
     """Which exams, for example: prediction corruption; default, and all: every one but the slow."""
     temperature: float | Literal["fit"] | None = None
     """Divide logits by this number; fit: find the best on half of the images, and report what it does on the other."""
+    cache: bool = True
+    """For corruption: keep corrupted images for the next run and other models (if they take less than 4 GB)."""
     limit: int | None = None
     """Use this many images, the same share of every class; default: all."""
     batch_size: int = 128
@@ -60,6 +62,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:
@@ -87,12 +91,14 @@ def run(options: Options) -> None:
             labels=options.labels,
             classes=options.classes,
             temperature=options.temperature,
+            cache=None if options.cache else False,
             output=options.output,
             mean=options.mean,
             std=options.std,
             pretrained=options.pretrained,
             img_size=options.img_size,
             num_classes=options.num_classes,
+            trust_code=options.trust_code,
         )
         if distributed.is_main():
             _print(found)

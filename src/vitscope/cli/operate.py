@@ -54,6 +54,8 @@ class Options:
     """Which output holds the class scores, where that cannot be decided; kept with the model."""
     seed: int = 0
     """Decides new weights."""
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def expand(arguments: list[str]) -> list[str]:
@@ -104,6 +106,7 @@ def run(options: Options) -> None:
         pretrained=options.pretrained,
         num_classes=options.num_classes,
         img_size=options.img_size,
+        trust_code=options.trust_code,
     )
     declare(model, output=options.output)
     model.eval()

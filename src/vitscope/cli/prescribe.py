@@ -52,6 +52,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if neither the run nor the model says so."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:
@@ -67,6 +69,7 @@ def run(options: Options) -> None:
     if not options.apply and (options.only or options.epochs is not None):
         raise VitscopeError("--only and --epochs are about applying; add --apply")
     said: dict[str, Any] = {"output": options.output, "mean": options.mean, "std": options.std}
+    said["trust_code"] = options.trust_code
     with distributed.process_group(), notes_on_stderr():
         told = _print if distributed.is_main() else None
         if not options.apply:

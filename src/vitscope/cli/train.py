@@ -71,12 +71,15 @@ class Options:
     """Exams that share one pass, and hessian, to look at the model with while it trains; into monitors.csv."""
     monitor_every: int | None = None
     """Epochs between two looks; default: as often as 5 % of the time allow."""
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:
     """Train, then say what came out and what to do with it."""
     from vitscope import distributed
     from vitscope.interrupt import Interruptible
+    from vitscope.models.trust import names_code
     from vitscope.training import train
     from vitscope.training.together import one_voice
 
@@ -90,8 +93,9 @@ def run(options: Options) -> None:
                 done = train(**values, changes=changes)
         if not distributed.is_main():
             return
+    leave = " --trust-code" if options.trust_code or names_code(options.model) else ""
     print(
         f"{options.model}: accuracy {done.accuracy:.2%} (95 % interval {done.low:.2%} to {done.high:.2%}) "
         f"after {done.epochs} epochs, {done.seconds / 60:.1f} min, {done.images_per_second:.0f} images/s\n"
-        f"kept in {done.path}; see: vitscope diagnose {done.path} --data {options.data}"
+        f"kept in {done.path}; see: vitscope diagnose {done.path} --data {options.data}{leave}"
     )

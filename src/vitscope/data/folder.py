@@ -41,10 +41,11 @@ class FileReader:
         return self.paths[index]
 
 
-def open_folder(path: str, split: str) -> ImageData:
+def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     """Images below PATH or below PATH/<split>; classes are the folders, in alphabetical order.
 
     Classes are those of all splits together: a class that one split lacks does not shift the others' labels.
+    With `check`, a file that is empty or cannot be found is refused now; else it is one that cannot be read.
     """
     root = Path(path).expanduser()
     if not path or not root.is_dir():
@@ -59,7 +60,7 @@ def open_folder(path: str, split: str) -> ImageData:
     paths: list[str] = []
     labels: list[int] = []
     for label, name in enumerate(classes):
-        found = _images_below(split_root / name)
+        found = _images_below(split_root / name, check)
         paths += found
         labels += [label] * len(found)
     if not paths:
@@ -92,14 +93,24 @@ def _class_folders(folder: Path) -> list[str]:
     return [entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
 
 
-def _images_below(folder: Path) -> list[str]:
-    """Sorted image files of a class, at any depth; an empty file is refused now, not hours later."""
+def _images_below(folder: Path, check: bool) -> list[str]:
+    """Sorted image files of a class, at any depth; with `check` an empty file is refused now, not hours later."""
     found = []
     for parent, _, files in os.walk(folder, followlinks=True):
         for name in files:
             if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):
                 path = os.path.join(parent, name)
-                if os.path.getsize(path) == 0:
-                    raise BadData(f"{path} is empty (0 bytes); replace it or delete it")
+                if check:
+                    refuse_empty(path)
                 found.append(path)
     return sorted(found)
+
+
+def refuse_empty(path: str | Path) -> None:
+    """Refuse a file without content, or a link that leads nowhere."""
+    try:
+        size = os.path.getsize(path)
+    except OSError as error:
+        raise BadData(f"{path} leads nowhere ({error.strerror}); replace it or delete it") from error
+    if size == 0:
+        raise BadData(f"{path} is empty (0 bytes); replace it or delete it")

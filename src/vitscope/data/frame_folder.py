@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vitscope.data.folder import IMAGE_SUFFIXES, FileReader
+from vitscope.data.folder import IMAGE_SUFFIXES, FileReader, refuse_empty
 from vitscope.data.frames import FrameData, MaskFiles
 from vitscope.errors import BadData
 
@@ -114,8 +114,7 @@ def _frames(folder: Path) -> list[str]:
     found = [entry for entry in folder.iterdir() if entry.suffix.lower() in IMAGE_SUFFIXES]
     found = sorted((f for f in found if not f.name.startswith(".")), key=lambda entry: _natural(entry.name))
     for path in found:
-        if path.stat().st_size == 0:
-            raise BadData(f"{path} is empty (0 bytes); replace it or delete it")
+        refuse_empty(path)
     return [str(path) for path in found]
 
 

@@ -11,7 +11,9 @@ from vitscope.data.store import open_prepared
 from vitscope.errors import BadData
 
 
-def load_data(spec: str, split: str = "test", fraction: float = 1.0, seed: int = 0) -> ImageData:
+def load_data(
+    spec: str, split: str = "test", fraction: float = 1.0, seed: int = 0, check: bool = True
+) -> ImageData:
     """Labelled images by name.
 
     Args:
@@ -22,16 +24,18 @@ def load_data(spec: str, split: str = "test", fraction: float = 1.0, seed: int =
         split: "train" or "test"; folders and timm know more.
         fraction: share of every class to keep.
         seed: which images that share holds.
+        check: refuse a folder with an image file that is empty or a link that leads nowhere; else they are met when
+            they are read, like others that are broken.
     """
-    return _open(spec, split).fraction(fraction, seed)
+    return _open(spec, split, check).fraction(fraction, seed)
 
 
-def _open(spec: str, split: str) -> ImageData:
+def _open(spec: str, split: str, check: bool) -> ImageData:
     kind, colon, rest = spec.partition(":")
     if colon and kind == "folder":
         from vitscope.data.folder import open_folder
 
-        return open_folder(rest, split)
+        return open_folder(rest, split, check)
     if colon and kind == "frames":
         from vitscope.data.frame_folder import open_frames
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope import distributed
-from vitscope.data.corruptions.cache import Cache, Condition, scratch_folder
+from vitscope.data.corruptions.cache import Cache, Condition, cache_folder, scratch_folder
 from vitscope.data.corruptions.generate import corrupted
 from vitscope.data.corruptions.published import Published
 from vitscope.data.corruptions.share import Share, ShareWriter
@@ -51,11 +51,12 @@ class CorruptionPasses:
         n_bytes = self.own.n_images * int(np.prod(self.own.input_shape)) * len(self.conditions) * world
         kept = distributed.broadcast(n_bytes <= MOST_KEPT) if cache is None else cache
         space = pixel_space(self.own)
-        with scratch_folder(in_cache=cache is not False) as folder:
+        with scratch_folder(in_cache=cache is not False, needed=cache is True) as folder:
             found, todo, share = self._clean(space, folder)
+            writable = folder.parent == cache_folder()
 
             def batches() -> Iterator[tuple[Condition, Iterator[Tensor]]]:
-                store = Cache(share, self.seed) if kept else None
+                store = Cache(share, self.seed, writable) if kept else None
                 for condition, images in corrupted(share, todo, self.seed, store, workers):
                     yield condition, (normalise(batch, space.config, self.own.device) for batch in images)
 

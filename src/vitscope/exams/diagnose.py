@@ -43,6 +43,7 @@ def diagnose(
     output: str | int | None = None,
     mean: Iterable[float] | float | None = None,
     std: Iterable[float] | float | None = None,
+    trust_code: bool = False,
 ) -> dict[str, Result]:
     """Examine a model: all exams share one pass over the data.
 
@@ -63,6 +64,7 @@ def diagnose(
         output: Which of its outputs holds the class scores, where that cannot be decided: a key, or a place from 0 on.
         mean: What was subtracted from pixels from 0 to 1 in the images it is given, where it does not say itself.
         std: What they were divided by.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
 
     Returns:
         Results by exam name.
@@ -70,7 +72,7 @@ def diagnose(
     chosen = find_exams(exams)
     if not isinstance(model, nn.Module):
         name = name or os.fspath(model)
-        model = create_model(model, pretrained=True)
+        model = create_model(model, pretrained=True, trust_code=trust_code)
     if isinstance(data, str):
         data = load_data(data, split="test")
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}

@@ -7,10 +7,11 @@ found.differences()      # to the first model, paired over images
 found.flips("vit_mini")  # images that only one of the two gets right
 """
 
+import functools
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Accumulator, Procedure, find_exams
+from vitscope.exams.corruption import CorruptionResult
 from vitscope.exams.diagnose import run_exams
 from vitscope.exams.paired import Flips, differences, flips
 from vitscope.exams.prediction import PredictionAccumulator, PredictionResult, Temperature, at_temperature
@@ -89,6 +91,7 @@ def evaluate(
     labels: str | None = None,
     classes: str | None = None,
     temperature: Temperature = None,
+    cache: bool | None = None,
     *,
     output: str | int | None = None,
     mean: Iterable[float] | float | None = None,
@@ -111,12 +114,13 @@ def evaluate(
         labels: Published labels: "imagenet", "numeric" or "real:PATH" (see `relabel`).
         classes: Which outputs may be chosen: "present" or a file with class names (see `relabel`).
         temperature: For `prediction`: a number to divide logits by, or "fit".
+        cache: For `corruption`: keep corrupted images for the next run; default: if they take less than 4 GB.
         output: Which of their outputs holds the class scores, where that cannot be decided: a key, or a place from 0.
         mean: What was subtracted from pixels from 0 to 1 in the images they are given, where they do not say.
         std: What they were divided by.
-        creation: Passed on to `create_model`: pretrained, num_classes, img_size ...
+        creation: Passed on to `create_model`: pretrained, num_classes, img_size, trust_code ...
     """
-    chosen = _chosen(exams, temperature)
+    chosen = [_cached(exam, cache) for exam in _chosen(exams, temperature)]
     if isinstance(data, str):
         data = load_data(data, split="test")
     if labels is not None or classes is not None:
@@ -142,6 +146,13 @@ def _chosen(names: Sequence[str] | None, temperature: Temperature) -> list[type[
     if temperature is not None and PredictionAccumulator not in chosen:
         raise VitscopeError("temperature is an option of 'prediction'; add it to the exams")
     return [scaled if exam is PredictionAccumulator else exam for exam in chosen]
+
+
+def _cached(exam: type[Accumulator] | Procedure, cache: bool | None) -> type[Accumulator] | Procedure:
+    """The exam with this choice, if it is one that keeps images."""
+    if cache is None or exam.result is not CorruptionResult or not isinstance(exam, Procedure):
+        return exam
+    return replace(exam, run=functools.partial(exam.run, cache=cache))
 
 
 def _named(models: Model | Sequence[Model] | Mapping[str, Model]) -> dict[str, Model]:

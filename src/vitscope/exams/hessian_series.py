@@ -54,7 +54,11 @@ class HessianTrainingResult(Result, exam="hessian_training"):
 
 
 def hessian_training(
-    run: str | os.PathLike[str], data: Any, checkpoints: Sequence[str] | None = None, **options: Any
+    run: str | os.PathLike[str],
+    data: Any,
+    checkpoints: Sequence[str] | None = None,
+    trust_code: bool = False,
+    **options: Any,
 ) -> HessianTrainingResult:
     """The spectrum of a run's model at its checkpoints, all on the same batches.
 
@@ -62,6 +66,7 @@ def hessian_training(
         run: A run folder of `vitscope train`.
         data: The training images, as `hessian` takes them.
         checkpoints: Their names; default: all that the run kept.
+        trust_code: Run code that the run folder names (see `create_model`).
         **options: Of `hessian`.
     """
     kept = {checkpoint.name: checkpoint for checkpoint in list_checkpoints(Path(run))}
@@ -72,7 +77,7 @@ def hessian_training(
         )
     spectra = []
     for name in names:
-        model = create_model(run, checkpoint=name)
+        model = create_model(run, checkpoint=name, trust_code=trust_code)
         spectra.append(hessian(model, data, **{"name": f"{Path(run).name} ({name})", **options}))
     first = spectra[0]
     return HessianTrainingResult(

@@ -55,7 +55,7 @@ def find_near(
     """The checkpoints of `run` in the order of its training, then `others`, relative to a model's own tensors."""
     found = []
     for checkpoint in checkpoint_series(run) if run is not None else ():
-        weights = read_weights(Path(run or "") / checkpoint.file)
+        weights = read_weights(Path(run or "") / checkpoint.file, Path(run or ""))
         source = f"checkpoint '{checkpoint.name}'"
         found.append(Near(checkpoint.name, difference(tensors, weights, source), float(checkpoint.epoch)))
     for other in others:

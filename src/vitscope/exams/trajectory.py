@@ -100,6 +100,7 @@ def trajectory(
     checkpoints: Sequence[str] | None = None,
     model: nn.Module | None = None,
     name: str | None = None,
+    trust_code: bool = False,
 ) -> TrajectoryResult:
     """The trajectory of a training over the checkpoints that it kept.
 
@@ -109,6 +110,7 @@ def trajectory(
         checkpoints: Names of those on the way, the start among them; default: all that the run kept.
         model: Of a run whose model was built in Python, such a model: it tells parameters from other weights.
         name: What to call the run in the result.
+        trust_code: Run code that the run folder names (see `create_model`).
     """
     if optimum not in get_args(Optimum):
         raise VitscopeError(f"optimum is '{optimum}'; expected {' or '.join(get_args(Optimum))}")
@@ -118,7 +120,7 @@ def trajectory(
     series.sort(key=lambda checkpoint: checkpoint.epoch)
     if series[0] is end:
         raise BadResult(f"{run} kept no checkpoint before '{end.name}'; train with: --checkpoint-every 1")
-    module = model if model is not None else create_model(run)
+    module = model if model is not None else create_model(run, trust_code=trust_code)
     names = [key for key, parameter in module.named_parameters()]
     weights = _Weights(Path(run), module, names)
     target = weights.read(end)
@@ -171,7 +173,7 @@ def trajectory_of_model(
     run = run_of(model)
     common: dict[str, Any] = {"data": data_name(data) if data is not None else "", "seed": seed}
     if run is not None and len({float(c.epoch) for c in list_checkpoints(run)}) > 1:
-        found = trajectory(run, name=name or name_of(model))
+        found = trajectory(run, name=name or name_of(model), trust_code=True)  # as when the model was read
         return TrajectoryResult(**{**vars(found), **common})
     nothing = np.zeros(0)
     return TrajectoryResult(
@@ -199,7 +201,7 @@ class _Weights:
 
     def read(self, checkpoint: Checkpoint) -> Tensor:
         path = self._run / checkpoint.file
-        weights = read_weights(path)
+        weights = read_weights(path, self._run)
         if problem := difference(self._own, weights):
             raise BadResult(f"{path} does not fit {self._run}'s model: {problem}; copy the run again")
         vector = torch.cat([weights[name].reshape(-1).float() for name in self._names])

@@ -1,10 +1,13 @@
-"""`python -m vitscope.jobs JOB.json`: do one job, unless it is done."""
+"""`python -m vitscope.jobs JOB.json --trust-code`: do one job, unless it is done.
+
+A job file names the function that is called, hence the leave; who starts a job that it has just written gives it.
+"""
 
 import sys
 
 from vitscope.errors import VitscopeError
 from vitscope.jobs.job import Job, execute
-from vitscope.jobs.processes import END_WITH_STARTER, end_with_starter
+from vitscope.jobs.processes import END_WITH_STARTER, TRUST_CODE, end_with_starter
 
 
 def main(arguments: list[str]) -> int:
@@ -12,11 +15,18 @@ def main(arguments: list[str]) -> int:
     if END_WITH_STARTER in arguments:
         arguments = [argument for argument in arguments if argument != END_WITH_STARTER]
         end_with_starter()
-    if len(arguments) != 1:
-        print("usage: python -m vitscope.jobs JOB.json", file=sys.stderr)
+    files = [argument for argument in arguments if argument != TRUST_CODE]
+    if len(files) != 1:
+        print("usage: python -m vitscope.jobs JOB.json --trust-code", file=sys.stderr)
         return 2
     try:
-        execute(Job.read(arguments[0]))
+        job = Job.read(files[0])
+        if TRUST_CODE not in arguments:
+            raise VitscopeError(
+                f"{files[0]} names code, which was not run: {job.function} with {dict(job.arguments)}; "
+                f"if you trust where it comes from, add {TRUST_CODE}"
+            )
+        execute(job)
     except VitscopeError as error:
         print(f"vitscope: {error}", file=sys.stderr)
         return 1

@@ -17,6 +17,7 @@ from vitscope.jobs.runner import JobFailed, Runner, check_importable
 
 LOG = "log.txt"
 END_WITH_STARTER = "--end-with-starter"
+TRUST_CODE = "--trust-code"
 _POLL = 0.05  # seconds between two looks
 _PATIENCE = 20.0  # seconds that a job has to end when asked to
 _LAST_LINES = 3
@@ -87,7 +88,7 @@ def _launch(job: Job, workers: int) -> "subprocess.Popen[bytes]":
     threads = max(
         (os.cpu_count() or 1) // workers, 1
     )  # processes that each take all cores slow each other down
-    command = [sys.executable, "-m", "vitscope.jobs", str(path), END_WITH_STARTER]
+    command = [sys.executable, "-m", "vitscope.jobs", str(path), END_WITH_STARTER, TRUST_CODE]
     with open(path.with_name(LOG), "ab") as log:
         return subprocess.Popen(
             command,

@@ -3,7 +3,7 @@
 from vitscope.interface import Interface, declare, declared, interface_of
 from vitscope.models.checkpoints import Checkpoint, list_checkpoints
 from vitscope.models.describe import ModelInfo, describe
-from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel
+from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel, UntrustedCode
 from vitscope.models.factory import create_model, list_models
 from vitscope.models.origin import Origin, name_of, origin, run_of
 from vitscope.models.registered import OURS
@@ -18,6 +18,7 @@ __all__ = [
     "Origin",
     "UnknownArgument",
     "UnknownModel",
+    "UntrustedCode",
     "create_model",
     "declare",
     "declared",

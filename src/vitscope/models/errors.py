@@ -23,5 +23,9 @@ class BadWeights(VitscopeError):
     """A file of weights is missing, damaged, or made for another model."""
 
 
+class UntrustedCode(VitscopeError):
+    """A file names code, and the user has not allowed it; the message says what would run."""
+
+
 class CannotBuild(VitscopeError):
     """The model refuses the sizes or arguments it was asked to be built with."""

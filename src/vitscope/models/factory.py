@@ -20,6 +20,7 @@ def create_model(
     num_classes: int | None = None,
     img_size: int | tuple[int, int] | None = None,
     checkpoint: str | None = None,
+    trust_code: bool = False,
     **arguments: Any,
 ) -> nn.Module:
     """Make a model by name.
@@ -34,6 +35,8 @@ def create_model(
             ("resnet50": "resnet50_32") gives the twin at 64 pixels or less, unless it is to be pretrained.
         checkpoint: Of a run folder, the moment of its training to take the weights of ("init", "warmup", "best",
             "epoch-005", "last": see `list_checkpoints`); default: those it ended with.
+        trust_code: Run code that a file names: the function in a run folder's `config.json`, what a model of Hugging
+            Face brings along. What is named here, as `package.module:factory`, needs no such leave.
         **arguments: Passed on to the model's constructor.
 
     Returns:
@@ -41,6 +44,7 @@ def create_model(
 
     Raises:
         UnknownModel: No such model; the message holds the nearest names.
+        UntrustedCode: A file names code and `trust_code` is not given.
         UnknownArgument: The model does not take one of `arguments`.
         CannotBuild: The model refuses the sizes or arguments it is given.
         BadWeights: The weights are missing, damaged, or made for another model.
@@ -49,7 +53,7 @@ def create_model(
     if folder is not None:
         changes = {"num_classes": num_classes, "img_size": img_size, **arguments}
         given = {key: value for key, value in changes.items() if value is not None}
-        return run_folder.load_model(folder, create_model, checkpoint, **given)
+        return run_folder.load_model(folder, create_model, checkpoint, trust_code, **given)
     if checkpoint is not None:
         raise CannotBuild(
             f"checkpoint='{checkpoint}' is for run folders; {os.fspath(name)} is a model's name"
@@ -58,7 +62,7 @@ def create_model(
     sizes = {"num_classes": num_classes, "img_size": img_size}
     given = {**{k: v for k, v in sizes.items() if v is not None}, **arguments}
     try:
-        model = _build(name, pretrained, num_classes, img_size, arguments)
+        model = _build(name, pretrained, num_classes, img_size, arguments, trust_code)
     except (AssertionError, ValueError, RuntimeError) as error:
         if not given:
             raise
@@ -81,6 +85,7 @@ def _build(
     num_classes: int | None,
     img_size: int | tuple[int, int] | None,
     arguments: dict[str, Any],
+    trust_code: bool,
 ) -> nn.Module:
     request = (name, pretrained, num_classes, img_size, arguments)
     if from_timm.has(name):
@@ -88,9 +93,9 @@ def _build(
     if from_torchvision.has(name):
         return from_torchvision.build(*request)
     if name.startswith(from_huggingface.PREFIX):
-        return from_huggingface.build(*request)
+        return from_huggingface.build(*request, trust_code)
     if ":" in name and not name.startswith(from_torchvision.PREFIX):
-        return from_factory.build(*request)
+        return from_factory.build(*request, trust_code)
     raise _unknown(name)
 
 

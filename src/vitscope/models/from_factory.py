@@ -13,6 +13,7 @@ from vitscope.errors import VitscopeError
 from vitscope.models.calling import call, signature_of
 from vitscope.models.errors import UnknownModel
 from vitscope.models.origin import pair, set_input
+from vitscope.models.trust import ENSEMBLE
 
 
 def build(
@@ -21,13 +22,19 @@ def build(
     num_classes: int | None,
     img_size: int | tuple[int, int] | None,
     arguments: dict[str, Any],
+    trust_code: bool = False,
 ) -> nn.Module:
-    """Import the module (also from the working directory) and call the factory with what was asked for."""
+    """Import the module (also from the working directory) and call the factory with what was asked for.
+
+    `trust_code` goes to our own factory of ensembles, which makes what its members' descriptions name.
+    """
     factory = _find(name)
     takes = signature_of(factory)
     given = dict(arguments)
     if pretrained:
         given["pretrained"] = True
+    if name == ENSEMBLE:
+        given["trust_code"] = trust_code
     if num_classes is not None:
         given["num_classes"] = num_classes
     size = pair(img_size)

@@ -4,6 +4,7 @@ The model keeps its class and the names of its parts; its call returns the logit
 so that it can stand wherever any other classifier can. Weights are read from safetensors only.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -11,10 +12,12 @@ from torch import nn
 
 from vitscope.data.processors import stated
 from vitscope.errors import VitscopeError
-from vitscope.models.errors import BadWeights, UnknownModel
+from vitscope.models.errors import BadWeights, UnknownModel, UntrustedCode
 from vitscope.models.origin import pair, set_input
+from vitscope.models.trust import HOW, HUGGING_FACE
 
-PREFIX = "hf:"
+PREFIX = HUGGING_FACE
+_KERNELS = ("_implementation", "_implementation_internal")  # "owner/name": code that is fetched from the hub
 
 
 def build(
@@ -23,8 +26,12 @@ def build(
     num_classes: int | None,
     img_size: int | tuple[int, int] | None,
     arguments: dict[str, Any],
+    trust_code: bool = False,
 ) -> nn.Module:
-    """`AutoModelForImageClassification` from its configuration, with its weights if `pretrained`."""
+    """`AutoModelForImageClassification` from its configuration, with its weights if `pretrained`.
+
+    A model that brings code of its own is made with `trust_code` only; nobody is asked on the terminal.
+    """
     try:
         import transformers
     except ImportError as error:
@@ -32,7 +39,8 @@ def build(
     where = name.removeprefix(PREFIX)
     size = pair(img_size)
     try:
-        config = transformers.AutoConfig.from_pretrained(where)
+        _allow(name, transformers.PretrainedConfig.get_config_dict(where)[0], trust_code)
+        config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=trust_code)
     except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UnknownModel(
@@ -52,10 +60,14 @@ def build(
     try:
         if pretrained:
             model = auto.from_pretrained(
-                where, config=config, use_safetensors=True, ignore_mismatched_sizes=new_head
+                where,
+                config=config,
+                use_safetensors=True,
+                ignore_mismatched_sizes=new_head,
+                trust_remote_code=trust_code,
             )
         else:
-            model = auto.from_config(config)
+            model = auto.from_config(config, trust_remote_code=trust_code)
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise BadWeights(
@@ -63,21 +75,34 @@ def build(
         ) from error
     model.register_forward_hook(_logits)
     model.num_classes = config.num_labels
-    set_input(model, num_classes=config.num_labels, **_preprocessing(where, config, size))
+    set_input(model, num_classes=config.num_labels, **_preprocessing(where, config, size, trust_code))
     return model
+
+
+def _allow(name: str, said: Mapping[str, Any], trust_code: bool) -> None:
+    """Refuse a configuration that makes transformers import code from the model's folder or from the hub."""
+    own = said.get("auto_map")
+    own = own if isinstance(own, Mapping) else {}
+    code = [f"{key}={own[key]}" for key in ("AutoConfig", "AutoModelForImageClassification") if key in own]
+    code += [f"{key}={value}" for key, value in said.items() if key.endswith(_KERNELS) and "/" in str(value)]
+    if code and not trust_code:
+        raise UntrustedCode(f"{name} brings code of its own, which was not run: {', '.join(code)}; {HOW}")
 
 
 def _logits(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
     return getattr(output, "logits", output)
 
 
-def _preprocessing(where: str, config: Any, size: tuple[int, int] | None) -> dict[str, Any]:
+def _preprocessing(where: str, config: Any, size: tuple[int, int] | None, trust_code: bool) -> dict[str, Any]:
     """Mean, deviation and size that the model's own image processor states, as far as it has one."""
-    from transformers import AutoImageProcessor
+    from transformers import AutoImageProcessor, ImageProcessingMixin
 
     known: dict[str, Any] = {"crop_pct": 1.0}
     with suppress(OSError, ValueError):  # it has none
-        known |= stated(AutoImageProcessor.from_pretrained(where).to_dict())
+        said, _ = ImageProcessingMixin.get_image_processor_dict(where)
+        with suppress(ValueError):  # it has code of its own, which is not run: what its file says has to do
+            said = AutoImageProcessor.from_pretrained(where, trust_remote_code=trust_code).to_dict()
+        known |= stated(said)
     if "mean" in known:
         known["said_by"] = "its image processor"
     own = getattr(config, "image_size", None) or known.pop("side", 224)

@@ -12,12 +12,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from vitscope.data import DataConfig, data_config
-from vitscope.errors import BadResult
+from vitscope.errors import BadResult, VitscopeError
 from vitscope.interface import declare, interface_of
 from vitscope.models.checkpoints import find_checkpoint
 from vitscope.models.origin import origin, set_input
 from vitscope.models.state import load_weights, read_weights, weight_bytes
+from vitscope.models.trust import allow_model
 from vitscope.results import atomic_write
+from vitscope.results.manifest import write_listed
 
 SCHEMA = 1
 CONFIG = "config.json"
@@ -54,7 +56,14 @@ def save_model(
         "classes": list(classes),
     }
     atomic_write(folder / CONFIG, json.dumps(config, indent=2) + "\n")
-    atomic_write(folder / WEIGHTS, weight_bytes(weights or model.state_dict()))
+    write_listed(folder, {WEIGHTS: weight_bytes(weights or model.state_dict())})
+
+
+def copy_model(source: Path, folder: Path) -> None:
+    """Put the model of one run folder into another one as well, if it is whole."""
+    read_weights(source / WEIGHTS, source)
+    atomic_write(folder / CONFIG, (source / CONFIG).read_bytes())
+    write_listed(folder, {WEIGHTS: (source / WEIGHTS).read_bytes()})
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -81,9 +90,16 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def load_model(
-    folder: Path, create: Callable[..., nn.Module], checkpoint: str | None = None, **changes: Any
+    folder: Path,
+    create: Callable[..., nn.Module],
+    checkpoint: str | None = None,
+    trust_code: bool = False,
+    **changes: Any,
 ) -> nn.Module:
-    """Build the model of a run folder with `create`, load its weights; `changes` override its arguments."""
+    """Build the model of a run folder with `create`, load its weights; `changes` override its arguments.
+
+    A function that the folder names is called only if the user trusts it.
+    """
     config = read_config(folder)
     name, arguments = config["model"]["name"], config["model"]["arguments"]
     if name is None:
@@ -91,7 +107,13 @@ def load_model(
             f"{folder} holds the weights of a {config['model'].get('class')} that was built in Python; "
             "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
         )
-    model = create(name, **{**arguments, **changes})
+    allow_model(name, arguments, folder / CONFIG, trust_code)
+    if ":" not in name and Path(name).name != name:
+        raise BadResult(
+            f"{folder / CONFIG} is damaged: it names a folder ({name}) where a model's name is expected; "
+            "copy the folder again"
+        )
+    model = create(name, trust_code=trust_code, **{**arguments, **changes})
     prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
     set_input(model, **prepared, label_names=tuple(config["classes"]))
     declare(model, **config.get("interface", {}))
@@ -104,7 +126,18 @@ def load_model(
     return model
 
 
+def model_damage(folder: Path) -> str | None:
+    """What keeps the model of a run folder from being read; None if nothing does."""
+    try:
+        read_config(folder)
+        read_weights(folder / WEIGHTS, folder)
+    except VitscopeError as error:
+        return str(error)
+    return None
+
+
 def load_run_weights(model: nn.Module, folder: Path, checkpoint: str | None = None) -> None:
     """Load a run folder's weights, or those of a checkpoint, into a model that was built already."""
-    path = find_checkpoint(Path(folder), checkpoint) if checkpoint else Path(folder) / WEIGHTS
-    load_weights(model, read_weights(path), str(path))
+    folder = Path(folder)
+    path = find_checkpoint(folder, checkpoint) if checkpoint else folder / WEIGHTS
+    load_weights(model, read_weights(path, folder), str(path))

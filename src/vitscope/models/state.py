@@ -9,10 +9,14 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from vitscope.models.errors import BadWeights
+from vitscope.results.manifest import damage
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, on the CPU."""
+def read_weights(path: Path, run: Path | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, on the CPU; of a `run` folder's file, if it is what its manifest says."""
+    problem = damage(run, path.relative_to(run).as_posix()) if run is not None else None
+    if problem:
+        raise BadWeights(f"{path} is damaged: {problem}; else take it again from where it came from")
     try:
         return load_file(path)
     except FileNotFoundError as error:
@@ -25,9 +29,12 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         ) from error
 
 
-def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
-    """Put `weights` into `model`, all of them and nothing else; `source` names them if they do not fit."""
-    problem = difference(model.state_dict(), weights)
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str, exact: bool = False) -> None:
+    """Put `weights` into `model`, all of them and nothing else; `source` names them if they do not fit.
+
+    Floating-point numbers may be of another precision than the model's, unless it has to be `exact`.
+    """
+    problem = difference(model.state_dict(), weights, exact)
     if problem:
         raise BadWeights(
             f"{source} does not fit {type(model).__name__}: {problem}; "
@@ -36,7 +43,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
     model.load_state_dict(weights)
 
 
-def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
+def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor], exact: bool = False) -> str:
     """What keeps `given` from being the state of a model whose state is `own`; empty if nothing does."""
     missing = [name for name in own if name not in given]
     surplus = [name for name in given if name not in own]
@@ -45,13 +52,27 @@ def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> str:
         for name, tensor in own.items()
         if name in given and given[name].shape != tensor.shape
     ]
-    parts = (("missing", missing), ("unexpected", surplus), ("of another shape", reshaped))
+    retyped = [
+        f"{name} (file {given[name].dtype}, model {tensor.dtype})"
+        for name, tensor in own.items()
+        if name in given and not _same_type(given[name], tensor, exact)
+    ]
+    parts = (
+        ("missing", missing),
+        ("unexpected", surplus),
+        ("of another shape", reshaped),
+        ("of another type", retyped),
+    )
     return ", ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
 
 
 def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
     """A model's state as a safetensors file; tensors that share memory are written out each."""
     return save({name: _own(tensor) for name, tensor in weights.items()})
+
+
+def _same_type(one: Tensor, other: Tensor, exact: bool) -> bool:
+    return one.dtype == other.dtype or (not exact and one.is_floating_point() and other.is_floating_point())
 
 
 def _own(tensor: Tensor) -> Tensor:

@@ -31,7 +31,7 @@ from vitscope.exams.paired import differences
 from vitscope.exams.spectrum_numbers import STATISTICS, difference
 from vitscope.interface import Interface
 from vitscope.prescribe.decide import decide, operate
-from vitscope.prescribe.patient import Patient, examined_on, find_patient
+from vitscope.prescribe.patient import Patient, find_patient, images_of
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
 from vitscope.report import report
@@ -86,6 +86,7 @@ def apply(
     output: str | int | None = None,
     mean: Iterable[float] | float | None = None,
     std: Iterable[float] | float | None = None,
+    trust_code: bool = False,
 ) -> Treatment:
     """Do what is prescribed for the model of a run, and find out what it did.
 
@@ -107,13 +108,14 @@ def apply(
         output: Which of its outputs holds the class scores; default: as when it was examined.
         mean: What was subtracted from pixels from 0 to 1 in its images; default: the same.
         std: What they were divided by; default: the same.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
     """
-    patient = find_patient(Run.open(run), model, Interface().merged(output, mean, std))
+    patient = find_patient(Run.open(run), model, Interface().merged(output, mean, std), trust_code)
+    place = images_of(patient.run, trust_code or data is not None)
     prescriptions = decide(patient)
     if told is not None:
         told(prescriptions)
     chosen = choose(prescriptions, only)
-    place = examined_on(patient.run)
     spec = data or place.spec
     if spec is None:
         raise VitscopeError(

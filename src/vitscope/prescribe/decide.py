@@ -33,6 +33,7 @@ def prescribe(
     output: str | int | None = None,
     mean: Iterable[float] | float | None = None,
     std: Iterable[float] | float | None = None,
+    trust_code: bool = False,
 ) -> Prescriptions:
     """What every rule says about the model of a run; also written into the run as `prescription.json`.
 
@@ -42,6 +43,7 @@ def prescribe(
         output: Which of its outputs holds the class scores; default: as when it was examined.
         mean: What was subtracted from pixels from 0 to 1 in its images; default: the same.
         std: What they were divided by; default: the same.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
 
     Returns:
         A prescription per rule, those included that the diagnosis does not call for, with the reason.
@@ -49,7 +51,8 @@ def prescribe(
     Raises:
         VitscopeError: The run holds no exam, or its model is not found, or has other weights by now.
     """
-    return decide(find_patient(Run.open(run), model, Interface().merged(output, mean, std)))
+    said = Interface().merged(output, mean, std)
+    return decide(find_patient(Run.open(run), model, said, trust_code))
 
 
 def decide(patient: Patient) -> Prescriptions:

@@ -13,8 +13,9 @@ from vitscope.anatomy import Dissection, dissect
 from vitscope.errors import VitscopeError
 from vitscope.exams.identity import weights_hash
 from vitscope.interface import NOTHING_SAID, Interface, declare
-from vitscope.models import create_model
+from vitscope.models import UntrustedCode, create_model
 from vitscope.models.run_folder import CONFIG
+from vitscope.models.trust import allow_data, allow_model
 from vitscope.results import Result, Run
 from vitscope.surgery import replay
 
@@ -64,6 +65,14 @@ class Examined:
     seed: int
 
 
+def images_of(run: Run, trust_code: bool) -> Examined:
+    """`examined_on`, for images that are to be opened: not by a command that the run names, unless it is trusted."""
+    place = examined_on(run)
+    if place.spec is not None:
+        allow_data(place.spec, run.path / "run.json", trust_code)
+    return place
+
+
 def examined_on(run: Run) -> Examined:
     """The images that the exams of a run were made on, from the record of the last diagnosis in it."""
     records: list[Mapping[str, Any]] = [run.record, *reversed(run.record.get("earlier") or [])]
@@ -76,10 +85,15 @@ def examined_on(run: Run) -> Examined:
     return Examined(None, "test", None, 0)
 
 
-def find_patient(run: Run, model: nn.Module | str | None = None, said: Interface = NOTHING_SAID) -> Patient:
+def find_patient(
+    run: Run,
+    model: nn.Module | str | None = None,
+    said: Interface = NOTHING_SAID,
+    trust_code: bool = False,
+) -> Patient:
     """The model of a run: the one named, else the one in the folder, else the one that its record leads to.
 
-    It is spoken to as it was when it was examined, and as `said`.
+    It is spoken to as it was when it was examined, and as `said`. Code that the run names needs `trust_code`.
 
     Raises:
         VitscopeError: There is none, or it has other weights than those that were examined.
@@ -89,7 +103,7 @@ def find_patient(run: Run, model: nn.Module | str | None = None, said: Interface
         raise VitscopeError(
             f"{run.path} holds no finished exam; make some: vitscope diagnose MODEL --exams all --out {run.path}"
         )
-    made, reference = _make(run, model)
+    made, reference = _make(run, model, trust_code)
     made.eval()
     for words in (run.model.get("interface") or {}, said.to_dict()):
         declare(made, **words)
@@ -102,7 +116,7 @@ def find_patient(run: Run, model: nn.Module | str | None = None, said: Interface
     return Patient(run, made, reference, results)
 
 
-def _make(run: Run, model: nn.Module | str | None) -> tuple[nn.Module, str]:
+def _make(run: Run, model: nn.Module | str | None, trust_code: bool) -> tuple[nn.Module, str]:
     facts, made = run.model, run.model.get("origin") or {}
     if isinstance(model, nn.Module):
         return model, str(facts.get("name") or type(model).__name__)
@@ -112,9 +126,16 @@ def _make(run: Run, model: nn.Module | str | None) -> tuple[nn.Module, str]:
         raise VitscopeError(f"{run.path} does not say which model was examined; name it: --model MODEL")
     try:
         if model or held:
-            return create_model(Path(source) if Path(source).is_dir() else source, pretrained=True), source
-        plain = create_model(source, pretrained=True, **made.get("arguments", {}))
+            if not (model or Path(source).is_dir()):
+                allow_model(source, {}, run.path / "run.json", trust_code)
+            named = Path(source) if Path(source).is_dir() else source
+            return create_model(named, pretrained=True, trust_code=trust_code), source
+        arguments = made.get("arguments", {})
+        allow_model(source, arguments, run.path / "run.json", trust_code)
+        plain = create_model(source, pretrained=True, trust_code=trust_code, **arguments)
         return replay(plain, facts.get("surgery") or []), source
+    except UntrustedCode:
+        raise
     except VitscopeError as error:
         raise VitscopeError(
             f"the model that {run.path} is about cannot be made again from '{source}' ({error}); "

@@ -19,6 +19,7 @@ from vitscope.errors import VitscopeError
 from vitscope.exams import diagnose
 from vitscope.interface import Interface
 from vitscope.models import create_model
+from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
 from vitscope.results.folders import run_folders
@@ -57,6 +58,7 @@ def compare(
     output: str | int | None = None,
     mean: Iterable[float] | float | None = None,
     std: Iterable[float] | float | None = None,
+    trust_code: bool = False,
 ) -> Path:
     """Write a page about two models.
 
@@ -78,13 +80,14 @@ def compare(
         output: Of models that are examined here, which output holds the class scores (see `diagnose`).
         mean: Of their images, what was subtracted from pixels from 0 to 1.
         std: What they were divided by.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
 
     Returns:
         The path of the page.
     """
     said = Interface().merged(output, mean, std)
     request = Request(data, split, exams, limit, batch_size, seed)
-    runs = examined_runs(first, second, request, device, out, said)
+    runs = examined_runs(first, second, request, device, out, said, trust_code)
     path = Path(page) if page is not None else Path(out) / "report.html"
     if distributed.is_main():
         report(runs, path, title, docs)
@@ -98,18 +101,19 @@ def examined_runs(
     device: str | torch.device | None,
     out: str | os.PathLike[str],
     interface: Interface,
+    trust_code: bool = False,
 ) -> list[Path]:
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
     examined = [name for name in names if _is_examined(Path(name))]
     if request.data is None and request.exams is None and examined:
-        requests = _requests(Run.open(examined[0]))
+        requests = _requests(Run.open(examined[0]), trust_code)
     else:
         requests = [request]
     wanting = [name for name in dict.fromkeys(names) if name not in examined]
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
-        _examine(name, folder, requests, device, interface)
+        _examine(name, folder, requests, device, interface, trust_code)
     return [folders.get(name, Path(name)) for name in names]
 
 
@@ -117,7 +121,7 @@ def _is_examined(path: Path) -> bool:
     return path.is_dir() and any(path.glob("exams/*/result.json"))
 
 
-def _requests(run: Run) -> list[Request]:
+def _requests(run: Run, trust_code: bool) -> list[Request]:
     """How a run was examined, command by command."""
     records = [*run.record.get("earlier", []), run.record]
     commands = [options for record in records if "exams" in (options := record.get("options") or {})]
@@ -125,15 +129,16 @@ def _requests(run: Run) -> list[Request]:
         raise VitscopeError(
             f"{run.path} does not say how it was examined; say what to do with the other: --data fashion"
         )
-    return [_request(options, run.path) for options in commands]
+    return [_request(options, run.path, trust_code) for options in commands]
 
 
-def _request(options: dict[str, Any], path: Path) -> Request:
+def _request(options: dict[str, Any], path: Path, trust_code: bool) -> Request:
     spec, bracket, split = str(options["data"]).removesuffix(")").rpartition(" (")
     if not bracket:
         raise VitscopeError(
             f"{path} was examined on {options['data']}, which has no name to load it by; use --data NAME for both"
         )
+    allow_data(spec, path, trust_code)
     return Request(
         spec,
         split,
@@ -146,10 +151,15 @@ def _request(options: dict[str, Any], path: Path) -> Request:
 
 
 def _examine(
-    name: str, folder: Path, requests: Sequence[Request], device: str | torch.device | None, said: Interface
+    name: str,
+    folder: Path,
+    requests: Sequence[Request],
+    device: str | torch.device | None,
+    said: Interface,
+    trust_code: bool,
 ) -> None:
     torch.manual_seed(requests[0].seed)  # weights that are not loaded are the same each time, in each process
-    model = create_model(name, pretrained=True)
+    model = create_model(name, pretrained=True, trust_code=trust_code)
     label = Path(name).name if Path(name).is_dir() else name
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     for request in requests:

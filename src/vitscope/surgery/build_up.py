@@ -11,8 +11,8 @@ in. It is kept if mean(b - a) > min_gain over the same images (b: with the block
 """
 
 import copy
+import json
 import os
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,8 +25,10 @@ from vitscope.anatomy.example import example_shapes
 from vitscope.errors import BadResult
 from vitscope.jobs import Backend, Function, Job, make_runner
 from vitscope.jobs import address as address_of
-from vitscope.models import create_model, origin, save_model
-from vitscope.results import Run, atomic_path
+from vitscope.models import Origin, create_model, origin, read_config, save_model
+from vitscope.models.run_folder import copy_model
+from vitscope.models.trust import names_code
+from vitscope.results import Run
 from vitscope.surgery.alternate import alternate
 from vitscope.surgery.build_up_search import Counts, Search
 from vitscope.surgery.build_up_table import BuildUp
@@ -54,6 +56,7 @@ def build_up(
     backend: Backend = "local",
     address: str | None = None,
     progress: bool = True,
+    trust_code: bool = False,
     **options: Any,
 ) -> BuildUp:
     """Search for the MSA blocks that improve a CNN.
@@ -82,6 +85,7 @@ def build_up(
         backend: "local", or "ray" for a cluster.
         address: Of the Ray cluster.
         progress: Tell every decision on stderr.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
         **options: Goes to `measure`; plain values.
 
     Returns:
@@ -98,13 +102,14 @@ def build_up(
         **options,
     }
     with Run.start(folder, asked, seed):
-        base = _base(model, folder, extra_block, example, seed)
+        base, trusted = _base(model, folder, extra_block, example, seed, trust_code)
         surgery = {"heads": heads, "window": window}
         if example is not None:
             surgery["example"] = example_shapes(base, example)  # type: ignore[assignment]
 
         def job(msa: Counts) -> Job:
             arguments = {"msa": msa, "surgery": surgery, "measure": measure, "options": options, "seed": seed}
+            arguments |= {"trust_code": True} if trusted else {}
             return Job(run_candidate, arguments, candidate_folder(folder, msa))
 
         rule = BuildUp((), budget, min_gain, significant, complete=False)
@@ -112,23 +117,30 @@ def build_up(
         search = Search(stages, rule, job, lambda table: table.save(folder), progress)
         with make_runner(workers, backend, address) as runner:
             found = search.run(runner)
-        for name in ("config.json", "model.safetensors"):
-            with atomic_path(folder / name) as path:
-                shutil.copyfile(candidate_folder(folder, found.msa) / name, path)
+        copy_model(candidate_folder(folder, found.msa), folder)
     return found
 
 
 def _base(
-    model: str | os.PathLike[str] | nn.Module, folder: Path, extra_block: bool, example: Any, seed: int
-) -> nn.Module:
-    """The model that all candidates are made from, kept in the folder."""
+    model: str | os.PathLike[str] | nn.Module,
+    folder: Path,
+    extra_block: bool,
+    example: Any,
+    seed: int,
+    trust_code: bool,
+) -> tuple[nn.Module, bool]:
+    """The model that all candidates are made from, kept in the folder, and whether code that it names is the user's."""
     if isinstance(model, nn.Module) and origin(model) is None:
         raise CannotOperate(
             f"a candidate is built by name, but this {type(model).__name__} was built in Python; "
             "give vs.create_model('package.module:factory')"
         )
     with seeded(seed):
-        base = copy.deepcopy(model) if isinstance(model, nn.Module) else create_model(model)
+        base = (
+            copy.deepcopy(model)
+            if isinstance(model, nn.Module)
+            else create_model(model, trust_code=trust_code)
+        )
         stages = conv_stages(dissect(base, example))
         if not any(stage.replaceable for stage in stages):
             raise CannotOperate(
@@ -137,12 +149,22 @@ def _base(
             )
         if extra_block:
             alternate(base, msa=[0] * len(stages), extra_block=True, example=example)
+    made = origin(base)
+    assert made is not None
     kept = folder / BASE
     if not (kept / "model.safetensors").exists():  # which is written last
         save_model(base, kept, class_names(base))
-    state, before = base.state_dict(), create_model(kept).state_dict()
+    trusted = trust_code or (names_code(made.name) and _describes(read_config(kept), made))
+    state, before = base.state_dict(), create_model(kept, trust_code=trusted).state_dict()
     if state.keys() != before.keys() or not all(torch.equal(state[k].cpu(), before[k].cpu()) for k in state):
         raise BadResult(
             f"{folder} holds a search that began with another model, or other weights; give the same, or another out"
         )
-    return base
+    return base, trusted
+
+
+def _describes(config: dict[str, Any], made: Origin) -> bool:
+    """Whether a folder names the very call that the user's model was made by."""
+    told = config["model"]
+    arguments = json.loads(json.dumps(dict(made.arguments)))
+    return (told.get("name"), told.get("arguments")) == (made.name, arguments)

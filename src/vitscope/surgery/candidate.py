@@ -31,6 +31,7 @@ def run_candidate(
     measure: str | Function,
     options: Mapping[str, Any],
     seed: int,
+    trust_code: bool = False,
 ) -> dict[str, Any]:
     """Make, measure and save one candidate.
 
@@ -42,12 +43,13 @@ def run_candidate(
             returns one number per image, larger is better.
         options: Goes to `measure`.
         seed: Of the new weights, and for `measure`.
+        trust_code: The search has found that the base is the model that the user gave.
 
     Returns:
         "scores", one per image, and "parameters".
     """
     with seeded(seed):
-        model = create_model(out.parent.parent / BASE)
+        model = create_model(out.parent.parent / BASE, trust_code=trust_code)
         if any(msa):
             alternate(model, msa=msa, **surgery)
         scores = find_function(measure)(model, out=out, seed=seed, **options)

@@ -20,13 +20,12 @@ from vitscope.data import class_count, data_config
 from vitscope.interface import declare, interface_of
 from vitscope.models import create_model, origin
 from vitscope.models.origin import set_input, set_origin
+from vitscope.models.trust import ENSEMBLE, allow_model
 from vitscope.outputs import Place, class_scores, place_of_scores, scores_at, with_class_scores
 from vitscope.surgery.graft import graft
 from vitscope.surgery.mc_dropout import MCDropout, draw_number, dropouts
 from vitscope.surgery.predictions import log_average, log_probabilities
 from vitscope.surgery.record import CannotOperate, Done, operation, record, replay
-
-FACTORY = f"{__name__}:build_ensemble"
 
 
 class PassEnsemble(nn.Module):
@@ -126,29 +125,38 @@ class DeepEnsemble(nn.Module):
         return with_class_scores(outputs[0], said[0], average.to(said[0].dtype))
 
 
-def deep_ensemble(members: Sequence[nn.Module | str | Path]) -> DeepEnsemble:
+def deep_ensemble(members: Sequence[nn.Module | str | Path], trust_code: bool = False) -> DeepEnsemble:
     """One model out of several, whose prediction is the mean of theirs.
 
     Args:
         members: Models, or run folders and names as `vs.create_model` takes them.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
 
     Returns:
         A model that is saved and loaded like any other, its members' weights with it, if `vs.create_model` made them.
     """
-    models = [member if isinstance(member, nn.Module) else create_model(member) for member in members]
+    models = [
+        member if isinstance(member, nn.Module) else create_model(member, trust_code=trust_code)
+        for member in members
+    ]
     _check_members(models)
     whole = DeepEnsemble(models)
     made = [origin(model) for model in models]
     if all(made):
-        set_origin(whole, FACTORY, {"members": [_describe(model) for model in models]})
+        set_origin(whole, ENSEMBLE, {"members": [_describe(model) for model in models]})
     return whole
 
 
-def build_ensemble(members: Sequence[Mapping[str, Any]]) -> DeepEnsemble:
-    """An ensemble of freshly made models, out of what `deep_ensemble` wrote down of its members."""
+def build_ensemble(members: Sequence[Mapping[str, Any]], trust_code: bool = False) -> DeepEnsemble:
+    """An ensemble of freshly made models, out of what `deep_ensemble` wrote down of its members.
+
+    What is written down comes from a file, so functions that it names are called only with `trust_code`.
+    """
     models = []
     for described in members:
-        model = create_model(described["name"], **described["arguments"])
+        name, arguments = described["name"], described["arguments"]
+        allow_model(name, arguments, "the description of an ensemble", trust_code)
+        model = create_model(name, trust_code=trust_code, **arguments)
         set_input(model, input_size=tuple(described["input_size"]))
         declare(model, **described.get("interface", {}))
         models.append(replay(model, described["surgery"]))

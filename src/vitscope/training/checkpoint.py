@@ -3,6 +3,7 @@
 The tensors are the model's (`model.NAME`), the optimiser's (`optimizer.INDEX.NAME`, `group.INDEX.NAME`) and what
 else a step keeps (`extra.NAME`); everything else is JSON in the file's own metadata. So one atomic write replaces
 one state by the next. Tensors are written whole: how many processes shared a training cannot be told from its state.
+The state before it stays as `previous.safetensors`: a damaged one, which the manifest tells, costs what was done since.
 """
 
 import json
@@ -19,12 +20,24 @@ from torch import Tensor, nn
 from vitscope import distributed
 from vitscope.errors import BadResult
 from vitscope.models.state import load_weights
-from vitscope.results import atomic_write
+from vitscope.results.manifest import damage, write_listed
+from vitscope.results.result import NewerSchema
+from vitscope.training.optimizer_state import check_moments
 from vitscope.training.parallel import placed, whole
 
 SCHEMA = 1
 TENSORS = "last.safetensors"
+PREVIOUS = "previous.safetensors"
 READABLE = "last.json"
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """A whole state on disk: its file, what in it is no tensor, and why it is not the latest (empty if it is)."""
+
+    file: str
+    record: dict[str, Any]
+    fell_back: str = ""
 
 
 @dataclass
@@ -76,6 +89,7 @@ def save_state(
     progress: Progress,
     setting: dict[str, Any],
     extra: Mapping[str, Tensor] | None = None,
+    keep_previous: bool = True,
 ) -> None:
     """Write the state; every process calls this, the main one writes.
 
@@ -86,6 +100,7 @@ def save_state(
         progress: How far the training has come.
         setting: What a training must have in common with this one to go on from it.
         extra: Other tensors that it needs for that.
+        keep_previous: Keep the present state as the previous one; not if it is damaged.
     """
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"extra.{name}": tensor for name, tensor in (extra or {}).items()}
@@ -109,56 +124,95 @@ def save_state(
     complete = whole(tensors)
     if not distributed.is_main():
         return
-    atomic_write(folder / TENSORS, save(complete, metadata={"vitscope": json.dumps(record)}))
     readable = {key: record[key] for key in ("schema", "setting", "progress")}
-    atomic_write(folder / READABLE, json.dumps(readable, indent=1) + "\n")
+    files: dict[str, bytes | str] = {
+        TENSORS: save(complete, metadata={"vitscope": json.dumps(record)}),
+        READABLE: json.dumps(readable, indent=1) + "\n",
+    }
+    write_listed(folder, files, keep_as={TENSORS: PREVIOUS} if keep_previous else None)
 
 
 def exists(folder: Path) -> bool:
     """Whether a training has left a state in this folder."""
-    return (folder / TENSORS).exists()
+    return any((folder / file).exists() for file in (TENSORS, PREVIOUS))
 
 
-def read_record(folder: Path) -> dict[str, Any]:
-    """The part of a state that is no tensor, checked."""
-    path = folder / TENSORS
+def find_state(folder: Path) -> SavedState:
+    """The latest state that is whole.
+
+    Raises:
+        BadResult: None is.
+    """
+    problems: list[str] = []
+    for file in (TENSORS, PREVIOUS):
+        if not (folder / file).exists():
+            continue
+        try:
+            return SavedState(file, read_record(folder, file), "; ".join(problems))
+        except NewerSchema:
+            raise
+        except BadResult as error:
+            problems.append(str(error))
+    raise BadResult("; ".join(problems) or f"{folder} holds no state of a training")
+
+
+def read_record(folder: Path, file: str = TENSORS) -> dict[str, Any]:
+    """The part of a state that is no tensor, checked, of a file that is what was written."""
+    path = folder / file
+    if problem := damage(folder, file):
+        raise BadResult(f"{path} is damaged: {problem}; else copy it again, or give another --out")
     try:
-        with safe_open(path, "pt") as file:
-            record = json.loads((file.metadata() or {})["vitscope"])
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
+        with safe_open(path, "pt") as tensors:
+            record: dict[str, Any] = json.loads((tensors.metadata() or {})["vitscope"])
+        newer = record.get("schema", 0) > SCHEMA
+        if not newer:
+            _check(record)
+    except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise BadResult(
-            f"{path} is damaged ({type(error).__name__}: {error}); copy it again, or remove it to train anew"
+            f"{path} is damaged ({type(error).__name__}: {error}); copy it again, or give another --out"
         ) from error
-    if record.get("schema", 0) > SCHEMA:
-        raise BadResult(
+    if newer:
+        raise NewerSchema(
             f"{path} has schema {record['schema']}, this vitscope reads {SCHEMA}: pip install -U vitscope"
         )
     return record
 
 
+def _check(record: dict[str, Any]) -> None:
+    """Raise something if the record is not one of a state."""
+    Progress(**record["progress"])
+    for part in (record["setting"], record["numbers"]["optimizer"], record["numbers"]["group"]):
+        if not isinstance(part, dict):
+            raise TypeError(f"{str(part)[:40]!r} where an object was expected")
+
+
 def load_state(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, choices: bool = True
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    choices: bool = True,
+    file: str = TENSORS,
 ) -> Progress:
     """Put a state back into a model and an optimiser that were built the same way.
 
     Without `choices` the optimiser keeps its own rates and decays and takes over its moments only.
     """
-    record = read_record(folder)
+    record, path = read_record(folder, file), folder / file
     weights: dict[str, Tensor] = {}
     state: dict[str, dict[int, dict[str, Any]]] = {
         kind: {int(index): dict(values) for index, values in items.items()}
         for kind, items in record["numbers"].items()
     }
-    with safe_open(folder / TENSORS, "pt") as file:
-        for name in file.keys():  # noqa: SIM118  (not a dict)
+    with safe_open(path, "pt") as tensors:
+        for name in tensors.keys():  # noqa: SIM118  (not a dict)
             kind, _, rest = name.partition(".")
             if kind == "model":
-                weights[rest] = file.get_tensor(name)
+                weights[rest] = tensors.get_tensor(name)
             elif kind in state:
                 index, _, key = rest.partition(".")
-                state[kind][int(index)][key] = file.get_tensor(name)
-    load_whole(model, weights, str(folder / TENSORS))
-    _load_optimizer(optimizer, state["optimizer"], state["group"], choices, str(folder / TENSORS))
+                state[kind].setdefault(int(index), {})[key] = tensors.get_tensor(name)
+    load_whole(model, weights, str(path))
+    _load_optimizer(optimizer, state["optimizer"], state["group"], choices, str(path))
     return Progress(**record["progress"])
 
 
@@ -166,14 +220,14 @@ def load_whole(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> 
     """Load whole tensors into a model that may hold a part of each only; `source` names them in an error."""
     own = model.state_dict()
     parts = {name: placed(tensor, own.get(name, tensor)) for name, tensor in weights.items()}
-    load_weights(model, parts, source)
+    load_weights(model, parts, source, exact=True)
 
 
-def load_extra(folder: Path) -> dict[str, Tensor]:
+def load_extra(folder: Path, file: str = TENSORS) -> dict[str, Tensor]:
     """The other tensors of a state."""
-    with safe_open(folder / TENSORS, "pt") as file:
-        names = [name for name in file.keys() if name.startswith("extra.")]  # noqa: SIM118  (not a dict)
-        return {name.removeprefix("extra."): file.get_tensor(name) for name in names}
+    with safe_open(folder / file, "pt") as tensors:
+        names = [name for name in tensors.keys() if name.startswith("extra.")]  # noqa: SIM118  (not a dict)
+        return {name.removeprefix("extra."): tensors.get_tensor(name) for name in names}
 
 
 def _load_optimizer(
@@ -191,6 +245,7 @@ def _load_optimizer(
             f"{source} has groups of {members} parameters and the optimiser here {own_members}; give the recipe it "
             "was made with, or another --out"
         )
+    check_moments(optimizer, moments, source)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for index, values in moments.items():
         for name, value in values.items():

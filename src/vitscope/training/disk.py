@@ -1,9 +1,9 @@
 """Room for a training on the disk: looked for before it begins, and missed without losing what is there.
 
-    needed = 2 state + (n + 1) weights,    state = weights + 2 trained parameters + extra
+    needed = 3 state + (n + 1) weights,    state = weights + 2 trained parameters + extra
 
-A file is replaced by writing the new one beside it, hence two states; n is the number of kept checkpoints, and
-two moments per parameter are what the usual optimisers hold.
+A file is replaced by writing the new one beside it, and the state before the last is kept: hence three states. n is
+the number of kept checkpoints, and two moments per parameter are what the usual optimisers hold.
 """
 
 import errno
@@ -29,7 +29,7 @@ def bytes_needed(model: nn.Module, extra: Mapping[str, Tensor], checkpoints: int
     weights = sum(map(_size, model.state_dict().values()))
     moments = 2 * sum(_size(parameter) for parameter in model.parameters() if parameter.requires_grad)
     state = weights + moments + sum(map(_size, extra.values()))
-    return 2 * state + (checkpoints + 1) * weights
+    return 3 * state + (checkpoints + 1) * weights
 
 
 def check_room(folder: Path, needed: int) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from vitscope.models.checkpoints import FOLDER, INDEX, SCHEMA, Checkpoint, list_checkpoints
 from vitscope.models.state import weight_bytes
 from vitscope.results import atomic_write
+from vitscope.results.manifest import write_listed
 
 
 class Kept:
@@ -20,13 +21,14 @@ class Kept:
     Args:
         folder: The run folder.
         every: Keep each epoch whose number this divides; None keeps none.
-        epoch: How far the training has come. What the folder holds from later on will be made again.
+        epoch: How far a training that goes on has come, None if it begins. What the folder holds from later on will
+            be made again.
     """
 
-    def __init__(self, folder: Path, every: int | None, epoch: float) -> None:
+    def __init__(self, folder: Path, every: int | None, epoch: float | None) -> None:
         self._folder = folder
         self._every = every
-        self._list = [kept for kept in list_checkpoints(folder) if epoch > 0 and kept.epoch <= epoch]
+        self._list = [kept for kept in list_checkpoints(folder) if epoch is not None and kept.epoch <= epoch]
 
     def keep(
         self,
@@ -39,7 +41,7 @@ class Kept:
         """Keep the weights under a name, or only list a `file` that holds them already."""
         path = file or f"{FOLDER}/{name}.safetensors"
         if file is None:
-            atomic_write(self._folder / path, weight_bytes(weights))
+            write_listed(self._folder, {path: weight_bytes(weights)})
         accuracy, nll = (_measured(row, quantity) for quantity in ("accuracy", "nll"))
         self._list = [kept for kept in self._list if kept.name != name]
         self._list.append(Checkpoint(name, path, epoch, accuracy, nll))

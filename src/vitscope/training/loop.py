@@ -91,6 +91,7 @@ def train(
     monitor: Sequence[str] = (),
     monitor_every: int | None = None,
     progress: bool = True,
+    trust_code: bool = False,
 ) -> Trained:
     """Train a model and leave it in a run folder, from which `create_model` makes it again.
 
@@ -127,6 +128,7 @@ def train(
         monitor: Exams that share one pass, and "hessian", to look at the model with while it trains.
         monitor_every: Epochs between two looks; default: as often as 5 % of the time allow.
         progress: Show the recipe and a bar on stderr.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
 
     Raises:
         TrainingDiverged: The loss became infinite or not a number. The run folder, and a model that was
@@ -145,10 +147,12 @@ def train(
             seed_all(seed)
             given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, **(changes or {})}
             choices = get_recipe(recipe, **given)
-            images, not_held_out = _readable(find_images(data, held_out, fraction, seed), skip_broken)
-            net = find_model(model, images.classes, img_size, choices).to(where)
+            images, not_held_out = _readable(
+                find_images(data, held_out, fraction, seed, skip_broken), skip_broken
+            )
+            net = find_model(model, images.classes, img_size, choices, trust_code).to(where)
             config, classes = settle(net, images.classes, where)
-            taught = _find_teacher(teacher)
+            taught = _find_teacher(teacher, trust_code)
             folder = (
                 Path(out) if out is not None else Path("runs") / _file_name(f"{name_of(net)}-{images.name}")
             )
@@ -179,7 +183,8 @@ def train(
                 wrap=wrap,
             )
         with together():
-            position, changed = find_position(folder, stepper, setting, resume, force)
+            start = find_position(folder, stepper, setting, resume, force)
+            position = start.position
             if distributed.is_main():
                 check_writable(folder)
                 kept = checkpoints_expected(choices.epochs, checkpoint_every)
@@ -189,12 +194,20 @@ def train(
                 describe_recipe(choices, None, distributed.world_size(), len(images.train), net),
                 file=sys.stderr,
             )
-            for difference in changed:
+            for difference in start.changed:
                 print(f"warning: going on although {difference}", file=sys.stderr)
+        if start.fell_back and distributed.is_main():
+            print(
+                f"vitscope: {start.fell_back}. Going on from the state before it, after epoch {position.epoch}"
+                + (f" and step {position.step} of the next" if position.step else ""),
+                file=sys.stderr,
+            )
         with together():
             probe = images.held_out if images.held_out is not None else images.train.data
             epochs_in_all = math.ceil(choices.total_epochs)
-            monitors = Monitors(monitor, monitor_every, probe, stepper, folder, position, epochs_in_all)
+            monitors = Monitors(
+                monitor, monitor_every, probe, stepper, folder, position, epochs_in_all, start.resumed
+            )
         plan = Plan(folder, config, classes, setting, save_every, checkpoint_every)
         with (
             _recorded(folder, setting, seed, where, facts) as run,
@@ -205,7 +218,7 @@ def train(
             at_the_end.callback(stepper.release)
             if not_held_out and run is not None:
                 run.note(broken_held_out=not_held_out)
-            Session(plan, stepper, images, position, bar, tracking, monitors).run()
+            Session(plan, stepper, images, start, bar, tracking, monitors).run()
             _report_broken(images.train, run)
     last = position.rows[-1]
     names = {field.name for field in dataclasses.fields(Trained)} - {"path", "epochs"}
@@ -229,10 +242,10 @@ def _workers(asked: int | None, data: Readable) -> int:
     return parallel.loader_processes(len(data), portable=isinstance(data.data, ImageData))
 
 
-def _find_teacher(teacher: str | os.PathLike[str] | nn.Module | None) -> nn.Module | None:
+def _find_teacher(teacher: str | os.PathLike[str] | nn.Module | None, trust_code: bool) -> nn.Module | None:
     if teacher is None or isinstance(teacher, nn.Module):
         return teacher
-    return create_model(teacher, pretrained=not Path(teacher).is_dir())
+    return create_model(teacher, pretrained=not Path(teacher).is_dir(), trust_code=trust_code)
 
 
 @contextmanager

@@ -47,6 +47,7 @@ class Monitors:
         folder: Its run folder.
         position: Where it stands; keeps how long looking took, so that a resumed training goes on the same way.
         epochs: Of the whole training.
+        resumed: It goes on; what was seen up to where it stands is kept. Else the first look is still to come.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Monitors:
         folder: Path,
         position: Progress,
         epochs: int,
+        resumed: bool = False,
     ) -> None:
         self._exams = find_monitors(names)
         self._hessian = HESSIAN in names
@@ -71,7 +73,7 @@ class Monitors:
         self._every, self._images, self._stepper, self._epochs = every, images, stepper, epochs
         self._path, self._position = folder / FILE, position
         self._probe: tuple[Tensor, Tensor] | None = None
-        self._rows = self._earlier(position.epoch if position.rows else -1)
+        self._rows = self._earlier(position.epoch if resumed else -1)
 
     @property
     def share(self) -> float:

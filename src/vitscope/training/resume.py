@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +11,38 @@ from torch import nn
 
 from vitscope import distributed
 from vitscope.errors import VitscopeError
-from vitscope.models import name_of, origin
+from vitscope.models import name_of, origin, run_of
+from vitscope.models.run_folder import CONFIG
+from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
 from vitscope.training.recipe import Recipe
 from vitscope.training.setup import Images
 from vitscope.training.steps import Stepper
+from vitscope.training.together import together
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where a training begins.
+
+    Attributes:
+        position: How far it has come.
+        resumed: It goes on with a state; else it begins at the beginning.
+        changed: What is different from when the state was written (empty unless forced).
+        fell_back: Why it is not the latest state, which is damaged; empty if it is.
+    """
+
+    position: Progress
+    resumed: bool = False
+    changed: Sequence[str] = ()
+    fell_back: str = ""
 
 
 def find_position(
     folder: Path, stepper: Stepper, setting: dict[str, Any], resume: bool, force: bool
-) -> tuple[Progress, list[str]]:
-    """Where to begin: at the start, or where the training in the folder stands, whose state is then loaded.
-
-    Returns:
-        The position, and what is different from when the state was written (empty unless `force`).
-    """
+) -> Start:
+    """Where to begin: at the start, or where the training in the folder stands, whose state is then loaded."""
     seen = distributed.gather(checkpoint.exists(folder))
     if any(seen) and not all(seen):
         blind = [rank for rank, there in enumerate(seen) if not there]
@@ -32,8 +50,15 @@ def find_position(
             f"{folder} holds a training that processes {blind} cannot see; give an --out that all machines share"
         )
     if not all(seen):
-        return Progress(), []
-    record = checkpoint.read_record(folder)
+        _refuse_to_overwrite(folder, stepper.model, setting)
+        return Start(Progress())
+    with together():
+        saved = checkpoint.find_state(folder)
+    if len(set(distributed.gather(saved.file))) > 1:
+        raise VitscopeError(
+            f"{folder} looks different from one process to another; see that all read the same files"
+        )
+    record = saved.record
     if not resume:
         raise VitscopeError(
             f"{folder} holds a training that has finished {record['progress']['epoch']} epochs; "
@@ -49,11 +74,43 @@ def find_position(
         raise VitscopeError(
             f"cannot go on with {folder} by another optimiser, even forced; give another --out"
         )
-    position = checkpoint.load_state(folder, stepper.model, stepper.optimizer, choices=not changed)
-    stepper.load_extra_tensors(checkpoint.load_extra(folder))
+    position = checkpoint.load_state(
+        folder, stepper.model, stepper.optimizer, choices=not changed, file=saved.file
+    )
+    stepper.load_extra_tensors(checkpoint.load_extra(folder, saved.file))
     if changed:
         position.begin_epoch_anew()  # its steps may be others now
-    return position, changed
+    return Start(position, resumed=True, changed=changed, fell_back=saved.fell_back)
+
+
+def _refuse_to_overwrite(folder: Path, model: nn.Module, setting: dict[str, Any]) -> None:
+    """A model that something else has put into the folder stays, unless it is the one that is to be trained.
+
+    A training that was killed in its first epoch may have left one as well; `run.json` says so.
+    """
+    if not (folder / CONFIG).exists() or _same(run_of(model), folder):
+        return
+    records = _records(folder)
+    trained = [options for options in records if "recipe" in options and "fraction" in options]
+    if any(options.get("model") == setting["model"] for options in trained):
+        return
+    raise VitscopeError(
+        f"{folder} holds a model that this training has not made (by vitscope operate, or saved there); give another "
+        f"--out, or train that model: vitscope train {folder} --out {folder}"
+    )
+
+
+def _same(place: str | None, folder: Path) -> bool:
+    return place is not None and Path(place).is_dir() and Path(place).resolve() == folder.resolve()
+
+
+def _records(folder: Path) -> list[Mapping[str, Any]]:
+    """The options of every command that wrote into the folder."""
+    if not (folder / "run.json").exists():
+        return []
+    record = Run.open(folder).record
+    options = [one.get("options") for one in (record, *(record.get("earlier") or ()))]
+    return [one for one in options if isinstance(one, Mapping)]
 
 
 def describe_setting(

@@ -19,16 +19,16 @@ from vitscope.data import DataConfig
 from vitscope.interrupt import Interruptible
 from vitscope.memory import kept_memory
 from vitscope.models import save_model
-from vitscope.models.run_folder import WEIGHTS
+from vitscope.models.run_folder import WEIGHTS, model_damage
 from vitscope.models.state import read_weights
 from vitscope.training import checkpoint
-from vitscope.training.checkpoint import Progress
 from vitscope.training.disk import writing
 from vitscope.training.evaluate import evaluate
 from vitscope.training.kept import Kept
 from vitscope.training.log import Bar, Metrics
 from vitscope.training.monitors import Monitors
 from vitscope.training.parallel import share_buffers, whole
+from vitscope.training.resume import Start
 from vitscope.training.setup import Images
 from vitscope.training.steps import Stepper, TrainingDiverged
 from vitscope.training.together import any_of_us, together
@@ -57,14 +57,14 @@ class Plan:
 
 
 class Session:
-    """Trains from `position` to the end with `run`; `position.rows` then holds a row per epoch."""
+    """Trains from `start` to the end with `run`; `position.rows` then holds a row per epoch."""
 
     def __init__(
         self,
         plan: Plan,
         stepper: Stepper,
         images: Images,
-        position: Progress,
+        start: Start,
         bar: Bar,
         tracking: Tracking,
         monitors: Monitors,
@@ -72,14 +72,18 @@ class Session:
         self.plan = plan
         self.stepper = stepper
         self.images = images
-        self.position = position
+        self.position = start.position
+        self.resumed = start.resumed
         self.bar = bar
         self.tracking = tracking
         self.monitors = monitors
         self.total = math.ceil(stepper.recipe.total_epochs)
         self._warmup_end = math.ceil(stepper.recipe.warmup_epochs * stepper.steps)
-        self._kept = Kept(plan.folder, plan.checkpoint_every, self._epochs())
-        self._saved = self._place() if self._global_step() else None
+        self._kept = Kept(plan.folder, plan.checkpoint_every, self._epochs() if self.resumed else None)
+        self._saved = self._place() if self.resumed else None
+        self._keep_previous = (
+            not start.fell_back
+        )  # a damaged state is not worth keeping, the one before it is
         self._mark = time.monotonic()
 
     def run(self) -> None:
@@ -92,10 +96,11 @@ class Session:
         """
         with self._writing():
             metrics = Metrics(self.plan.folder, self.position.rows) if distributed.is_main() else None
-            if not self._global_step():
+            if not self.resumed:
                 self._keep(["init"], self._weights())
-        if not self._global_step():
+        if not self.resumed:
             self._look(0)
+        self._restore_model()
         with Interruptible(patient=distributed.is_active()) as interrupt, kept_memory(self.stepper.device):
             while self.position.epoch < self.total:
                 if self._train_epoch(interrupt):
@@ -107,6 +112,17 @@ class Session:
                     self.tracking.row({**row, **seen})
                 if any_of_us(interrupt.asked) and self.position.epoch < self.total:
                     self._stop()
+
+    def _restore_model(self) -> None:
+        """Write the model anew from the state if it is gone or damaged; in the middle of an epoch the next one will."""
+        if not self.position.epoch or self.position.step:
+            return
+        with self._writing():
+            weights, plan = self._weights(), self.plan
+            problem = model_damage(plan.folder) if distributed.is_main() else None
+            if problem:
+                print(f"vitscope: {problem}; written anew from the state", file=sys.stderr)
+                save_model(self.stepper.model, plan.folder, plan.classes, plan.config, weights)
 
     def _train_epoch(self, interrupt: Interruptible) -> bool:
         """Go on with the epoch; whether it is complete."""
@@ -186,7 +202,9 @@ class Session:
                 self.position,
                 self.plan.setting,
                 step.extra_tensors(),
+                self._keep_previous,
             )
+        self._keep_previous = True
         self._saved = self._place()
 
     def _keep(self, names: list[str], weights: dict[str, Tensor], row: dict[str, Any] | None = None) -> None:
@@ -214,7 +232,7 @@ class Session:
         kept = "no epoch was finished, so no weights are kept"
         if self.position.epoch:
             path = self.plan.folder / WEIGHTS
-            checkpoint.load_whole(self.stepper.model, read_weights(path), str(path))
+            checkpoint.load_whole(self.stepper.model, read_weights(path, self.plan.folder), str(path))
             kept = f"the last good weights, after epoch {self.position.epoch}, are in {path}"
         return TrainingDiverged(f"{error}; {kept}. Try a lower --lr, with another --out")
 

@@ -26,17 +26,18 @@ class Images:
     name: str
 
 
-def find_images(data: Any, held_out: Any, fraction: float, seed: int) -> Images:
+def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broken: bool = False) -> Images:
     """Images from a spec ("fashion"), from what `load_data` gave, or from any data set of (picture, label).
 
     Of a spec, and of `load_data`'s training split, the test split is held out unless `held_out` is given.
+    Where broken images are passed over, empty files and links that lead nowhere are such images.
     """
     if isinstance(data, str | Path):
-        data = load_data(str(data), split="train", fraction=fraction, seed=seed)
+        data = load_data(str(data), split="train", fraction=fraction, seed=seed, check=not skip_broken)
         fraction = 1.0
     if isinstance(data, ImageData):
         if held_out is None and data.split == "train":
-            held_out = load_data(data.spec, split="test")
+            held_out = load_data(data.spec, split="test", check=not skip_broken)
         return Images(data.fraction(fraction, seed), held_out, data.classes, data.spec)
     if fraction != 1.0:
         raise VitscopeError(
@@ -55,17 +56,19 @@ def find_model(
     classes: Sequence[str] | None,
     img_size: int | None,
     recipe: Recipe,
+    trust_code: bool = False,
 ) -> nn.Module:
     """The model itself, or a new one with a head for the classes and the recipe's stochastic depth."""
     if isinstance(model, nn.Module):
         return model
     n_classes = len(classes) if classes else None
+    asked: dict[str, Any] = {"num_classes": n_classes, "img_size": img_size, "trust_code": trust_code}
     try:
-        return create_model(model, num_classes=n_classes, img_size=img_size, drop_path_rate=recipe.drop_path)
+        return create_model(model, drop_path_rate=recipe.drop_path, **asked)
     except UnknownArgument as error:
         if error.argument != "drop_path_rate":
             raise
-        return create_model(model, num_classes=n_classes, img_size=img_size)
+        return create_model(model, **asked)
 
 
 def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) -> int:

@@ -23,7 +23,7 @@ from vitscope.errors import VitscopeError
 from vitscope.outputs import class_scores
 from vitscope.training.accidents import loading_explained
 from vitscope.training.augment import AugmentedData, Mix
-from vitscope.training.checkpoint import Progress
+from vitscope.training.checkpoint import Progress, load_whole
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
 from vitscope.training.divergence import Patience, TrainingDiverged
 from vitscope.training.fused_step import seen_as_in_memory
@@ -182,9 +182,9 @@ class Stepper:
         kinds: dict[str, dict[str, Tensor]] = {"ema": {}, "scaler": {}}
         for name, tensor in tensors.items():
             kind, _, rest = name.partition(".")
-            kinds[kind][rest] = tensor
+            kinds.setdefault(kind, {})[rest] = tensor
         if self.ema is not None:
-            self.ema.module.load_state_dict(kinds["ema"])
+            load_whole(self.ema.module, kinds["ema"], "the average of the weights in the state")
         self.precision.load_state(kinds["scaler"])
 
     def _batches(self, epoch: int) -> list[list[int]]:

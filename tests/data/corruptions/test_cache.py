@@ -54,7 +54,7 @@ def test_what_was_not_read_to_the_end_is_not_kept(share: Share, root: Path) -> N
     assert not [path for path in root.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "no sum", "no array", "other shape"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "no sum", "no array", "no bytes", "other shape"])
 def test_damage_is_noticed(damage: str, share: Share, root: Path) -> None:
     cache = Cache(share, seed=0)
     fill(cache, share)
@@ -67,6 +67,8 @@ def test_damage_is_noticed(damage: str, share: Share, root: Path) -> None:
         array.write_bytes(content[:-5])
     elif damage == "no sum":
         array.with_suffix(".sha256").unlink()
+    elif damage == "no bytes":
+        array.write_bytes(b"")
     elif damage == "no array":
         array.write_bytes(b"not an array")
     else:
@@ -85,13 +87,37 @@ def test_a_disk_that_cannot_be_written_to_does_not_stop_the_images(share: Share,
     assert torch.equal(torch.cat(found), share.read(slice(0, 10)))
     with (
         pytest.raises(
-            BadData, match="set VITSCOPE_DATA to a folder that you may write to, or use cache=False"
+            BadData, match="set VITSCOPE_DATA to a folder that you may write to, or use --no-cache"
         ),
         scratch_folder(True),
     ):
         pass
+    with (
+        pytest.warns(UserWarning, match="so corrupted images are not kept"),
+        scratch_folder(True, needed=False) as folder,
+    ):
+        assert folder.is_dir()
     with scratch_folder(False) as folder:
         assert folder.is_dir()
+
+
+def test_a_cache_that_is_only_read_is_used(share: Share, root: Path) -> None:
+    fill(Cache(share, seed=0), share)
+    reading = Cache(share, seed=0, writable=False)
+    assert reading.open(SNOW) is not None
+    before = sorted(root.rglob("*"))
+    other = ("fog", 1)
+    assert len(list(reading.keep(other, (share.read(rows) for rows in share.batches)))) == 3
+    assert sorted(root.rglob("*")) == before
+
+
+def test_what_a_dead_writer_left_of_an_array_goes_with_the_next_one(share: Share, root: Path) -> None:
+    cache = Cache(share, seed=0)
+    fill(cache, share)
+    left = next(root.rglob("*.npy")).parent / ".snow-2.npy.0123abcd.part"
+    left.write_bytes(b"half")
+    fill(cache, share)
+    assert not left.exists()
 
 
 def test_cleared(share: Share) -> None:

@@ -11,12 +11,11 @@ renamed, and are used only if their bytes have the sum that was written for them
 
 import hashlib
 import os
-import secrets
 import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
@@ -28,7 +27,7 @@ from vitscope.data.catalog import data_root
 from vitscope.data.corruptions.registry import VERSION
 from vitscope.data.corruptions.share import Share
 from vitscope.errors import BadData
-from vitscope.results.atomic import atomic_write
+from vitscope.results.atomic import atomic_write, part_of, sync_folder
 
 FOLDER = "corruptions"
 _SCRATCH = ".scratch-"
@@ -52,31 +51,40 @@ def clear_cache() -> int:
 
 
 @contextmanager
-def scratch_folder(in_cache: bool) -> Iterator[Path]:
-    """A folder to work in, removed afterwards: in the cache, where there is room, or in the system's own place."""
-    root = cache_folder() if in_cache else None
-    try:
-        if root is not None:
-            root.mkdir(parents=True, exist_ok=True)
-            _remove_abandoned(root)
-        folder = TemporaryDirectory(prefix=_SCRATCH, dir=root)
-    except OSError as error:
-        raise BadData(
-            f"cannot write to {root} ({error.strerror}); set VITSCOPE_DATA to a folder that you may write to, "
-            "or use cache=False"
-        ) from error
-    with folder as path:
+def scratch_folder(in_cache: bool, needed: bool = True) -> Iterator[Path]:
+    """A folder to work in, removed afterwards: in the cache, where there is room, or in the system's own place.
+
+    A cache that cannot be written to is an error if it is `needed`; else a warning, and the system's place has to do.
+    """
+    with _temporary_folder(in_cache, needed) as path:
         yield Path(path)
 
 
-class Cache:
-    """The corrupted images of one share and seed."""
+def _temporary_folder(in_cache: bool, needed: bool) -> "TemporaryDirectory[str]":
+    if not in_cache:
+        return TemporaryDirectory(prefix=_SCRATCH)
+    root = cache_folder()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(root)
+        return TemporaryDirectory(prefix=_SCRATCH, dir=root)
+    except OSError as error:
+        problem = f"cannot write to {root} ({error.strerror})"
+        advice = "set VITSCOPE_DATA to a folder that you may write to, or use --no-cache (cache=False)"
+        if needed:
+            raise BadData(f"{problem}; {advice}") from error
+        warnings.warn(f"{problem}, so corrupted images are not kept; {advice}", stacklevel=2)
+        return TemporaryDirectory(prefix=_SCRATCH)
 
-    def __init__(self, share: Share, seed: int) -> None:
+
+class Cache:
+    """The corrupted images of one share and seed; of one that is not `writable`, what is there is used."""
+
+    def __init__(self, share: Share, seed: int, writable: bool = True) -> None:
         self._share = share
         key = hashlib.sha256(f"{share.digest} {seed} {VERSION}".encode()).hexdigest()[:32]
         self._folder = cache_folder() / key
-        self._usable = True
+        self._usable = writable
 
     def open(self, condition: Condition) -> np.ndarray | None:
         """The images, memory-mapped; None if they are not there, or not as they were written."""
@@ -84,7 +92,7 @@ class Cache:
         try:
             images: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
             written = path.with_suffix(".sha256").read_text().strip()
-        except (OSError, ValueError):
+        except (OSError, ValueError, EOFError):  # EOFError: a file of no bytes
             return None
         if images.dtype != np.uint8 or images.shape != (len(self._share), *self._share.size):
             return None
@@ -113,7 +121,7 @@ class Cache:
             self._usable = False
             warnings.warn(
                 f"corrupted images are not kept in {self._folder.parent}: {error.strerror or error}; "
-                "make room, or use cache=False",
+                "make room, or use --no-cache (cache=False)",
                 stacklevel=2,
             )
 
@@ -127,13 +135,15 @@ class _Writing:
 
     def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
         self._path, self._shape = path, shape
-        self._temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+        self._part = ExitStack()
+        self._temporary: Path | None = None
         self._file: BinaryIO | None = None
         self._digest = hashlib.sha256()
 
     def add(self, images: Tensor) -> None:
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._temporary = self._part.enter_context(part_of(self._path))
             self._file = self._temporary.open("wb")
             header = {"descr": "|u1", "fortran_order": False, "shape": self._shape}
             np.lib.format.write_array_header_1_0(self._file, header)
@@ -142,18 +152,19 @@ class _Writing:
         self._file.write(content.data)
 
     def finish(self) -> None:
-        if self._file is None:  # no images, nothing to keep
+        if self._file is None or self._temporary is None:  # no images, nothing to keep
             return
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         os.replace(self._temporary, self._path)
+        sync_folder(self._path.parent)
         atomic_write(self._path.with_suffix(".sha256"), self._digest.hexdigest() + "\n")
 
     def discard(self) -> None:
         if self._file is not None:
             self._file.close()
-            self._temporary.unlink(missing_ok=True)
+        self._part.close()
 
 
 def _digest(images: np.ndarray) -> str:

@@ -209,6 +209,6 @@ def _common_size(folder: Path, paths: Sequence[str]) -> tuple[int, int] | None:
 def _load(path: Path) -> np.ndarray:
     try:
         found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise BadData(f"{path} is damaged ({error}); fetch it again") from error
     return found

@@ -1,0 +1,96 @@
+"""Code that a file names runs only if the user says so: `--trust-code`, in Python `trust_code=True`.
+
+What is typed as `package.module:factory` is the user's own choice. The same words in a run folder's `config.json`, in
+`run.json`, in a YAML of options or in the folder of a Hugging Face model are a stranger's, and so are arguments that
+make a library read a pickle or load code. No file can switch this on.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from vitscope.errors import BadResult
+from vitscope.models import from_timm, from_torchvision
+from vitscope.models.errors import UntrustedCode
+
+HUGGING_FACE = "hf:"
+ENSEMBLE = "vitscope.surgery.ensemble:build_ensemble"  # our own: it asks again for each of its members
+HOW = "if you trust where it comes from, add --trust-code (in Python: trust_code=True)"
+_CHOICES = ("name", "pretrained", "checkpoint", "trust_code")  # the caller's, never a file's
+_LOADING = (
+    "checkpoint_path",
+    "pretrained_cfg",
+    "pretrained_cfg_overlay",
+    "cache_dir",
+    "attn_implementation",
+    "experts_implementation",
+    "quantization_config",
+    "auto_map",
+)
+_LONGEST = 200
+
+
+def names_code(name: str) -> bool:
+    """Whether making a model of this name calls a function that the name leads to."""
+    if ":" not in name or name.startswith((HUGGING_FACE, from_torchvision.PREFIX)):
+        return False
+    return not from_timm.has(name)
+
+
+def allow_model(name: Any, arguments: Any, file: object, trust_code: bool) -> None:
+    """Refuse to make the model that a file describes, if that runs code that the user did not ask for.
+
+    Args:
+        name: What the file calls the model, as `create_model` takes it.
+        arguments: What it wants it to be built with.
+        file: Names it in the message.
+        trust_code: The user has allowed it.
+
+    Raises:
+        UntrustedCode: The name leads to a function, or an argument to a pickle or to code.
+        BadResult: It is no description of a model, or makes choices that are the user's.
+    """
+    if not isinstance(name, str) or not isinstance(arguments, Mapping):
+        raise BadResult(
+            f"{file} is damaged: it describes a model as {_call(name, arguments)}, expected a name and its arguments; "
+            "copy the folder again"
+        )
+    if chosen := [key for key in arguments if key in _CHOICES]:
+        raise BadResult(
+            f"{file} sets {chosen[0]}={arguments[chosen[0]]!r}, which only the user can; remove it from the file"
+        )
+    if trust_code:
+        return
+    if names_code(name) and name != ENSEMBLE:
+        raise UntrustedCode(f"{file} names code, which was not run: {_call(name, arguments)}; {HOW}")
+    loading = [key for key in arguments if str(key).startswith("_") or key in _LOADING]
+    if loading:
+        raise UntrustedCode(
+            f"{file} wants {_call(name, arguments)}, where '{loading[0]}' can load code or a pickle; {HOW}"
+        )
+
+
+def allow_data(spec: str, file: object, trust_code: bool) -> None:
+    """Refuse images that a file names, if opening them can start a command (`pipe:` of webdataset)."""
+    if spec.startswith("timm:wds/") and ":" in spec.removeprefix("timm:") and not trust_code:
+        raise UntrustedCode(f"{file} names images that a command may fetch, which was not run: {spec}; {HOW}")
+
+
+def allow_options(options: Mapping[str, Any], file: object, trust_code: bool) -> None:
+    """The same for the models and images among options that stand in a file."""
+    for key in ("model", "models", "first", "second", "teacher"):
+        value = options.get(key)
+        for name in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(name, str):
+                allow_model(name, {}, file, trust_code)
+    if isinstance(options.get("data"), str):
+        allow_data(options["data"], file, trust_code)
+
+
+def _call(name: Any, arguments: Any) -> str:
+    """What would be called, as Python writes it, in one line."""
+    if isinstance(arguments, Mapping):
+        words = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    else:
+        words = repr(arguments)
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in f"{name}({words})")
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
