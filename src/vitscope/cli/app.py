@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vitscope.errors import VitscopeError
+from vitscope.interrupt import Terminated, termination_raises
 
 VERBS = {
     "demo": "examine two trained models on the embedded images and write a page",
@@ -57,18 +58,19 @@ def main(argv: list[str] | None = None) -> int:
             if stop.code in (0, None) and hasattr(module, "epilogue"):  # after --help
                 print(module.epilogue())
             raise
-        module.run(options)
+        with termination_raises():
+            module.run(options)
     except VitscopeError as error:
         if debug:
             raise
         print(f"vitscope: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as asked:
         print(
             "\nvitscope: interrupted; what was finished is kept",
             file=sys.stderr,
         )
-        return 130
+        return 143 if isinstance(asked, Terminated) else 130
     except BrokenPipeError:  # `vitscope models | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

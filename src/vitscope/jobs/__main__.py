@@ -3,6 +3,7 @@
 import sys
 
 from vitscope.errors import VitscopeError
+from vitscope.interrupt import Terminated, termination_raises
 from vitscope.jobs.job import Job, execute
 from vitscope.jobs.processes import END_WITH_STARTER, end_with_starter
 
@@ -16,10 +17,13 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m vitscope.jobs JOB.json", file=sys.stderr)
         return 2
     try:
-        execute(Job.read(arguments[0]))
+        with termination_raises():
+            execute(Job.read(arguments[0]))
     except VitscopeError as error:
         print(f"vitscope: {error}", file=sys.stderr)
         return 1
+    except Terminated:
+        return 143
     return 0
 
 
