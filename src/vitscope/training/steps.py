@@ -18,6 +18,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from vitscope import distributed
+from vitscope.child_processes import loader_worker
 from vitscope.data import DataConfig
 from vitscope.errors import VitscopeError
 from vitscope.interrupt import Interruptible, Stopped
@@ -145,6 +146,7 @@ class Stepper:
             self.data,
             batch_sampler=[mine.images for mine in shares],
             num_workers=self.workers,
+            worker_init_fn=loader_worker,
             pin_memory=self.device.type == "cuda",
         )
         with both_tokens(self.model, self.teacher is not None), loading_explained():
