@@ -34,6 +34,16 @@ VERBS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the `vitscope` command; returns the exit code."""
+    code = _main(argv)
+    peers = sys.modules.get("vitscope.peers")
+    if peers is not None and peers.is_left_waiting():  # Python's own end would wait for a process that hangs
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _main(argv: list[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]

@@ -46,6 +46,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    timeout_minutes: float = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
@@ -62,7 +64,7 @@ def run(options: Options) -> None:
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
 
-    with distributed.process_group(), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         runs = examined_runs(
             options.first,
             options.second,

@@ -46,6 +46,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    timeout_minutes: float = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
@@ -65,7 +67,7 @@ def run(options: Options) -> None:
     exams = [exam.result.exam for exam in find_exams(options.exams or None)]
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     folders = run_folders(options.models, options.out, Path("runs/diagnose"))
-    with distributed.process_group(), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         data = load_data(options.data, split=options.split)
         sizes: dict[str, Any] = {"img_size": options.img_size, "num_classes": options.num_classes}
         results: dict[str, dict[str, Result]] = {}

@@ -60,6 +60,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    timeout_minutes: float = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
@@ -74,7 +76,7 @@ def run(options: Options) -> None:
 
     names = options.exams or None
     find_exams(names, purpose="evaluation")  # a misspelt one is noticed before data is loaded
-    with distributed.process_group(), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         found = evaluate(
             options.models,
             load_data(options.data, split=options.split),

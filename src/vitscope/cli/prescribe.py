@@ -52,6 +52,8 @@ class Options:
     """What was subtracted from pixels from 0 to 1, per channel, if neither the run nor the model says so."""
     std: tuple[float, ...] | None = None
     """What they were divided by, per channel."""
+    timeout_minutes: float = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
@@ -67,7 +69,7 @@ def run(options: Options) -> None:
     if not options.apply and (options.only or options.epochs is not None):
         raise VitscopeError("--only and --epochs are about applying; add --apply")
     said: dict[str, Any] = {"output": options.output, "mean": options.mean, "std": options.std}
-    with distributed.process_group(), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         told = _print if distributed.is_main() else None
         if not options.apply:
             found = prescribe(options.run, options.model, **said)

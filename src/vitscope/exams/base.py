@@ -83,7 +83,7 @@ class Accumulator(Metric):
     settings: ClassVar[str] = ""
 
     def __init__(self, subject: Subject) -> None:
-        super().__init__(process_group=distributed.cpu_group())
+        super().__init__(process_group=distributed.cpu_group(), dist_sync_fn=distributed.gather_tensors)
         self.subject = subject
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -26,7 +26,7 @@ class OwnNumbers(Metric):
     full_state_update = False
 
     def __init__(self) -> None:
-        super().__init__(process_group=distributed.cpu_group())
+        super().__init__(process_group=distributed.cpu_group(), dist_sync_fn=distributed.gather_tensors)
 
     def add_sum(self, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> None:
         """A state that starts at zero."""

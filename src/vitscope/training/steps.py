@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from timm.utils import ModelEmaV3
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
@@ -277,7 +276,7 @@ class Stepper:
                 self.precision.backward(loss * world)  # the wrapper averages over processes
             total += loss.detach().double().cpu()
         if world > 1:
-            dist.all_reduce(total, group=distributed.cpu_group())
+            distributed.all_reduce(total, group=distributed.cpu_group())
         return float(total)
 
     def _gradient_nearby(
