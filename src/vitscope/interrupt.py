@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -92,3 +93,23 @@ def termination_raises() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+@contextmanager
+def stoppable(stop: threading.Event) -> Iterator[None]:
+    """Inside, `check_stop` raises `Stopped` once `stop` is set: for threads, which no signal reaches."""
+    before = _stop.set(stop)
+    try:
+        yield
+    finally:
+        _stop.reset(before)
+
+
+def check_stop() -> None:
+    """Called between small steps of long work (a figure each, for example) that may be done in a thread."""
+    stop = _stop.get()
+    if stop is not None and stop.is_set():
+        raise Stopped

@@ -61,7 +61,7 @@ class FolderLock:
         """Whether some process holds it now."""
         if fcntl is None or not self._path.exists():
             return False
-        handle = os.open(self._path, os.O_RDONLY)
+        handle = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # not to wait for a pipe
         try:
             return not _try(handle, fcntl.LOCK_SH)
         finally:

@@ -4,7 +4,6 @@ Batches are shared among processes without a repetition, and do not depend on ho
 added up in the order of the batches. So any number of processes finds the same digits.
 """
 
-from collections.abc import Collection
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from torch import nn
 
 from vitscope import distributed
 from vitscope.data import DataConfig, batches, data_config
+from vitscope.data.streams import Batches
 from vitscope.interrupt import Interruptible, Stopped
 from vitscope.intervals import share_interval
 from vitscope.outputs import class_scores
@@ -67,7 +67,7 @@ def evaluate(
 
 def _batch_by_batch(
     model: nn.Module,
-    own: Collection[tuple[torch.Tensor, torch.Tensor, torch.Tensor]],
+    own: Batches,
     config: DataConfig,
     device: torch.device | None,
     interrupt: Interruptible,
