@@ -130,3 +130,13 @@ def test_termination_leaves_in_order() -> None:
         work()
     assert left == ["in order"]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_one_that_defers_takes_the_signals_of_those_inside() -> None:
+    done: list[str] = []
+    with Interruptible() as outer, outer.deferring(), Interruptible() as inner, inner.at_once():
+        os.kill(os.getpid(), signal.SIGTERM)
+        done.append("after the signal")
+    assert done == ["after the signal"]
+    assert outer.asked
+    assert not inner.asked

@@ -17,6 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_deferring: ContextVar[bool] = ContextVar("deferring", default=False)
 
 
 class Stopped(KeyboardInterrupt):
@@ -41,7 +42,8 @@ class Interruptible:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # only there may handlers be set
+        # only there may handlers be set
+        if threading.current_thread() is threading.main_thread() and not _deferring.get():
             self._before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
         return self
 
@@ -60,6 +62,15 @@ class Interruptible:
             yield
         finally:
             self._can_give_up = False
+
+    @contextmanager
+    def deferring(self) -> Iterator[None]:
+        """Work that must be completed: others that are entered inside leave all signals to this one."""
+        before = _deferring.set(True)
+        try:
+            yield
+        finally:
+            _deferring.reset(before)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         first, self.asked = not self.asked, True

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import vitscope as vs
+from tests.processes import run
 from tests.stopping import SignalInside
 from vitscope.results import Run
 from vitscope.training import get_recipe, train
@@ -117,3 +118,39 @@ def test_while_a_monitor_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     small(tmp_path / "parts", model, **options, resume=True)
     assert again.passes == STEPS
     assert_same(tmp_path / "whole", tmp_path / "parts")
+
+
+LOOK = """
+import os, signal, sys
+import vitscope as vs
+from tests.training.test_stopping import network, small
+from vitscope import distributed
+from vitscope.training.monitors import Monitors
+
+tables, looks = Monitors._exam_tables, 0
+def looked_at(monitors, model):
+    global looks
+    looks += 1
+    if looks == 2 and distributed.rank() == 1:  # only one process is asked, inside its batch
+        def ask(*_):
+            hook.remove()
+            os.kill(os.getpid(), signal.SIGTERM)
+        hook = model.register_forward_pre_hook(ask)
+    return tables(monitors, model)
+Monitors._exam_tables = looked_at
+
+with distributed.process_group():
+    try:
+        small(sys.argv[1], network(), monitor=["variance"], monitor_every=1)
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+"""
+
+
+def test_several_processes_complete_a_look_together(tmp_path: Path) -> None:
+    (tmp_path / "look.py").write_text(LOOK)
+    done = run(tmp_path / "look.py", tmp_path / "run", processes=2)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("stopped") == 2
+    assert list(pd.read_csv(tmp_path / "run" / "metrics.csv")["epoch"]) == [1]
+    assert set(pd.read_csv(tmp_path / "run" / "monitors.csv")["epoch"]) == {0, 1}

@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,8 @@ class Session:
         """Measure the model and count the epoch as done; if asked to stop, keep the state after its last step."""
         try:
             row = self._measure(interrupt)
-            with interrupt.at_once() if distributed.world_size() == 1 else nullcontext():
+            # of several processes none can leave a look alone: the others would wait for it
+            with interrupt.at_once() if distributed.world_size() == 1 else interrupt.deferring():
                 seen = self._look(self.position.epoch + 1)
         except Stopped:
             interrupt.asked = True  # a pass of a monitor takes the signal for itself
