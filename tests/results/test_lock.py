@@ -39,7 +39,6 @@ FORK = (
     "lock = FolderLock(Path(sys.argv[1])); assert lock.acquire()\n"
     "child = os.fork()\n"
     "if not child:\n"
-    "    lock.release()  # it has none\n"
     "    time.sleep(3600)\n"
     "print(child, flush=True); time.sleep(3600)"
 )
