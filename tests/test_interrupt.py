@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vitscope.interrupt import Interruptible
+from vitscope.interrupt import Interruptible, Stopped, Terminated, termination_raises
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -72,3 +72,71 @@ def test_a_patient_one_takes_every_signal() -> None:
             os.kill(os.getpid(), number)
         assert interrupt.asked
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_work_that_can_be_given_up_ends_where_the_signal_comes(patient: bool) -> None:
+    done: list[str] = []
+
+    def work(interrupt: Interruptible, name: str) -> None:
+        with interrupt.at_once():
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append(name)
+
+    with Interruptible(patient) as interrupt:
+        for name in ("under way", "begun after the signal"):
+            with pytest.raises(Stopped):
+                work(interrupt, name)
+    assert done == []
+
+
+def test_outside_of_it_a_signal_waits() -> None:
+    with Interruptible() as interrupt:
+        with interrupt.at_once():
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupt.asked
+
+
+def test_a_patient_one_gives_up_once() -> None:
+    """Ctrl-C comes from the terminal and from torchrun: the second must not disturb what the first set off."""
+    left: list[str] = []
+
+    def work(interrupt: Interruptible) -> None:
+        with interrupt.at_once():
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+                left.append("in order")
+
+    with Interruptible(patient=True) as interrupt, pytest.raises(Stopped):
+        work(interrupt)
+    assert left == ["in order"]
+
+
+def test_termination_leaves_in_order() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    left: list[str] = []
+
+    def work() -> None:
+        with termination_raises():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            finally:
+                left.append("in order")
+
+    with pytest.raises(Terminated):
+        work()
+    assert left == ["in order"]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_one_that_defers_takes_the_signals_of_those_inside() -> None:
+    done: list[str] = []
+    with Interruptible() as outer, outer.deferring(), Interruptible() as inner, inner.at_once():
+        os.kill(os.getpid(), signal.SIGTERM)
+        done.append("after the signal")
+    assert done == ["after the signal"]
+    assert outer.asked
+    assert not inner.asked

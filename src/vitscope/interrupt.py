@@ -1,11 +1,31 @@
-"""Ctrl-C (and SIGTERM, by which a cluster asks a job to leave) as a wish, fulfilled between two steps."""
+"""Ctrl-C (and SIGTERM, by which a cluster asks a job to leave): fulfilled between two steps, or inside one that can be
+given up.
+
+    with Interruptible() as interrupt:
+        for batch in batches:
+            with interrupt.at_once():       # a signal ends this at the next operation, and leaves as `Stopped`
+                found = model(batch)
+            total += found                  # a signal waits until this is done
+"""
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_deferring: ContextVar[bool] = ContextVar("deferring", default=False)
+
+
+class Stopped(KeyboardInterrupt):
+    """A first signal ended work that could be given up."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, where nobody waits for it between steps."""
 
 
 class Interruptible:
@@ -18,10 +38,12 @@ class Interruptible:
     def __init__(self, patient: bool = False) -> None:
         self.asked = False
         self._patient = patient
+        self._can_give_up = False
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # only there may handlers be set
+        # only there may handlers be set
+        if threading.current_thread() is threading.main_thread() and not _deferring.get():
             self._before = {number: signal.signal(number, self._handle) for number in _SIGNALS}
         return self
 
@@ -30,12 +52,75 @@ class Interruptible:
     ) -> None:
         self._restore()
 
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Work that may be given up anywhere: if a signal comes, or came before, `Stopped` is raised in it."""
+        try:
+            self._can_give_up = True
+            if self.asked:
+                raise Stopped
+            yield
+        finally:
+            self._can_give_up = False
+
+    @contextmanager
+    def deferring(self) -> Iterator[None]:
+        """Work that must be completed: others that are entered inside leave all signals to this one."""
+        before = _deferring.set(True)
+        try:
+            yield
+        finally:
+            _deferring.reset(before)
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+        first, self.asked = not self.asked, True
         if not self._patient:
             self._restore()
+        if first and self._can_give_up:
+            raise Stopped
 
     def _restore(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
+
+
+@contextmanager
+def termination_raises() -> Iterator[None]:
+    """Inside, SIGTERM raises `Terminated` as Ctrl-C does KeyboardInterrupt, so that what is under way is left in order.
+
+    Where somebody has said already what SIGTERM is to do, that stays.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+@contextmanager
+def stoppable(stop: threading.Event) -> Iterator[None]:
+    """Inside, `check_stop` raises `Stopped` once `stop` is set: for threads, which no signal reaches."""
+    before = _stop.set(stop)
+    try:
+        yield
+    finally:
+        _stop.reset(before)
+
+
+def check_stop() -> None:
+    """Called between small steps of long work (a figure each, for example) that may be done in a thread."""
+    stop = _stop.get()
+    if stop is not None and stop.is_set():
+        raise Stopped

@@ -122,7 +122,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     job.send(signal.SIGINT)
     done = job.finish()
     assert done.returncode != 0
-    assert "KeyboardInterrupt" in done.stderr
+    assert "vitscope.interrupt.Stopped" in done.stderr
     assert json.loads((tmp_path / "run.json").read_text())["state"] == "interrupted"
     assert list(Run.open(tmp_path).results()) == ["prediction"]
 

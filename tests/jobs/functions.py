@@ -1,6 +1,7 @@
 """Functions that jobs of the tests call, in whatever process."""
 
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,15 @@ def nap(seconds: float, out: Path) -> int:
     (out / "pid.txt").write_text(str(os.getpid()))
     time.sleep(seconds)
     return os.getpid()
+
+
+def stubborn(out: Path) -> None:
+    """Takes no notice of SIGTERM."""
+    from vitscope.jobs import processes
+
+    processes._PATIENCE = 0.1
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    nap(3600, out)
 
 
 def nap_until_killed(out: Path) -> int:

@@ -89,11 +89,12 @@ def test_dropped_and_closed_jobs_end(tmp_path):
     assert not alive(pids[1])
 
 
-def test_a_job_ends_with_the_process_that_started_it(tmp_path):
-    """Even if that one is killed and has no chance to say so."""
+@pytest.mark.parametrize(("function", "arguments"), [("nap", {"seconds": 3600}), ("stubborn", {})])
+def test_a_job_ends_with_the_process_that_started_it(tmp_path, function, arguments):
+    """Even if that one is killed and has no chance to say so, and the job takes no notice of SIGTERM."""
     script = (
         "from vitscope.jobs import Job, run_jobs\n"
-        f"run_jobs([Job('tests.jobs.functions:nap', {{'seconds': 600}}, {str(tmp_path)!r})], workers=1)\n"
+        f"run_jobs([Job('tests.jobs.functions:{function}', {arguments}, {str(tmp_path)!r})], workers=1)\n"
     )
     starter = subprocess.Popen([sys.executable, "-c", script])
     file = tmp_path / "pid.txt"

@@ -1,3 +1,5 @@
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,3 +32,28 @@ def test_dies_with_its_process(tmp_path: Path) -> None:
     holder.kill()
     holder.wait()
     assert not FolderLock(tmp_path).is_held()
+
+
+FORK = (
+    "import os, sys, time; from pathlib import Path; from vitscope.results.lock import FolderLock\n"
+    "lock = FolderLock(Path(sys.argv[1])); assert lock.acquire()\n"
+    "child = os.fork()\n"
+    "if not child:\n"
+    "    time.sleep(3600)\n"
+    "print(child, flush=True); time.sleep(3600)"
+)
+
+
+def test_a_forked_process_has_no_part_in_it(tmp_path: Path) -> None:
+    """It may outlive the holder, as one that loads images did."""
+    holder = subprocess.Popen([sys.executable, "-c", FORK, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    child = int(holder.stdout.readline())
+    try:
+        assert FolderLock(tmp_path).is_held()
+        holder.kill()
+        holder.wait()
+        os.kill(child, 0)  # it is there
+        assert not FolderLock(tmp_path).is_held()
+    finally:
+        os.kill(child, signal.SIGKILL)

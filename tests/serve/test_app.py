@@ -1,66 +1,20 @@
 """A real server process, asked over HTTP."""
 
-import contextlib
-import http.client
 import json
-import re
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.serve.conftest import epoch
+from tests.serve.server import Server
 from vitscope.results import Run
-
-
-@dataclass
-class Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def text(self) -> str:
-        return self.body.decode()
-
-
-class Server:
-    """`vitscope serve` on a free port."""
-
-    def __init__(self, root: Path) -> None:
-        command = [sys.executable, "-m", "vitscope.cli.app", "serve", str(root), "--port", "0"]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/", line)
-        assert found, line + self.process.communicate()[1]
-        self.port = int(found[1])
-
-    def ask(self, path: str, method: str = "GET", host: str | None = None) -> Answer:
-        """Ask for a path exactly as it is written: a client would take `..` away."""
-        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=900)) as line:
-            line.putrequest(method, path, skip_host=host is not None)
-            if host is not None:
-                line.putheader("Host", host)
-            line.endheaders()
-            answer = line.getresponse()
-            headers = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, headers, answer.read())
 
 
 @pytest.fixture
 def server(runs: Path) -> Iterator[Server]:
-    made = Server(runs)
-    try:
+    with Server(runs) as made:
         yield made
-    finally:
-        made.process.kill()
-        made.process.communicate()
 
 
 def test_over_http(server: Server, runs: Path) -> None:  # one process for all: it takes seconds to start
@@ -171,9 +125,6 @@ def _report(server: Server) -> None:
 
 
 def _ends_on_interrupt(server: Server) -> None:
-    server.process.send_signal(signal.SIGINT)
-    _, error = server.process.communicate(timeout=900)
-    assert server.process.returncode == 0
-    assert "Traceback" not in error
+    assert server.end() == (0, "")
     with pytest.raises(ConnectionRefusedError):
         server.ask("/")

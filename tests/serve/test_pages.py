@@ -1,8 +1,12 @@
 import os
 from pathlib import Path
 
+import pytest
+
+from tests.serve.conftest import epoch
+from vitscope.errors import VitscopeError
 from vitscope.serve.index import Index
-from vitscope.serve.pages import Pages, percent, policy_of
+from vitscope.serve.pages import Busy, Kept, Pages, percent, policy_of
 
 
 def test_the_index_escapes_names(runs: Path) -> None:
@@ -42,3 +46,55 @@ def test_the_policy_of_a_page() -> None:
     assert policy_of(meta) == "script-src 'sha256-x'"
     assert policy_of("<p>") == policy_of("") != ""
     assert "script" not in policy_of("<p>")
+
+
+def test_a_curve_is_kept_until_the_run_changes(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Path] = []
+
+    def draw(folder: Path) -> bytes:
+        drawn.append(folder)
+        return b"<svg"
+
+    monkeypatch.setattr("vitscope.serve.pages._draw_curve", draw)
+    pages = Pages(Index(runs))
+    for _ in range(3):
+        assert pages.curve(runs / "train") == b"<svg"
+    assert len(drawn) == 1
+    with open(runs / "train" / "metrics.csv", "a") as file:
+        file.write(epoch(2))
+    pages.curve(runs / "train")
+    assert len(drawn) == 2
+
+
+def test_only_the_latest_are_kept() -> None:
+    kept: Kept[str] = Kept(2)
+    one, two, three = (Path(name) for name in ("one", "two", "three"))
+    for folder in (one, two):
+        kept.put(folder, (), folder.name)
+    assert kept.get(one, ()) == ("one",)
+    kept.put(three, (), "three")
+    assert kept.get(two, ()) is None
+    assert kept.get(one, ()) == ("one",)
+    assert kept.get(one, (("run.json", 1, 1),)) is None
+
+
+def test_few_wait_for_a_page(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are told to come again, so that there are always threads left for the index."""
+    monkeypatch.setattr("vitscope.serve.pages.MOST_WAITING", 1)
+    pages = Pages(Index(runs))
+
+    def another(folder: Path) -> bytes:
+        with pytest.raises(Busy, match="ask again"):
+            pages.curve(runs / "a" / "exam")
+        return b"<svg"
+
+    monkeypatch.setattr("vitscope.serve.pages._draw_curve", another)
+    assert pages.curve(runs / "train") == b"<svg"
+
+
+def test_a_link_out_of_what_is_served_is_not_read(runs: Path) -> None:
+    run = runs / "a" / "exam"
+    table = run / "exams" / "prediction" / "more.csv"
+    table.symlink_to(runs.parent / "outside" / "secret.csv")
+    with pytest.raises(VitscopeError, match=r"more\.csv is a link that leads out"):
+        Pages(Index(runs)).report(run)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vitscope.errors import VitscopeError
+from vitscope.interrupt import Terminated, termination_raises
 
 VERBS = {
     "demo": "examine two trained models on the embedded images and write a page",
@@ -33,6 +34,16 @@ VERBS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the `vitscope` command; returns the exit code."""
+    code = _main(argv)
+    peers = sys.modules.get("vitscope.peers")
+    if peers is not None and peers.is_left_waiting():  # Python's own end would wait for a process that hangs
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _main(argv: list[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
@@ -57,18 +68,19 @@ def main(argv: list[str] | None = None) -> int:
             if stop.code in (0, None) and hasattr(module, "epilogue"):  # after --help
                 print(module.epilogue())
             raise
-        module.run(options)
+        with termination_raises():
+            module.run(options)
     except VitscopeError as error:
         if debug:
             raise
         print(f"vitscope: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as asked:
         print(
             "\nvitscope: interrupted; what was finished is kept",
             file=sys.stderr,
         )
-        return 130
+        return 143 if isinstance(asked, Terminated) else 130
     except BrokenPipeError:  # `vitscope models | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

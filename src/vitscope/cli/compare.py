@@ -48,6 +48,8 @@ class Options:
     """What they were divided by, per channel."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
+    timeout_minutes: float = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
@@ -64,7 +66,7 @@ def run(options: Options) -> None:
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
 
-    with distributed.process_group(), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         runs = examined_runs(
             options.first,
             options.second,

@@ -48,6 +48,8 @@ class Options:
     """What they were divided by, per channel."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
+    timeout_minutes: float = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
@@ -67,7 +69,7 @@ def run(options: Options) -> None:
     exams = [exam.result.exam for exam in find_exams(options.exams or None)]
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     folders = run_folders(options.models, options.out, Path("runs/diagnose"))
-    with distributed.process_group(), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         data = load_data(options.data, split=options.split)
         sizes: dict[str, Any] = {"img_size": options.img_size, "num_classes": options.num_classes}
         results: dict[str, dict[str, Result]] = {}

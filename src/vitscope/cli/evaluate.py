@@ -64,6 +64,8 @@ class Options:
     """What they were divided by, per channel."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
+    timeout_minutes: float = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
@@ -78,7 +80,7 @@ def run(options: Options) -> None:
 
     names = options.exams or None
     find_exams(names, purpose="evaluation")  # a misspelt one is noticed before data is loaded
-    with distributed.process_group(), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         found = evaluate(
             options.models,
             load_data(options.data, split=options.split),

@@ -54,6 +54,8 @@ class Options:
     """What they were divided by, per channel."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
+    timeout_minutes: float = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
@@ -70,7 +72,7 @@ def run(options: Options) -> None:
         raise VitscopeError("--only and --epochs are about applying; add --apply")
     said: dict[str, Any] = {"output": options.output, "mean": options.mean, "std": options.std}
     said["trust_code"] = options.trust_code
-    with distributed.process_group(), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         told = _print if distributed.is_main() else None
         if not options.apply:
             found = prescribe(options.run, options.model, **said)

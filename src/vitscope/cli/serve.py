@@ -17,10 +17,12 @@ class Options:
     """Address to listen on; the default is reachable from this machine only."""
     port: int = 8321
     """Port to listen on; 0: a free one."""
+    token: str | None = None
+    """What requests must carry; default: none on this machine, and one that is made and printed beyond it."""
 
 
 def run(options: Options) -> None:
     """Serve until Ctrl-C."""
     from vitscope.serve import serve
 
-    serve(options.runs, options.host, options.port)
+    serve(options.runs, options.host, options.port, options.token)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -111,7 +110,7 @@ class HessianProduct:
     def _over_ranks(self, part: Tensor) -> Tensor:
         """The sum over the processes that share the batch."""
         if self._split:
-            dist.all_reduce(part)
+            distributed.all_reduce(part)
         return part
 
 

@@ -24,7 +24,7 @@ from vitscope.exams.landscape_scores import PointScores, score
 from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.one_pass import progress
 from vitscope.exams.parts import Parts
-from vitscope.interrupt import Interruptible
+from vitscope.interrupt import Interruptible, Stopped
 from vitscope.training.recipe import Recipe
 from vitscope.training.seeding import STEP, seed_all
 
@@ -184,13 +184,14 @@ def visit(
         Interruptible(patient=distributed.is_active()) as interrupt,
     ):
         for number in share:
-            plane.move(*places[number])
-            sums = score(*loss(), reference(places[number]))
+            with interrupt.at_once():
+                plane.move(*places[number])
+                sums = score(*loss(), reference(places[number]))
             scores.update(number, sums)
             parts.put(names[number], {"sums": sums})
             advance(loss.n)
-            if interrupt.asked:
-                raise KeyboardInterrupt
+        if interrupt.asked:
+            raise Stopped
     return scores
 
 

@@ -2,8 +2,8 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -24,7 +24,7 @@ from vitscope.exams.partial import Partial
 from vitscope.exams.points import centred_once
 from vitscope.finite import checksum
 from vitscope.interface import takes_interface
-from vitscope.interrupt import Interruptible
+from vitscope.interrupt import Interruptible, Stopped
 from vitscope.memory import kept_memory
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
@@ -192,29 +192,52 @@ def _pass(
     stream: Stream,
 ) -> None:
     """Show the model every batch and let every accumulator take it in."""
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     seen = None if parts is None else _Seen(parts, accumulators)
     scored = any(accumulator.needs_labels for accumulator in accumulators)
+    batches = _shown(model, parts, mine, seen, scored, stream)
+    with Interruptible(patient=distributed.is_active()) as interrupt, closing(batches):
+        try:
+            while True:
+                with interrupt.at_once():
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                (images, labels, indices), logits = batch
+                for accumulator in accumulators:
+                    accumulator.update(_batch(accumulator, seen, logits, labels, indices, images))
+                done += 1
+                advance(len(labels))
+                partial_pass.save(accumulators, done)
+        except Stopped:
+            partial_pass.save(accumulators, done, force=True)
+            raise
+        partial_pass.save(accumulators, done, force=True)  # what follows may be interrupted, too
+        if interrupt.asked:
+            raise Stopped
+
+
+def _shown(
+    model: nn.Module,
+    parts: Anatomy | None,
+    mine: Iterable[Images],
+    seen: _Seen | None,
+    scored: bool,
+    stream: Stream,
+) -> Generator[tuple[Images, Tensor]]:
+    """Every batch with the model's scores; `seen` has what the taps gave until the next one is asked for."""
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     tap = nullcontext() if seen is None or parts is None else seen.tap(model, parts, stream)
-    with Interruptible(patient=distributed.is_active()) as interrupt:
-        for images, labels, indices in mine:
-            if seen is not None:
-                seen.clear()
-                seen.n_images = len(labels)
-            shown = images.to(dtype)
-            with torch.inference_mode(), tap:
-                output = model(shown)
-            scores = finite_scores_in(model, output, shown, needed=scored)
-            if seen is not None and parts is not None:
-                require_finite_features(seen.checksums, model, shown, parts)
-            logits = torch.empty(0) if scores is None else scores
-            for accumulator in accumulators:
-                accumulator.update(_batch(accumulator, seen, logits, labels, indices, images))
-            done += 1
-            advance(len(labels))
-            partial_pass.save(accumulators, done, force=interrupt.asked)
-            if interrupt.asked:
-                raise KeyboardInterrupt
+    for images, labels, indices in mine:
+        if seen is not None:
+            seen.clear()
+            seen.n_images = len(labels)
+        shown = images.to(dtype)
+        with torch.inference_mode(), tap:
+            output = model(shown)
+        scores = finite_scores_in(model, output, shown, needed=scored)
+        if seen is not None and parts is not None:
+            require_finite_features(seen.checksums, model, shown, parts)
+        yield (images, labels, indices), torch.empty(0) if scores is None else scores
 
 
 def _batch(

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from vitscope import distributed
@@ -53,7 +52,7 @@ class Sums:
         if distributed.is_active():
             for name, tensor in own.items():
                 total = tensor.clone()
-                dist.all_reduce(total, group=distributed.cpu_group())
+                distributed.all_reduce(total, group=distributed.cpu_group())
                 setattr(self, name, total)
         try:
             yield

@@ -6,6 +6,7 @@ A job file names the function that is called, hence the leave; who starts a job 
 import sys
 
 from vitscope.errors import VitscopeError
+from vitscope.interrupt import Terminated, termination_raises
 from vitscope.jobs.job import Job, execute
 from vitscope.jobs.processes import END_WITH_STARTER, TRUST_CODE, end_with_starter
 
@@ -26,10 +27,13 @@ def main(arguments: list[str]) -> int:
                 f"{files[0]} names code, which was not run: {job.function} with {dict(job.arguments)}; "
                 f"if you trust where it comes from, add {TRUST_CODE}"
             )
-        execute(job)
+        with termination_raises():
+            execute(job)
     except VitscopeError as error:
         print(f"vitscope: {error}", file=sys.stderr)
         return 1
+    except Terminated:
+        return 143
     return 0
 
 

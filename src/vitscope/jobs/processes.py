@@ -73,12 +73,14 @@ class LocalProcesses(Runner):
 
 
 def end_with_starter() -> None:
-    """Ask this process to end, as SIGTERM does, when its standard input closes."""
+    """Ask this process to end, as SIGTERM does, when its standard input closes; and end it if it does not."""
 
     def watch() -> None:
         while os.read(0, 1024):  # not sys.stdin, whose lock a thread must not hold when Python ends
             pass
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(_PATIENCE)
+        os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
 

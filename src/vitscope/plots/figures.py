@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vitscope.interrupt import check_stop
 from vitscope.plots.style import styled
 from vitscope.results import Result, atomic_write
 
@@ -56,6 +57,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
 
 def new_panel(size: tuple[float, float] = (5.2, 3.6)) -> Axes:
     """Axes of a figure that nobody has to close; call inside `styled()`."""
+    check_stop()
     return Figure(figsize=size, layout="constrained").add_subplot()
 
 
@@ -73,6 +75,7 @@ def save_figures(result: Result, folder: Path) -> list[Path]:
 
 def render(ax: Axes, kind: str, **options: Any) -> bytes:
     """The figure of `ax` as the bytes of a `png` or `svg` file, the same bytes each time."""
+    check_stop()
     buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
     drawing = ax.get_figure()

@@ -62,7 +62,7 @@ def _read(run: Path) -> pd.DataFrame:
     path = run / "metrics.csv"
     try:
         table = pd.read_csv(path)
-        table = table[["epoch", "train_loss", "nll", "accuracy", "low", "high"]]
+        table = table[["epoch", "train_loss", "nll", "accuracy", "low", "high"]].astype(float)
     except FileNotFoundError:
         raise BadResult(
             f"{run} holds no training (no metrics.csv); make one: vitscope train MODEL --out {run}"

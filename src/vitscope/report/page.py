@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 
 from vitscope import __version__
+from vitscope.interrupt import check_stop
 from vitscope.plots import PLOTS, Plot
 from vitscope.plots.figures import new_panel
 from vitscope.plots.style import shared_limits, styled
@@ -115,6 +116,7 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
 
 
 def _section(exam: str, subjects: Sequence[RunSubject], styles: SharedStyles) -> Section:
+    check_stop()
     having = [s for s in subjects if s.applies(exam)]
     results = [(s.name, s.results[exam]) for s in having]
     return Section(

@@ -10,12 +10,30 @@ except ImportError:  # not a POSIX system: runs are then not guarded against two
     fcntl = None  # type: ignore[assignment]
 
 
+_handles: set[int] = set()  # of the locks that this process holds
+
+
+def _let_go() -> None:
+    """In a process that was just forked: a lock stays as long as any process has its descriptor."""
+    for handle in _handles:
+        os.close(handle)
+    _handles.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
 class FolderLock:
-    """Exclusive among processes; given back by `release`, or by the system when the process ends."""
+    """Exclusive among processes; given back by `release`, or by the system when the process ends.
+
+    Processes that are forked from the holder have no part in it.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / ".lock"
         self._handle: int | None = None
+        self._holder = 0  # the process
 
     def acquire(self) -> bool:
         """Take the lock; False if another process has it."""
@@ -25,6 +43,8 @@ class FolderLock:
         for _ in range(5):  # somebody may be looking whether it is held, which takes a moment
             if _try(handle, fcntl.LOCK_EX):
                 self._handle = handle
+                self._holder = os.getpid()
+                _handles.add(handle)
                 return True
             time.sleep(0.05)
         os.close(handle)
@@ -32,15 +52,16 @@ class FolderLock:
 
     def release(self) -> None:
         """Give the lock back; its file stays, because removing it could let two processes hold it."""
-        if self._handle is not None:
+        if self._handle is not None and self._holder == os.getpid():
+            _handles.discard(self._handle)
             os.close(self._handle)
-            self._handle = None
+        self._handle = None
 
     def is_held(self) -> bool:
         """Whether some process holds it now."""
         if fcntl is None or not self._path.exists():
             return False
-        handle = os.open(self._path, os.O_RDONLY)
+        handle = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # not to wait for a pipe
         try:
             return not _try(handle, fcntl.LOCK_SH)
         finally:

@@ -8,19 +8,20 @@ from vitscope.errors import VitscopeError
 __all__ = ["serve"]
 
 HOST, PORT = "127.0.0.1", 8321
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def serve(root: str | os.PathLike[str], host: str = HOST, port: int = PORT) -> None:
+def serve(root: str | os.PathLike[str], host: str = HOST, port: int = PORT, token: str | None = None) -> None:
     """Serve the runs below a folder until Ctrl-C.
 
     Args:
         root: The folder; nothing outside of it is served, and nothing in it is changed.
         host: The address to listen on; default: this machine only.
         port: The port; 0 takes a free one.
+        token: What a request has to carry, in the address or a header; where others than this machine reach the
+            server, one is made and printed if none is given.
 
     Raises:
-        VitscopeError: No such folder, the port is taken, or what serving needs is not installed.
+        VitscopeError: No such folder, no such address, the port is taken, or what serving needs is not installed.
     """
     folder = Path(root)
     if not folder.is_dir():
@@ -35,4 +36,4 @@ def serve(root: str | os.PathLike[str], host: str = HOST, port: int = PORT) -> N
         raise VitscopeError(
             f"serving needs {error.name}, which is not installed: pip install 'vitscope[serve]'"
         ) from error
-    run_server(folder, host, port, [*_LOOPBACK, "[::1]"] if host in _LOOPBACK else ["*"])
+    run_server(folder, host, port, token)

@@ -1,7 +1,9 @@
 """What is served, and under which headers. Everything is read-only: no route answers anything but GET and HEAD."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -12,8 +14,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitscope.errors import VitscopeError
+from vitscope.serve.access import Guarded
 from vitscope.serve.below import below
-from vitscope.serve.pages import Pages, policy_of
+from vitscope.serve.pages import Busy, Pages, policy_of
+from vitscope.serve.plain_files import is_shortage
 
 ASSETS = Path(__file__).parent / "templates"
 _STATIC = {"serve.css": "text/css", "index.js": "text/javascript", "training.js": "text/javascript"}
@@ -41,12 +45,14 @@ _ALWAYS = {
 }
 
 
-def make_app(pages: Pages, hosts: list[str]) -> ASGIApp:
+def make_app(pages: Pages, hosts: list[str], token: str | None = None, cookie: str = "token") -> ASGIApp:
     """The application.
 
     Args:
         pages: Of the folder whose runs are shown.
         hosts: Names by which the server may be called: a page of another site cannot reach it by a name of its own.
+        token: What a request has to carry; None: nothing.
+        cookie: Name of the one that keeps it.
     """
 
     def in_run(answer: Callable[[Path], Response]) -> Callable[[Request], Response]:
@@ -108,15 +114,23 @@ def make_app(pages: Pages, hosts: list[str]) -> ASGIApp:
     ]
 
     async def explain(request: Request, error: Exception) -> Response:
+        if is_shortage(error) or isinstance(error, Busy):
+            reason = str(error) if isinstance(error, Busy) else "the server has too much to do"
+            return PlainTextResponse(f"not now: {reason}\n", status_code=503, headers={"retry-after": "5"})
         reason = str(error).replace(str(pages.index.root), ".")  # where the folder is, is nobody's business
-        return PlainTextResponse(f"this run cannot be shown: {reason}\n", status_code=500)
+        if not isinstance(error, VitscopeError):
+            reason = f"{type(error).__name__}: {reason}"
+        return PlainTextResponse(f"this run cannot be shown: {reason[:1000]}\n", status_code=500)
 
-    called = Middleware(TrustedHostMiddleware, allowed_hosts=hosts)
-    return Headers(Starlette(routes=routes, middleware=[called], exception_handlers={VitscopeError: explain}))
+    called = [Middleware(TrustedHostMiddleware, allowed_hosts=hosts)]
+    if token is not None:
+        called.append(Middleware(Guarded, token=token, cookie=cookie))
+    handlers: dict[Any, Any] = {VitscopeError: explain, Exception: explain}
+    return Headers(Starlette(routes=routes, middleware=called, exception_handlers=handlers))
 
 
 class Headers:
-    """Adds the headers that every answer has, errors too, unless it has its own."""
+    """Adds the headers that every answer has, errors too, unless it has its own; the last to see an error."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -131,7 +145,8 @@ class Headers:
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
 
-        await self.app(scope, receive, send_completed)
+        with suppress(Exception):  # it has been answered; nobody reads a traceback here
+            await self.app(scope, receive, send_completed)
 
 
 def _absent(what: str = "not found") -> Response:

@@ -1,19 +1,27 @@
-"""The runs in a folder, each with what an index shows of it."""
+"""The runs in a folder, each with what an index shows of it.
+
+A run may be damaged in any way. Whatever reading it leads to is the trouble of its own row.
+"""
 
 import csv
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from vitscope.errors import BadResult
 from vitscope.results import Run
 from vitscope.serve.below import below
+from vitscope.serve.plain_files import is_shortage, read_plain
 
 # Folders inside a run that hold no other runs.
 _INSIDE = {"exams", "figures", "checkpoints"}
+_DEEPEST = 32  # folders within folders that are looked into
+_LONGEST = 200  # characters of a text
 Fingerprint = tuple[tuple[str, int, int], ...]
+Accuracy = tuple[float, float, float]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,7 @@ class Entry:
     low: float | None
     high: float | None
     started: str
+    trouble: str = ""  # what of it cannot be read
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -83,69 +92,113 @@ def fingerprint(folder: Path) -> Fingerprint:
 
 
 def training_rows(folder: Path) -> list[dict[str, str]]:
-    """The finished epochs of a run's `metrics.csv`; a line that is being written does not count."""
+    """The finished epochs of a run's `metrics.csv`; a line that is being written does not count, nor a damaged file."""
     try:
-        text = (folder / "metrics.csv").read_text()
-    except (OSError, ValueError):
+        return _rows(folder / "metrics.csv")
+    except Exception as error:
+        if is_shortage(error):
+            raise
         return []
-    whole = text[: text.rfind("\n") + 1]
-    return list(csv.DictReader(whole.splitlines()))
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    if not os.path.lexists(path):
+        return []
+    text = read_plain(path).decode()
+    return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    for folder, inside, files in os.walk(root):  # does not follow links to folders
-        inside[:] = sorted(name for name in inside if not name.startswith(".") and name not in _INSIDE)
-        if "run.json" in files and _is_run(root, Path(folder)):
-            yield Path(folder)
+    """Every folder of a run, from the top; links to folders are not followed."""
+    level = [root]
+    for _ in range(_DEEPEST):
+        below_it: list[Path] = []
+        for folder in level:
+            try:
+                inside = sorted(os.scandir(folder), key=lambda one: one.name)
+            except OSError as error:
+                if is_shortage(error):
+                    raise
+                continue
+            if any(one.name == "run.json" for one in inside) and _is_run(root, folder):
+                yield folder
+            names = (one.name for one in inside if one.is_dir(follow_symlinks=False))
+            below_it += [folder / n for n in names if not n.startswith(".") and n not in _INSIDE]
+        level = below_it
 
 
 def _is_run(root: Path, folder: Path) -> bool:
     """Whether it has a `run.json`, and every file that would be read really is below the served folder."""
     inner = [file.relative_to(root).as_posix() for file in files_of(folder)]
-    return (folder / "run.json").is_file() and all(below(root, file) is not None for file in inner)
+    own = folder / "run.json"
+    return os.path.lexists(own) and not own.is_dir() and all(below(root, file) is not None for file in inner)
 
 
 def _read(root: Path, folder: Path) -> Entry:
+    troubles: list[str] = []
+
+    def attempt(read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except Exception as error:
+            if is_shortage(error):
+                raise
+            reason = str(error).replace(f"{folder}{os.sep}", "") or type(error).__name__
+            troubles.append(_text(reason))
+            return otherwise
+
+    nothing: list[dict[str, str]] = []
+    rows = attempt(lambda: _rows(folder / "metrics.csv"), nothing)
+    exams = attempt(lambda: len(list(folder.glob("exams/*/result.json"))), 0)
+    accuracy = attempt(lambda: _predicted(folder) or _trained(rows), None)
+    value, low, high = accuracy or (None, None, None)
+    model, data, state, started = attempt(lambda: _facts(folder), ("", "", "damaged", ""))
     path = folder.relative_to(root).as_posix()
-    rows = training_rows(folder)
-    exams = len(list(folder.glob("exams/*/result.json")))
-    known = _predicted(folder) or _trained(rows)
-    accuracy: tuple[float | None, float | None, float | None] = known or (None, None, None)
-    try:
-        run = Run.open(folder)
-    except BadResult:
-        return Entry(path, folder.name, "", "", "damaged", exams, len(rows), *accuracy, "")
-    options = run.record.get("options")
-    data = options.get("data") if isinstance(options, dict) else None
+    if path != _text(path, longest=len(path)):
+        troubles.append("its name is not text, so its page cannot be asked for")
     return Entry(
-        path,
-        folder.name,
-        str(run.model.get("name") or ""),
-        str(data or ""),
-        run.state,
+        _text(path, longest=len(path)),
+        _text(folder.name),
+        _text(model),
+        _text(data),
+        state,
         exams,
         len(rows),
-        *accuracy,
-        str(run.record.get("time") or ""),
+        value,
+        low,
+        high,
+        _text(started),
+        "; ".join(dict.fromkeys(troubles)),
     )
 
 
-def _predicted(folder: Path) -> tuple[float, float, float] | None:
-    try:
-        with open(folder / "exams" / "prediction" / "prediction.csv", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row.get("quantity") == "accuracy"]
-        return _numbers(rows[0], "value") if rows else None
-    except OSError:
-        return None
+def _facts(folder: Path) -> tuple[Any, Any, str, Any]:
+    """Model, data, state and start."""
+    read_plain(folder / "run.json")  # and so a plain file
+    run = Run.open(folder)
+    options = run.record.get("options")
+    data = options.get("data") if isinstance(options, dict) else None
+    return run.model.get("name") or "", data or "", run.state, run.record.get("time") or ""
 
 
-def _trained(rows: list[dict[str, str]]) -> tuple[float, float, float] | None:
+def _text(value: Any, longest: int = _LONGEST) -> str:
+    """As every encoding can hold it."""
+    return str(value)[:longest].encode("utf-8", "replace").decode()
+
+
+def _predicted(folder: Path) -> Accuracy | None:
+    table = _rows(folder / "exams" / "prediction" / "prediction.csv")
+    rows = [row for row in table if row.get("quantity") == "accuracy"]
+    return _numbers(rows[0], "value") if rows else None
+
+
+def _trained(rows: list[dict[str, str]]) -> Accuracy | None:
     return _numbers(rows[-1], "accuracy") if rows else None
 
 
-def _numbers(row: dict[str, str], value: str) -> tuple[float, float, float] | None:
+def _numbers(row: dict[str, str], value: str) -> Accuracy | None:
     try:
         numbers = float(row[value]), float(row["low"]), float(row["high"])
     except (KeyError, TypeError, ValueError):
         return None
-    return numbers if all(number == number for number in numbers) else None
+    return numbers if all(map(math.isfinite, numbers)) else None

@@ -1,25 +1,62 @@
 """The pages: an index of runs, the training of a run, and its report, which is kept as long as the run is the same."""
 
 import re
-import tempfile
 import threading
+import warnings
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import escape
 
 from vitscope import __version__
 from vitscope.errors import VitscopeError
+from vitscope.interrupt import Stopped, stoppable
+from vitscope.serve.below import below
 from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, training_rows
+from vitscope.serve.plain_files import check_plain
 
 KEPT_PAGES = 16  # reports of a few MB each
+KEPT_CURVES = 64
+MOST_WAITING = 8  # requests for something that has to be drawn
 _COLUMNS = ("epoch", "train_loss", "nll", "accuracy", "lr", "images_per_second", "seconds")
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)"')
 _NO_SCRIPTS = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 )
+
+
+T = TypeVar("T")
+
+
+class Busy(VitscopeError):
+    """Not now: others wait for their pages already, or the server is about to end."""
+
+
+class Kept(Generic[T]):
+    """What was made of runs, as long as their files are the same; the latest so many."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._made: OrderedDict[Path, tuple[Fingerprint, T]] = OrderedDict()
+
+    def get(self, folder: Path, mark: Fingerprint) -> tuple[T] | None:
+        """What was made from files with this mark, in a tuple; None: nothing."""
+        known = self._made.get(folder)
+        if known is None or known[0] != mark:
+            return None
+        self._made.move_to_end(folder)
+        return (known[1],)
+
+    def put(self, folder: Path, mark: Fingerprint, made: T) -> None:
+        """Keep it, and forget the one that was asked for the longest time ago."""
+        self._made[folder] = (mark, made)
+        self._made.move_to_end(folder)
+        while len(self._made) > self._most:
+            self._made.popitem(last=False)
 
 
 class Pages:
@@ -35,14 +72,20 @@ class Pages:
             lstrip_blocks=True,
         )
         self._lock = threading.Lock()
-        self._reports: OrderedDict[Path, tuple[Fingerprint, str]] = OrderedDict()
-        self._scratch = tempfile.TemporaryDirectory(prefix="vitscope-serve-")
+        self._room = threading.BoundedSemaphore(MOST_WAITING)
+        self._ending = threading.Event()
+        self._reports: Kept[str] = Kept(KEPT_PAGES)
+        self._curves: Kept[bytes | None] = Kept(KEPT_CURVES)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._scratch.cleanup()
+        self.end()
+
+    def end(self) -> None:
+        """Give up what is being drawn, after the figure under way; nothing is drawn any more."""
+        self._ending.set()
 
     def front(self) -> str:
         """The index."""
@@ -65,34 +108,70 @@ class Pages:
 
     def curve(self, folder: Path) -> bytes | None:
         """The figure of a training as SVG; None while no epoch is finished."""
-        from vitscope.plots.figures import new_panel, render
-        from vitscope.plots.style import styled
-        from vitscope.plots.training import plot_training
-
-        with self._lock, styled(**{"svg.hashsalt": "training"}):
-            try:
-                return render(plot_training(folder, new_panel()), "svg")
-            except VitscopeError:
-                return None
+        mark = fingerprint(folder)
+        with self._drawing():
+            known = self._curves.get(folder, mark)
+            if known is None:
+                known = (_draw_curve(folder),)
+                self._curves.put(folder, mark, known[0])
+        return known[0]
 
     def report(self, folder: Path) -> str:
         """The page that `vs.report` makes of the run, with a way back to the index."""
         mark = fingerprint(folder)
-        with self._lock:
-            known = self._reports.get(folder)
-            if known is None or known[0] != mark:
-                known = (mark, self._make_report(folder))
-                self._reports[folder] = known
-                while len(self._reports) > KEPT_PAGES:
-                    self._reports.popitem(last=False)
-            self._reports.move_to_end(folder)
-        return known[1]
+        with self._drawing():
+            known = self._reports.get(folder, mark)
+            if known is None:
+                known = (self._make_report(folder),)
+                self._reports.put(folder, mark, known[0])
+        return known[0]
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """One at a time, a few in the queue, and none once the server is about to end."""
+        if not self._room.acquire(blocking=False):
+            raise Busy("others wait for their pages already; ask again in some seconds")
+        try:
+            with self._lock, stoppable(self._ending), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # about figures of damaged runs, which nobody here can mend
+                if self._ending.is_set():
+                    raise Stopped
+                yield
+        except Stopped:
+            raise Busy("the server is about to end") from None
+        finally:
+            self._room.release()
 
     def _make_report(self, folder: Path) -> str:
-        from vitscope.report import report
+        from vitscope.report.page import render_page
+        from vitscope.report.subject import find_runs
 
-        page = report(folder, Path(self._scratch.name) / "report.html").read_text()
+        self._check_exams(folder)
+        page = render_page(find_runs([folder]))
         return re.sub(r"<body[^>]*>", lambda body: body[0] + _bar(self.index.entry(folder)), page, count=1)
+
+    def _check_exams(self, folder: Path) -> None:
+        """Refuse what must not be opened: pipes, devices, and files that are elsewhere."""
+        root = self.index.root
+        files = [f for f in folder.glob("exams/*/*") if not (f.name.startswith(".") or f.is_dir())]
+        for file in files:
+            if below(root, file.relative_to(root).as_posix()) is None:
+                raise VitscopeError(f"{file.relative_to(folder)} is a link that leads out of what is served")
+        check_plain(iter(files), most=1 << 40)
+
+
+def _draw_curve(folder: Path) -> bytes | None:
+    from vitscope.plots.figures import new_panel, render
+    from vitscope.plots.style import styled
+    from vitscope.plots.training import plot_training
+
+    path = folder / "metrics.csv"
+    with styled(**{"svg.hashsalt": "training"}):
+        try:
+            check_plain(iter([path] if path.exists() else []))
+            return render(plot_training(folder, new_panel()), "svg")
+        except VitscopeError:
+            return None
 
 
 def policy_of(page: str) -> str:

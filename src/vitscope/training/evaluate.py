@@ -4,6 +4,7 @@ Batches are shared among processes without a repetition, and do not depend on ho
 added up in the order of the batches. So any number of processes finds the same digits.
 """
 
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,12 @@ from torch import nn
 
 from vitscope import distributed
 from vitscope.data import DataConfig, batches, data_config
+from vitscope.data.streams import Batches
+from vitscope.interrupt import Interruptible, Stopped
 from vitscope.intervals import share_interval
 from vitscope.outputs import class_scores
 from vitscope.training.parallel import is_sharded
+from vitscope.training.together import any_of_us
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,14 @@ def evaluate(
     config: DataConfig | None = None,
     batch_size: int = 250,
     device: torch.device | None = None,
+    interrupt: Interruptible | None = None,
 ) -> Score:
     """Go through the data once in evaluation mode; the model's mode is as before afterwards.
 
     Under torchrun every process must call this with the same weights, and all get the same score.
+
+    Raises:
+        Stopped: A process was asked to, by its `interrupt`; the others are told when they are done with their batch.
     """
     rank, world = distributed.rank(), distributed.world_size()
     own = batches(data, model, config, batch_size=batch_size, device=device, rank=rank, world=world)
@@ -45,10 +53,9 @@ def evaluate(
     model.eval()
     try:
         with torch.inference_mode(not is_sharded(model)), torch.no_grad():
-            missing = max(distributed.gather(len(own))) - len(own) if is_sharded(model) else 0
-            sums = [_sums(model, images, labels) for images, labels, _ in own]
-            if missing:
-                _keep_company(model, config or data_config(model), missing, device)
+            sums = _batch_by_batch(
+                model, own, config or data_config(model), device, interrupt or Interruptible()
+            )
     finally:
         model.train(training)
     everyone = distributed.gather(sums)
@@ -58,15 +65,32 @@ def evaluate(
     return Score(correct / n, float(low), float(high), loss / n, n)
 
 
+def _batch_by_batch(
+    model: nn.Module,
+    own: Batches,
+    config: DataConfig,
+    device: torch.device | None,
+    interrupt: Interruptible,
+) -> list[tuple[int, float, int]]:
+    """The sums of this process's batches; all processes take as many turns, and stop after the same one."""
+    found = []
+    mine = iter(own)
+    for turn in range(max(distributed.gather(len(own)))):
+        if is_sharded(model) and turn >= len(own):
+            model(torch.zeros(1, *config.input_size, device=device))  # it works only where all take part
+        elif turn < len(own):
+            # a pass of a sharded model cannot be given up by one process alone
+            with suppress(Stopped), nullcontext() if is_sharded(model) else interrupt.at_once():
+                images, labels, _ = next(mine)
+                found.append(_sums(model, images, labels))
+        if any_of_us(interrupt.asked):
+            raise Stopped
+    return found
+
+
 def _sums(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> tuple[int, float, int]:
     """Right answers, loss and images of a batch."""
     output = model(images.contiguous(memory_format=torch.channels_last))
     logits = class_scores(model, output, len(images)).float()
     loss = nn.functional.cross_entropy(logits, labels, reduction="sum")
     return int((logits.argmax(1) == labels).sum()), float(loss), len(labels)
-
-
-def _keep_company(model: nn.Module, config: DataConfig, passes: int, device: torch.device | None) -> None:
-    """Run the passes that others still need: a sharded model works only where all processes take part."""
-    for _ in range(passes):
-        model(torch.zeros(1, *config.input_size, device=device))

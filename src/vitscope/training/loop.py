@@ -26,6 +26,7 @@ from vitscope import distributed
 from vitscope.data import ImageData
 from vitscope.errors import VitscopeError
 from vitscope.models import create_model, name_of
+from vitscope.peers import explained
 from vitscope.results import Run
 from vitscope.training import parallel
 from vitscope.training.checkpoint import Progress
@@ -42,7 +43,7 @@ from vitscope.training.seeding import preserved, seed_all
 from vitscope.training.session import Plan, Session
 from vitscope.training.setup import Images, find_images, find_model, settle
 from vitscope.training.steps import Stepper
-from vitscope.training.together import peers_watched, together
+from vitscope.training.together import together
 from vitscope.training.tracking import Tracker, Tracking
 
 
@@ -135,7 +136,7 @@ def train(
             passed in, hold the weights of the last finished epoch.
         KeyboardInterrupt: On Ctrl-C or SIGTERM, once the state has been written.
     """
-    with distributed.process_group(timeout_minutes), peers_watched(), preserved():
+    with distributed.process_group(timeout_minutes), explained(), preserved():
         where = parallel.device_of_process(device)
         with together():
             for name, every in (("save_every", save_every), ("checkpoint_every", checkpoint_every)):

@@ -22,11 +22,12 @@ def worst_nearby(model: nn.Module, rho: float, norm: float) -> Iterator[None]:
     gradients = [p.grad for p in moved if p.grad is not None]
     with torch.no_grad():
         kept = [(tensor, tensor.clone()) for tensor in (*moved, *model.buffers())]
-        if norm > 0:
-            torch._foreach_add_(moved, gradients, alpha=rho / norm)
-    for parameter in moved:
-        parameter.grad = None
     try:
+        if norm > 0:
+            with torch.no_grad():
+                torch._foreach_add_(moved, gradients, alpha=rho / norm)
+        for parameter in moved:
+            parameter.grad = None
         yield
     finally:
         with torch.no_grad():

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vitscope import distributed
 from vitscope.data import DataConfig
-from vitscope.interrupt import Interruptible
+from vitscope.interrupt import Interruptible, Stopped
 from vitscope.memory import kept_memory
 from vitscope.models import save_model
 from vitscope.models.run_folder import WEIGHTS, model_damage
@@ -103,13 +103,9 @@ class Session:
         self._restore_model()
         with Interruptible(patient=distributed.is_active()) as interrupt, kept_memory(self.stepper.device):
             while self.position.epoch < self.total:
-                if self._train_epoch(interrupt):
-                    row = self._measure()
-                    seen = self._look(self.position.epoch + 1)
-                    row |= {"seconds": self._seconds(), "monitoring": round(self.monitors.share, 4)}
-                    self._finish_epoch(row, metrics)
-                    self.bar.row(row)
-                    self.tracking.row({**row, **seen})
+                complete = self._train_epoch(interrupt)
+                if complete and not any_of_us(interrupt.asked):
+                    self._end_epoch(interrupt, metrics)
                 if any_of_us(interrupt.asked) and self.position.epoch < self.total:
                     self._stop()
 
@@ -123,6 +119,22 @@ class Session:
             if problem:
                 print(f"vitscope: {problem}; written anew from the state", file=sys.stderr)
                 save_model(self.stepper.model, plan.folder, plan.classes, plan.config, weights)
+
+    def _end_epoch(self, interrupt: Interruptible, metrics: Metrics | None) -> None:
+        """Measure the model and count the epoch as done; if asked to stop, keep the state after its last step."""
+        try:
+            row = self._measure(interrupt)
+            # of several processes none can leave a look alone: the others would wait for it
+            with interrupt.at_once() if distributed.world_size() == 1 else interrupt.deferring():
+                seen = self._look(self.position.epoch + 1)
+        except Stopped:
+            interrupt.asked = True  # a pass of a monitor takes the signal for itself
+            self._save_state()
+            return
+        row |= {"seconds": self._seconds(), "monitoring": round(self.monitors.share, 4)}
+        self._finish_epoch(row, metrics)
+        self.bar.row(row)
+        self.tracking.row({**row, **seen})
 
     def _train_epoch(self, interrupt: Interruptible) -> bool:
         """Go on with the epoch; whether it is complete."""
@@ -145,18 +157,27 @@ class Session:
 
         self._tick()
         try:
-            return self.stepper.epoch(self.position, after_step)
+            return self.stepper.epoch(self.position, after_step, interrupt)
+        except Stopped:
+            self._tick()
+            if self._global_step():
+                self.stepper.check_weights(self.position)
+                self._save_state()
+            return False
         except TrainingDiverged as error:
             with together():
                 raise self._diverged(error) from error
 
-    def _measure(self) -> dict[str, Any]:
+    def _measure(self, interrupt: Interruptible) -> dict[str, Any]:
         """A row of `metrics.csv`; looks at the held-out images."""
         here, model = self.position, self.stepper.measured
         measured = {"nll": math.nan, "accuracy": math.nan, "low": math.nan, "high": math.nan}
         share_buffers(model)
         if self.images.held_out is not None:
-            score = evaluate(model, self.images.held_out, self.plan.config, device=self.stepper.device)
+            device = self.stepper.device
+            score = evaluate(
+                model, self.images.held_out, self.plan.config, device=device, interrupt=interrupt
+            )
             measured = {name: getattr(score, name) for name in measured}
         return {
             "epoch": here.epoch + 1,

@@ -6,11 +6,10 @@ the parts that the recipe accumulates over; each image weighs 1 / batch, whereve
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
-import torch.distributed as dist
 from timm.utils import ModelEmaV3
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
@@ -18,8 +17,10 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from vitscope import distributed
+from vitscope.child_processes import loader_worker
 from vitscope.data import DataConfig
 from vitscope.errors import VitscopeError
+from vitscope.interrupt import Interruptible, Stopped
 from vitscope.outputs import class_scores
 from vitscope.training.accidents import loading_explained
 from vitscope.training.augment import AugmentedData, Mix
@@ -112,20 +113,29 @@ class Stepper:
         self.gradients_are_finite = FiniteGradients(model)
         self.patience = Patience(recipe.patience, self.data.data)
 
-    def epoch(self, progress: Progress, after_step: Callable[[int, float], bool]) -> bool:
+    def epoch(
+        self,
+        progress: Progress,
+        after_step: Callable[[int, float], bool],
+        interrupt: Interruptible | None = None,
+    ) -> bool:
         """Go on with the epoch that `progress` stands in, and keep `progress` up to date.
 
         Args:
             progress: Where the training stands.
             after_step: Called after each step with the number of images and the epoch's mean loss so far; true
                 stops here. It must say the same on every process.
+            interrupt: In a single process, a step is given up when this is asked to stop.
 
         Returns:
             Whether the epoch is complete.
 
         Raises:
             TrainingDiverged: As many steps in a row as the recipe's patience had no finite loss or gradient.
+            Stopped: A step was given up: model and `progress` are as before it.
         """
+        alone = interrupt is not None and distributed.world_size() == 1  # others would wait for this process
+        can_stop = interrupt.at_once if interrupt is not None and alone else nullcontext
         self.running.train()
         self.data.epoch = progress.epoch
         todo = self._batches(progress.epoch)[progress.step :]
@@ -135,11 +145,15 @@ class Stepper:
             self.data,
             batch_sampler=[mine.images for mine in shares],
             num_workers=self.workers,
+            worker_init_fn=loader_worker,
             pin_memory=self.device.type == "cuda",
         )
         with both_tokens(self.model, self.teacher is not None), loading_explained():
-            for batch, mine, (images, labels) in zip(todo, shares, timed(loader, progress), strict=True):
-                self._step(images, labels, batch, mine.counted, progress)
+            loaded = timed(loader, progress)
+            for batch, mine in zip(todo, shares, strict=True):
+                with can_stop():
+                    images, labels = next(loaded)
+                self._step(images, labels, batch, mine.counted, progress, can_stop)
                 progress.step += 1
                 mean = progress.loss_sum / progress.images if progress.images else math.nan
                 if after_step(len(batch), mean):
@@ -191,7 +205,13 @@ class Stepper:
         return batches(self.n_images, self.recipe.batch_size, self.seed, epoch, self.recipe.repeats)
 
     def _step(
-        self, images: Tensor, labels: Tensor, batch: list[int], counted: bool, progress: Progress
+        self,
+        images: Tensor,
+        labels: Tensor,
+        batch: list[int],
+        counted: bool,
+        progress: Progress,
+        can_stop: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """One step, or none if the gradient is not finite; adds the loss of the effective batch to `progress`."""
         place = (STEP, self.seed, progress.epoch, progress.step)
@@ -211,11 +231,19 @@ class Stepper:
         if statistics:
             torch._foreach_copy_(before, statistics)
 
+        def restore_statistics() -> None:
+            for buffer, kept in zip(statistics, before, strict=True):
+                buffer.copy_(kept)
+
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._gradient(cut, counted / len(batch), draws, len(batch))
-        if self.recipe.sam_rho is not None and math.isfinite(length := float(gradient_norm(self.model))):
-            with worst_nearby(self.model, self.recipe.sam_rho, length):
-                self._gradient(cut, counted / len(batch), draws, len(batch))
+        try:
+            with can_stop():
+                loss = self._gradient(cut, counted / len(batch), draws, len(batch))
+                if self.recipe.sam_rho is not None:
+                    self._gradient_nearby(self.recipe.sam_rho, cut, counted / len(batch), draws, len(batch))
+        except Stopped:
+            restore_statistics()
+            raise
         scaler = self.precision.scaler
         if scaler is not None:
             scaler.unscale_(self.optimizer)
@@ -228,9 +256,7 @@ class Stepper:
             progress.loss_sum += loss * len(batch)
             progress.images += len(batch)
         else:
-            # a NaN would never leave a running mean
-            for buffer, kept in zip(statistics, before, strict=True):
-                buffer.copy_(kept)
+            restore_statistics()  # a NaN would never leave a running mean
         if scaler is not None:
             scaler.update()
 
@@ -250,8 +276,17 @@ class Stepper:
                 self.precision.backward(loss * world)  # the wrapper averages over processes
             total += loss.detach().double().cpu()
         if world > 1:
-            dist.all_reduce(total, group=distributed.cpu_group())
+            distributed.all_reduce(total, group=distributed.cpu_group())
         return float(total)
+
+    def _gradient_nearby(
+        self, rho: float, cut: list[Part], weight: float, draws: tuple[int, ...], batch: int
+    ) -> None:
+        """In the place of a finite gradient, that at the worst place nearby."""
+        length = float(gradient_norm(self.model))
+        if math.isfinite(length):
+            with worst_nearby(self.model, rho, length):
+                self._gradient(cut, weight, draws, batch)
 
     def _losses(self, outputs: Any, target: Tensor, taught: Tensor | None) -> Tensor:
         if taught is not None and has_distillation_token(self.model) and isinstance(outputs, tuple):

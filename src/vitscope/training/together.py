@@ -14,21 +14,6 @@ import torch.distributed as dist
 from vitscope import distributed
 from vitscope.errors import VitscopeError
 
-_SIGNS = (
-    "connection closed",
-    "connection reset",
-    "broken pipe",
-    "timed out",
-    "timeout",
-    "gloo",
-    "nccl",
-    "socket",
-)
-
-
-class LostProcess(VitscopeError):
-    """Another process of this training has died or does not answer."""
-
 
 class EndedElsewhere(VitscopeError):
     """Another process has met an error and says which; this one has nothing to add."""
@@ -59,25 +44,8 @@ def any_of_us(wish: bool) -> bool:
     if not distributed.is_active():
         return wish
     flag = torch.tensor([int(wish)])
-    dist.all_reduce(flag, op=dist.ReduceOp.MAX, group=distributed.cpu_group())
+    distributed.all_reduce(flag, op=dist.ReduceOp.MAX, group=distributed.cpu_group())
     return bool(flag)
-
-
-@contextmanager
-def peers_watched() -> Iterator[None]:
-    """Turn what the network layer says when a peer is gone into a `LostProcess`."""
-    try:
-        yield
-    except VitscopeError:
-        raise
-    except RuntimeError as error:  # torch's network errors are all of this type
-        if not distributed.is_active() or not any(sign in str(error).lower() for sign in _SIGNS):
-            raise
-        me, world = distributed.rank(), distributed.world_size()
-        raise LostProcess(
-            f"process {me} of {world} has lost another one, which died or does not answer "
-            f"({' '.join(str(error).split())[:160]}); see what that one said, then: the same command and --resume"
-        ) from error
 
 
 @contextmanager

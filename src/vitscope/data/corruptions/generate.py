@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from vitscope import distributed
+from vitscope.child_processes import loader_worker
 from vitscope.data.corruptions.cache import Cache, Condition
 from vitscope.data.corruptions.registry import corrupt, prepare
 from vitscope.data.corruptions.share import Share
@@ -86,7 +87,13 @@ def _pieces(
     count = _default_workers(share.n_bytes * len(conditions)) if workers is None else workers
     if count:
         prepare(conditions, min(share.size[1:]))
-    loader = DataLoader(jobs, batch_size=None, num_workers=count, generator=torch.Generator())
+    loader = DataLoader(
+        jobs,
+        batch_size=None,
+        num_workers=count,
+        generator=torch.Generator(),
+        worker_init_fn=loader_worker,
+    )
     try:
         yield from loader
     except RuntimeError as error:

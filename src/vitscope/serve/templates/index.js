@@ -45,7 +45,10 @@ function show() {
     cell(row, run.data);
     badge.className = "state " + run.state;
     badge.textContent = run.state;
-    cell(row, "").append(badge);
+    const trouble = document.createElement("span");
+    trouble.className = "trouble";
+    trouble.textContent = run.trouble;
+    cell(row, "").append(badge, " ", trouble);
     cell(row, run.exams, true);
     cell(row, run.epochs, true);
     cell(row, accuracy(run), true);

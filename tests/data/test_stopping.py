@@ -1,0 +1,60 @@
+"""A signal while a data set is being fetched: the program that fetches ends too, and nothing is left."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.processes import Job
+
+PREPARE = """
+import sys
+from vitscope.cli.app import main
+from vitscope.data import fetch
+from vitscope.errors import BadData
+
+def no_network(name, folder):
+    raise BadData("there is no network here")
+
+fetch._download = no_network
+sys.exit(main(["data", "prepare", "cifar10"]))
+"""
+FETCH = """#!/bin/sh
+touch half-a-file
+echo $$ > "$FETCHED"
+exec sleep 3600
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_fetching_ends_with_the_command(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    (tmp_path / "prepare.py").write_text(PREPARE)
+    program, kept, told = tmp_path / "bin" / "npm", tmp_path / "data", tmp_path / "pid"
+    program.parent.mkdir()
+    program.write_text(FETCH)
+    program.chmod(0o755)
+    places = {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "VITSCOPE_DATA": str(kept),
+        "FETCHED": str(told),
+    }
+    job = Job(tmp_path / "prepare.py", environment=places)
+    while not (told.exists() and told.read_text().strip()):
+        assert job.running, job.shown
+        time.sleep(0.02)
+    job.send(number)
+    done = job.finish()
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not alive(int(told.read_text()))
+    assert not [path for path in kept.rglob("*") if path.is_file() and "half" in path.name]
