@@ -6,7 +6,7 @@ from torch import nn
 
 from vitscope.anatomy.attention import AttentionProduct, find_products
 from vitscope.anatomy.attention_pattern import describe
-from vitscope.anatomy.following_activation import activation_name, following_activation
+from vitscope.anatomy.following_activation import activation_name
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import map_view
@@ -69,7 +69,7 @@ def _unit(
     addition = segment.addition
     removable = addition is not None and not any(graph[i].name in HEAVY | POOLS for i in addition.shortcut)
     node = graph[segment.end]
-    read = following_activation(graph, segment.end) if addition is not None else None
+    read = segment.read
     return Unit(
         name=f"{owner}:{kind}" if shared and owner else owner or kind,
         kind=kind,

@@ -4,7 +4,7 @@
     x -> branch -> + -> norm -> relu -> branch ... pre-activation: the sum, which the next addition reads, too
 
 An activation counts only if nobody else reads the sum. One that is written out (x * sigmoid(x)) is followed to
-its end.
+its end. Whether it is the unit's own or already the next one's, `activation_owner.py` decides.
 """
 
 from vitscope.anatomy.graph import Graph, Node
@@ -34,6 +34,20 @@ def following_activation(graph: Graph, addition: int) -> int | None:
         if len(readers) == 1 and _passes_through(graph, inner):
             end = readers[0] if any(graph[i].name in ACTIVATIONS for i in inner[1:]) else None
     return end
+
+
+def is_activated(graph: Graph, addition: int) -> bool:
+    """Whether an activation reads the sum directly, whoever else does."""
+    inner = [addition]
+    for _ in range(LONGEST):
+        readers = sorted({i for node in inner for i in _readers(graph, node)} - set(inner))
+        elementwise = [i for i in readers if _is_elementwise(graph, graph[i], inner)]
+        if any(graph[i].name in ACTIVATIONS for i in elementwise):
+            return True
+        if not elementwise:
+            return False
+        inner.append(elementwise[0])
+    return False
 
 
 def activation_name(graph: Graph, addition: int, end: int) -> str:

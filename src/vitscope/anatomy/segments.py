@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from vitscope.anatomy.activation_owner import blocks_around, own_activations
+from vitscope.anatomy.following_activation import ACTIVATIONS
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import MapView, map_view
 from vitscope.anatomy.naming import block_path, common_path, is_container, own_children, own_class
 from vitscope.anatomy.residual import HEAVY, POOLS, Addition, find_additions
 from vitscope.anatomy.spine import Step, find_steps
+
+NORMS = frozenset("batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm".split())
 
 
 @dataclass
@@ -29,13 +33,22 @@ class Segment:
     addition: Addition | None = None
     kind: str | None = None  # where the position decides: stem, head
     owned: list[int] = field(default_factory=list)  # nodes plus those of a projection shortcut
+    read: int | None = None  # the activation after an addition, where that is the unit's last step
 
 
 def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segment]:
     """All segments in execution order."""
     additions = find_additions(graph, layouts, model)
+    activations = own_activations(graph, model, additions)
     units = [
-        Segment(a.node, a.entry, a.region, a, owned=[*a.region, *_own_shortcut(a, additions)])
+        Segment(
+            a.node,
+            a.entry,
+            a.region,
+            a,
+            owned=[*a.region, *_own_shortcut(a, additions)],
+            read=activations.get(a.node),
+        )
         for a in additions
     ]
     covered = {i for unit in units for i in unit.owned} | {unit.end for unit in units}
@@ -48,6 +61,7 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
     rest = steps.pop() if steps[-1].outputs else None
     for step in steps:
         while pending and pending[0].end <= step.node:
+            gap = _before_the_block_of(graph, model, views, gap, pending[0])
             if gap:
                 segments += _pieces(
                     graph, model, views, gap, first=not segments, last=False, classes=block_classes
@@ -59,6 +73,23 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
     segments += pending
     segments += _pieces(graph, model, views, gap, first=not segments, last=True, classes=block_classes)
     return segments if rest is None else _with_outputs(graph, segments, rest)
+
+
+def _before_the_block_of(
+    graph: Graph, model: nn.Module, views: "_Views", gap: list[Step], unit: Segment
+) -> list[Step]:
+    """The steps of a gap without the norms and activations at its end that run in the next unit's block: a
+    pre-activation network whose first block projects its shortcut passes everything through them."""
+    working = [position for position, step in enumerate(gap) if _significant(graph, views, step)]
+    if not working:
+        return gap
+    done = gap[working[-1]].node
+    blocks = [call for call in blocks_around(graph, model, unit.end) if call.begin > done]
+    for position, step in enumerate(gap[working[-1] + 1 :], working[-1] + 1):
+        prepares = any(graph[i].name in ACTIVATIONS | NORMS for i in step.contents)
+        if prepares and any(call.begin <= step.node < call.end for call in blocks):
+            return gap[:position]
+    return gap
 
 
 def _with_outputs(graph: Graph, segments: list[Segment], rest: Step) -> list[Segment]:
