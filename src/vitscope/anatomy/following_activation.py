@@ -12,11 +12,16 @@ from vitscope.anatomy.graph import Graph, Node
 ACTIVATIONS = frozenset(
     "relu relu_ relu6 leaky_relu leaky_relu_ prelu rrelu rrelu_ elu elu_ selu selu_ celu celu_ gelu silu mish "
     "hardswish hardtanh hardtanh_ hardsigmoid softplus softsign logsigmoid tanh tanh_ sigmoid sigmoid_ clamp clamp_ "
-    "clamp_min clamp_min_ threshold threshold_ hardshrink softshrink tanhshrink".split()
+    "clamp_min clamp_min_ clamp_max clamp_max_ threshold threshold_ hardshrink softshrink tanhshrink "
+    "maximum minimum fmax fmin max min where masked_fill masked_fill_".split()
 )
+# of these, ones that choose between the sum and something else: an activation if that does not depend on the image
+CHOICES = frozenset("maximum minimum fmax fmin max min where masked_fill masked_fill_".split())
+COMPARISONS = frozenset("gt ge lt le __gt__ __ge__ __lt__ __le__ greater less".split())
 # inside of an activation that is written out: products of what comes from the sum, shifts and scales by numbers
 ARITHMETIC = frozenset(
-    "mul mul_ __mul__ __rmul__ __imul__ add add_ __add__ __radd__ __iadd__ div div_ __truediv__ exp erf".split()
+    "mul mul_ __mul__ __rmul__ __imul__ add add_ __add__ __radd__ __iadd__ div div_ __truediv__ exp erf "
+    "zeros_like ones_like full_like".split()
 )
 LONGEST = 8  # operations of an activation that is written out
 
@@ -64,6 +69,8 @@ def _is_elementwise(graph: Graph, node: Node, inner: list[int]) -> bool:
     """Changes every number by itself: an activation, or arithmetic with nothing but the sum and plain numbers."""
     if node.shape != graph[inner[0]].shape:
         return False
+    if node.name in CHOICES | COMPARISONS:
+        return all(i in inner for i in node.inputs if graph[i].dynamic)
     if node.name in ACTIVATIONS:
         return True
     return node.name in ARITHMETIC and all(i in inner for i in node.inputs)
