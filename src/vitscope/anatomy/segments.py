@@ -156,15 +156,13 @@ def _pieces(
     for position, step in enumerate(gap):
         if last and _map_is_over(views, gap[0].before, gap[position:]):
             rest = gap[position:]
-            light = 0  # norms just before belong to the head as well
-            while position - light > 0 and not _significant(graph, views, gap[position - light - 1]):
-                light += 1
-            steps = gap[position - light : position] + rest
+            steps = gap[_where_the_head_begins(graph, views, gap, position) :]
             head = Segment(
                 rest[-1].node, steps[0].before, [i for s in steps for i in s.contents], kind="head"
             )
             if pieces and pieces[-1].end > head.start:
                 pieces[-1].end = head.start
+                pieces[-1].nodes = [i for i in pieces[-1].nodes if i not in head.nodes]
             pieces.append(head)
             break
         if _significant(graph, views, step):
@@ -181,6 +179,28 @@ def _pieces(
     for piece in pieces:
         piece.owned = piece.nodes
     return pieces
+
+
+def _where_the_head_begins(graph: Graph, views: _Views, gap: list[Step], over: int) -> int:
+    """Position of the head's first step, where the map is over at `over`.
+
+    Norms just before belong to the head. Where a convolution stands in the gap, they and the activations after it are
+    that piece's, as they are after any other piece; but for a norm in the head's own module.
+    """
+    begin = over
+    while begin > 0 and not _significant(graph, views, gap[begin - 1]):
+        begin -= 1
+    if begin == 0:
+        return 0
+    work = {graph[i].site.path for step in gap[over:] for i in step.contents if graph[i].name in HEAVY}
+    head = common_path(work) if len(work) > 1 else "".join(work).rpartition(".")[0]
+    for position in range(over, begin, -1):
+        contents = [graph[i] for i in gap[position - 1].contents]
+        activates = any(node.name in ACTIVATIONS for node in contents)
+        norms = [node.site.path for node in contents if node.name in NORMS]
+        if activates or any(not head or not path.startswith(f"{head}.") for path in norms):
+            return position
+    return begin
 
 
 def _block(graph: Graph, model: nn.Module, step: Step, classes: set[type]) -> str:
