@@ -81,15 +81,17 @@ def _before_the_block_of(
     """The steps of a gap without the norms and activations at its end that run in the next unit's block: a
     pre-activation network whose first block projects its shortcut passes everything through them."""
     working = [position for position, step in enumerate(gap) if _significant(graph, views, step)]
-    if not working:
+    if not working or unit.addition is None or unit.addition.identity:
         return gap
-    done = gap[working[-1]].node
-    blocks = [call for call in blocks_around(graph, model, unit.end) if call.begin > done]
-    for position, step in enumerate(gap[working[-1] + 1 :], working[-1] + 1):
-        prepares = any(graph[i].name in ACTIVATIONS | NORMS for i in step.contents)
-        if prepares and any(call.begin <= step.node < call.end for call in blocks):
-            return gap[:position]
-    return gap
+    light = working[-1] + 1
+    blocks = [call for call in blocks_around(graph, model, unit.end) if call.begin > gap[light - 1].node]
+    inside = [
+        position
+        for position, step in enumerate(gap[light:], light)
+        if any(call.begin <= step.node < call.end for call in blocks)
+    ]
+    prepares = any(graph[i].name in ACTIVATIONS | NORMS for k in inside for i in gap[k].contents)
+    return gap[: inside[0]] if prepares else gap
 
 
 def _with_outputs(graph: Graph, segments: list[Segment], rest: Step) -> list[Segment]:
@@ -162,7 +164,6 @@ def _pieces(
             )
             if pieces and pieces[-1].end > head.start:
                 pieces[-1].end = head.start
-                pieces[-1].nodes = [i for i in pieces[-1].nodes if i not in head.nodes]
             pieces.append(head)
             break
         if _significant(graph, views, step):
