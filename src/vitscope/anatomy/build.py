@@ -11,6 +11,7 @@ from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import map_view
 from vitscope.anatomy.naming import climb, main_path, shares_owner, unique_names
+from vitscope.anatomy.point_mixing import moves_points
 from vitscope.anatomy.residual import HEAVY, POOLS
 from vitscope.anatomy.rules import kind_of, summarise
 from vitscope.anatomy.segments import NORMS, Segment
@@ -63,6 +64,7 @@ def _unit(
         residual=segment.addition is not None,
         downsamples=downsamples,
         follows_attention=_follows_attention(owner, before),
+        moves_points=_moves_points(graph, layouts, segment, bool(own_products)),
     )
     kind = segment.kind or kind_of(branch)
     attention = describe(graph, layouts, own_products) if own_products and kind != "head" else None
@@ -91,6 +93,13 @@ def _unit(
         activation=activation_name(graph, segment.end, read) if read is not None else "",
         read_site=graph[read].site if read is not None else None,
     )
+
+
+def _moves_points(graph: Graph, layouts: Layouts, segment: Segment, attention: bool) -> bool:
+    addition = segment.addition
+    if addition is None or not addition.identity or attention:
+        return False
+    return moves_points(graph, layouts, addition.stream, addition.branch, addition.region)
 
 
 def _owners(graph: Graph, model: nn.Module, segments: list[Segment]) -> list[tuple[str, bool]]:
