@@ -40,7 +40,8 @@ def localize(model: nn.Module, kernel: int = 5, layers: Layers = "all", *, examp
 
     Args:
         model: Is changed in place.
-        kernel: Side of the neighbourhood; attention on a map that is no larger stays what it is.
+        kernel: Side of the neighbourhood. Along a side of the map that is no longer every point sees all of it (of
+            3 x 5 tokens a kernel of 3 sees all rows); a map with no longer side stays what it is.
         layers: "all", "upper" (the later half), "lower", or a list of unit names, patterns and positions.
         example: As for `vs.anatomy`.
     """
