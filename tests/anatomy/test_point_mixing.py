@@ -77,6 +77,7 @@ PER_POINT = {
 }
 OTHER = {
     "norm": lambda m, t: m.norm(t),
+    "a gate": lambda m, t: t * t.norm(dim=1, keepdim=True),  # global response norm
     "sort of channels": lambda m, t: t.sort(2).values,
     "cumprod of channels": lambda m, t: t.cumprod(2),
 }

@@ -6,7 +6,7 @@ from torch import nn
 
 from vitscope.anatomy.attention import AttentionProduct, find_products
 from vitscope.anatomy.attention_pattern import describe
-from vitscope.anatomy.following_activation import ACTIVATIONS, activation_name
+from vitscope.anatomy.following_activation import activation_name
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import map_view
@@ -14,7 +14,7 @@ from vitscope.anatomy.naming import climb, main_path, shares_owner, unique_names
 from vitscope.anatomy.point_mixing import moves_points
 from vitscope.anatomy.residual import HEAVY, POOLS
 from vitscope.anatomy.rules import kind_of, summarise
-from vitscope.anatomy.segments import NORMS, Segment
+from vitscope.anatomy.segments import Segment
 from vitscope.anatomy.unit import Unit
 
 
@@ -109,8 +109,8 @@ def _owners(graph: Graph, model: nn.Module, segments: list[Segment]) -> list[tup
     result = []
     for position, segment in enumerate(segments):
         main = [graph[i].site.path for i in segment.nodes if graph[i].name in HEAVY]
-        working = [i for i in (*segment.nodes, segment.end) if graph[i].name not in ACTIVATIONS | NORMS]
-        paths = main or list(heavy[position]) or [graph[i].site.path for i in working or segment.nodes]
+        end = segment.end if segment.worked is None else segment.worked
+        paths = main or list(heavy[position]) or [graph[i].site.path for i in (*segment.nodes, end)]
         others = {path for i, group in enumerate(heavy) if i != position for path in group - heavy[position]}
         owner = climb(model, main_path(paths), others)
         result.append((owner, shares_owner(owner, others)))

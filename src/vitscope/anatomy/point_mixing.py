@@ -30,6 +30,9 @@ ALONG_AN_AXIS = frozenset(
     "fft_irfft".split()
 )
 REDUCTIONS = frozenset("mean sum amax amin max min std var logsumexp norm median prod nansum nanmean".split())
+PRODUCTS_BY_ELEMENT = frozenset(
+    "mul mul_ __mul__ __rmul__ __imul__ multiply div div_ __truediv__ addcmul".split()
+)
 # rearrangements that may leave elements at other points
 MOVES = frozenset(
     "__getitem__ flip fliplr flipud rot90 index_select gather take_along_dim pad cat concat stack "
@@ -53,14 +56,24 @@ def mixes_points(graph: Graph, layouts: Layouts, node: Node) -> bool:
     return False
 
 
-def pools_points(graph: Graph, layouts: Layouts, node: Node) -> bool:
-    """Whether points are averaged, added up or the like. That alone makes no mixer: a gate or a context in an MLP
-    does it beside the MLP's own work."""
-    if node.name not in REDUCTIONS or not node.inputs:
+def pools_points(graph: Graph, layouts: Layouts, node: Node, branch: list[int]) -> bool:
+    """Whether points are averaged, added up or the like, and the result handed to all of them. That alone makes no
+    mixer: a context in an MLP does it beside the MLP's own work. A gate, a factor of the points, is none."""
+    if node.name not in REDUCTIONS or not node.inputs or _gates(graph, node.index, branch):
         return False
     rank = len(graph[node.inputs[0]].shape)
     axes = _dimensions(node, rank)
     return _varies(layouts, node.inputs[0], axes if axes is not None else list(range(rank)))
+
+
+def _gates(graph: Graph, pooled: int, branch: list[int]) -> bool:
+    """Whether something else of the branch is multiplied by what comes of the pooled values."""
+    for i in branch:
+        sources = [k for k in graph[i].inputs if graph[k].dynamic]
+        own = [k == pooled or graph.descends(k, pooled) for k in sources]
+        if graph[i].name in PRODUCTS_BY_ELEMENT and any(own) and not all(own):
+            return True
+    return False
 
 
 def moves_points(graph: Graph, layouts: Layouts, start: int, end: int, nodes: list[int]) -> bool:

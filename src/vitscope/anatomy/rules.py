@@ -48,7 +48,7 @@ class Branch:
     residual: bool  # it is added to a stream
     downsamples: bool  # the grid gets smaller
     follows_attention: bool  # the unit before it is the attention of the same block
-    pools_points: bool = False  # it takes means, sums or maxima over points
+    pools_points: bool = False  # it hands means, sums or maxima over points to all of them
 
 
 Rule = Callable[[Branch], bool]
@@ -138,7 +138,7 @@ def summarise(
         residual=residual,
         downsamples=downsamples,
         follows_attention=follows_attention,
-        pools_points=not linear and any(pools_points(graph, layouts, n) for n in parts),
+        pools_points=not linear and any(pools_points(graph, layouts, n, nodes) for n in parts),
     )
 
 

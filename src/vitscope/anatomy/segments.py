@@ -33,6 +33,7 @@ class Segment:
     addition: Addition | None = None
     kind: str | None = None  # where the position decides: stem, head
     owned: list[int] = field(default_factory=list)  # nodes plus those of a projection shortcut
+    worked: int | None = None  # where its own norm and activation come before the head: the node before those
     read: int | None = None  # the activation after an addition, where that is the unit's last step
 
 
@@ -164,6 +165,8 @@ def _pieces(
             )
             if pieces and pieces[-1].end > head.start:
                 pieces[-1].end = head.start
+            if pieces:
+                pieces[-1].worked = gap[_after_the_last_work(graph, views, gap, position) - 1].node
             pieces.append(head)
             break
         if _significant(graph, views, step):
@@ -188,9 +191,7 @@ def _where_the_head_begins(graph: Graph, views: _Views, gap: list[Step], over: i
     Norms just before belong to the head. Where a convolution stands in the gap, they and the activations after it are
     that piece's, as they are after any other piece; but for a norm in the head's own module.
     """
-    begin = over
-    while begin > 0 and not _significant(graph, views, gap[begin - 1]):
-        begin -= 1
+    begin = _after_the_last_work(graph, views, gap, over)
     if begin == 0:
         return 0
     work = {graph[i].site.path for step in gap[over:] for i in step.contents if graph[i].name in HEAVY}
@@ -202,6 +203,13 @@ def _where_the_head_begins(graph: Graph, views: _Views, gap: list[Step], over: i
         if activates or any(not head or not path.startswith(f"{head}.") for path in norms):
             return position
     return begin
+
+
+def _after_the_last_work(graph: Graph, views: _Views, gap: list[Step], over: int) -> int:
+    """Position of the first of the light steps, norms and the like, before `over`."""
+    while over > 0 and not _significant(graph, views, gap[over - 1]):
+        over -= 1
+    return over
 
 
 def _block(graph: Graph, model: nn.Module, step: Step, classes: set[type]) -> str:
