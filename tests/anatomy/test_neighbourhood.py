@@ -16,6 +16,14 @@ def test_a_line_is_seen_as_a_convolution_with_same_padding_sees_it(size: int, ke
     assert torch.equal(neighbours(size, kernel), seen)
 
 
+def test_a_short_side_is_seen_whole_and_a_long_one_is_not() -> None:
+    seen = neighbourhood((3, 5), (3, 3)).view(3, 5, 3, 5)
+    for y in range(3):
+        for x in range(5):
+            near = [[abs(u - x) <= 1 for u in range(5)] for _ in range(3)]
+            assert seen[y, x].tolist() == near
+
+
 def test_tokens_one_by_one() -> None:
     grid, kernel, prefix = (4, 5), (3, 2), 2
     seen = neighbourhood(grid, kernel, prefix)

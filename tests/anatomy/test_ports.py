@@ -48,7 +48,7 @@ def test_what_stands_at_the_silencing_port_is_what_is_added(case: Case) -> None:
         try:
             port = silencing_port(body, unit)
         except UnsupportedModel as refusal:
-            assert "nn.Module" in str(refusal)  # noqa: PT017
+            assert "nn.Module" in str(refusal) or "own copy" in str(refusal)  # noqa: PT017
             continue
         handle = model.get_submodule(port.module).register_forward_hook(
             lambda _module, _args, output: (

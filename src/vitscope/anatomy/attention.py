@@ -4,13 +4,19 @@ Attention is where probabilities over positions multiply values: a fused call, o
 Probabilities formed by hand (exponentials divided by their sum, before the product or after it) are a softmax.
 By hand, attention stands between two matrix products (the usual kind), before two (factorised attention), before
 one that keeps several queries (outlook attention), or before one with a single query whose result, the context,
-multiplies the activations of every position as it is (separable attention: the weighted sum may be written as a
-product and a sum). A softmax that only pools to a single vector, from which layers then make something else, is no
-attention.
+multiplies the activations of every position as it is (separable attention). Any of these products may be written as
+a product element by element and a sum. A softmax that only pools to a single vector, from which layers then make
+something else, is no attention.
 """
 
 from dataclasses import dataclass
 
+from vitscope.anatomy.broadcast_attention import (
+    ELEMENTWISE,
+    product_of_scores,
+    summed_axis,
+    weighted_sum,
+)
 from vitscope.anatomy.graph import Graph, Node
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.positions import constant_along
@@ -20,7 +26,6 @@ SOFTMAX = frozenset(("softmax", "_softmax"))
 FUSED = "scaled_dot_product_attention"
 EXPONENTIALS = frozenset(("exp", "exp_", "exp2"))
 DIVISIONS = frozenset("div div_ __truediv__ __itruediv__ true_divide divide".split())
-ELEMENTWISE = frozenset(("mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"))
 SPREADS = frozenset(
     "expand expand_as broadcast_to repeat view reshape unsqueeze squeeze transpose permute flatten unflatten".split()
 )
@@ -53,7 +58,11 @@ def find_products(graph: Graph, layouts: Layouts) -> list[AttentionProduct]:
             continue
         found = None
         if node.name in SOFTMAX or _is_division_by_sum(graph, node) or _is_of_logarithms(graph, node):
-            found = _by_hand(graph, node) or _separable(graph, layouts, node)
+            found = (
+                _written_out(graph, layouts, node)
+                or _by_hand(graph, node)
+                or _separable(graph, layouts, node)
+            )
         elif node.name in EXPONENTIALS:
             found = _divided_afterwards(graph, node)
         if found is not None:
@@ -75,6 +84,33 @@ def _by_hand(graph: Graph, softmax: Node) -> AttentionProduct | None:
         values = next(i for i in _factors(product) if i != weights)
         return AttentionProduct(product.index, weights, softmax.index, None, values, context=True)
     return None
+
+
+def _written_out(graph: Graph, layouts: Layouts, softmax: Node) -> AttentionProduct | None:
+    """Products of factors that are multiplied element by element (`broadcast_attention.py`)."""
+    axis = summed_axis(graph, softmax) if softmax.name in SOFTMAX else len(softmax.shape) - 1
+    found = weighted_sum(graph, layouts, softmax, axis) if axis is not None else None
+    if found is None or axis is None:
+        return None
+    product, weights, summed = found
+    scores = product_of_scores(graph, softmax)
+    if scores is None:
+        return AttentionProduct(product.index, weights, softmax.index, None, summed=summed.index)
+    by_element, channels = scores
+    key_axis = axis + (axis >= channels)
+    dynamic = [i for i in by_element.inputs if graph[i].dynamic]
+    query, key = sorted(
+        dynamic, key=lambda i: graph[i].shape[key_axis]
+    )  # queries do not change along the keys
+    return AttentionProduct(
+        product.index,
+        weights,
+        softmax.index,
+        query,
+        key,
+        scores=by_element.index,
+        summed=summed.index,
+    )
 
 
 def _is_of_logarithms(graph: Graph, node: Node) -> bool:
@@ -130,7 +166,7 @@ def _divided_afterwards(graph: Graph, exponentials: Node) -> AttentionProduct | 
 
 def _separable(graph: Graph, layouts: Layouts, softmax: Node) -> AttentionProduct | None:
     """Probabilities over positions multiply activations, channel by channel, and the result is summed over them."""
-    axis = one_dimension(graph, softmax) if softmax.name in SOFTMAX else len(softmax.shape) - 1
+    axis = summed_axis(graph, softmax) if softmax.name in SOFTMAX else len(softmax.shape) - 1
     for user in graph.users[softmax.index]:
         product = graph[user]
         others = [i for i in product.inputs if i != softmax.index and graph[i].dynamic]
@@ -144,20 +180,12 @@ def _separable(graph: Graph, layouts: Layouts, softmax: Node) -> AttentionProduc
         if axis is None or (shape[axis] > 1 and constant_along(layout.positions, axis)):
             continue  # over branches or channels, not over positions
         for summed in graph.users[user]:
-            over = graph[summed].name == "sum" and one_dimension(graph, graph[summed]) == axis
+            over = graph[summed].name == "sum" and summed_axis(graph, graph[summed]) == axis
             if over and _is_given_back(graph, summed):
                 return AttentionProduct(
                     user, softmax.index, softmax.index, None, values, context=True, summed=summed
                 )
     return None
-
-
-def one_dimension(graph: Graph, node: Node) -> int | None:
-    """The one axis that a softmax or a sum runs over."""
-    given = node.kwargs.get("dim", node.args[1] if len(node.args) > 1 else None)
-    if isinstance(given, list | tuple) and len(given) == 1:
-        given = given[0]
-    return given % len(graph[node.inputs[0]].shape) if isinstance(given, int) else None
 
 
 def _is_given_back(graph: Graph, context: int) -> bool:

@@ -2,8 +2,9 @@
 
 import torch
 
-from vitscope.anatomy.attention import SOFTMAX, AttentionProduct, one_dimension
-from vitscope.anatomy.factors import Axes, einsum_axes, layout_in_order, summed_axes
+from vitscope.anatomy.attention import SOFTMAX, AttentionProduct
+from vitscope.anatomy.broadcast_attention import product_of_scores, summed_axis
+from vitscope.anatomy.factors import Axes, broadcast_axes, einsum_axes, layout_in_order, summed_axes
 from vitscope.anatomy.graph import Graph, Node, Ref
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.locality import local_kernel
@@ -51,9 +52,12 @@ class _View:
             return None
         if product.summed is None:
             return einsum_axes(self.node, _tensor_arguments(self.node).index(product.weights))
-        key = one_dimension(graph, graph[product.summed])
+        key = summed_axis(graph, graph[product.summed])
         assert key is not None
         kept = len(graph[product.summed].shape) == len(self.node.shape)
+        if not product.context:
+            values = next(i for i in self.node.inputs if i != product.weights)
+            return broadcast_axes(graph[product.weights].shape, graph[values].shape, key, kept)
         return summed_axes(graph[product.weights].shape, self.node.shape, key, kept)
 
     def _weights_shape(self) -> tuple[int, ...]:
@@ -74,6 +78,8 @@ class _View:
         """Of queries and keys, as (..., tokens, channels), or as the model has them where that is not known."""
         product = self.product
         query, key = (self.layouts[i] if i is not None else None for i in (product.query, product.key))
+        if product.summed is not None and not product.context:
+            return self._written_out_layouts(query, key)
         if product.summed is not None and self.axes is not None and key is not None:
             return None, Layout(self.axes.in_order(key.positions, "right"), key.grid)
         if product.scores is None or self.axes is None:
@@ -94,6 +100,23 @@ class _View:
                     layout_in_order(ordered[1], axes.right, batch + axes.column + axes.inner),
                 )
         return query, key
+
+    def _written_out_layouts(
+        self, query: Layout | None, key: Layout | None
+    ) -> tuple[Layout | None, Layout | None]:
+        """Where queries and keys are multiplied element by element as well, the axes of their product tell."""
+        assert self.axes is not None
+        assert self.product.softmax is not None
+        scores = product_of_scores(self.graph, self.graph[self.product.softmax])
+        if scores is None:
+            return None, None
+        letters = self.axes.left.replace("z", "")
+        letters = f"{letters[: scores[1]]}y{letters[scores[1] :]}"
+        axes = self.axes
+        return (
+            layout_in_order(query, letters.replace(axes.inner, "z"), f"{axes.batch}{axes.row}y"),
+            layout_in_order(key, letters.replace(axes.row, "z"), f"{axes.batch}{axes.inner}y"),
+        )
 
     def site(self) -> AttentionSite:
         graph, product = self.graph, self.product
@@ -125,7 +148,7 @@ class _View:
         )
 
     def _runs_over(self, softmax: Node | None) -> int | None:
-        return one_dimension(self.graph, softmax) if softmax is not None else None
+        return summed_axis(self.graph, softmax) if softmax is not None else None
 
     def heads(self) -> tuple[int, int | None]:
         """Number of heads and the axis they run along: the leading axis on which the queries' positions do not

@@ -6,11 +6,12 @@ from torch import nn
 
 from vitscope.anatomy.attention import AttentionProduct, find_products
 from vitscope.anatomy.attention_pattern import describe
-from vitscope.anatomy.following_activation import activation_name, following_activation
+from vitscope.anatomy.following_activation import activation_name
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import map_view
 from vitscope.anatomy.naming import climb, main_path, shares_owner, unique_names
+from vitscope.anatomy.point_mixing import moves_points
 from vitscope.anatomy.residual import HEAVY, POOLS
 from vitscope.anatomy.rules import kind_of, summarise
 from vitscope.anatomy.segments import Segment
@@ -63,13 +64,14 @@ def _unit(
         residual=segment.addition is not None,
         downsamples=downsamples,
         follows_attention=_follows_attention(owner, before),
+        moves_points=_moves_points(graph, layouts, segment, bool(own_products)),
     )
     kind = segment.kind or kind_of(branch)
     attention = describe(graph, layouts, own_products) if own_products and kind != "head" else None
     addition = segment.addition
     removable = addition is not None and not any(graph[i].name in HEAVY | POOLS for i in addition.shortcut)
     node = graph[segment.end]
-    read = following_activation(graph, segment.end) if addition is not None else None
+    read = segment.read
     return Unit(
         name=f"{owner}:{kind}" if shared and owner else owner or kind,
         kind=kind,
@@ -93,6 +95,13 @@ def _unit(
     )
 
 
+def _moves_points(graph: Graph, layouts: Layouts, segment: Segment, attention: bool) -> bool:
+    addition = segment.addition
+    if addition is None or not addition.identity or attention:
+        return False
+    return moves_points(graph, layouts, addition.stream, addition.branch, addition.region)
+
+
 def _owners(graph: Graph, model: nn.Module, segments: list[Segment]) -> list[tuple[str, bool]]:
     """For each segment the path of its module, and whether that module holds another segment's operations
     too."""
@@ -100,7 +109,8 @@ def _owners(graph: Graph, model: nn.Module, segments: list[Segment]) -> list[tup
     result = []
     for position, segment in enumerate(segments):
         main = [graph[i].site.path for i in segment.nodes if graph[i].name in HEAVY]
-        paths = main or list(heavy[position]) or [graph[i].site.path for i in (*segment.nodes, segment.end)]
+        end = segment.end if segment.worked is None else segment.worked
+        paths = main or list(heavy[position]) or [graph[i].site.path for i in (*segment.nodes, end)]
         others = {path for i, group in enumerate(heavy) if i != position for path in group - heavy[position]}
         owner = climb(model, main_path(paths), others)
         result.append((owner, shares_owner(owner, others)))

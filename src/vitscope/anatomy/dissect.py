@@ -12,7 +12,6 @@ from torch import nn
 
 from vitscope.anatomy.build import build_units
 from vitscope.anatomy.example import example_batch, example_inputs, images_among, refuse_wrapped
-from vitscope.anatomy.following_activation import following_activation
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.observe import observe
@@ -40,8 +39,7 @@ class Dissection:
     def stream_after(self, unit: str | Unit) -> int:
         """The node of what the next unit reads: the sum, or the activation that follows it directly."""
         segment = self.segment(unit)
-        read = following_activation(self.graph, segment.end) if segment.addition is not None else None
-        return segment.end if read is None else read
+        return segment.end if segment.read is None else segment.read
 
 
 def dissect(model: nn.Module, example: Any = None) -> Dissection:

@@ -97,6 +97,31 @@ def summed_axes(weights: tuple[int, ...], values: tuple[int, ...], key: int, kep
     return Axes(letters.replace(channel, "q"), letters, result, f"{batch}z", "q", letters[key], channel)
 
 
+def broadcast_axes(weights: tuple[int, ...], values: tuple[int, ...], key: int, kept: bool) -> Axes:
+    """The axes of weights that multiply values element by element, with several queries, and are then summed over.
+
+    Args:
+        weights: Their shape; 1 where the values have channels.
+        values: Theirs; 1 where the weights have queries.
+        key: The axis that is summed over.
+        kept: Whether the sum leaves an axis of length 1 there.
+    """
+    letters = "abcdefgh"[: len(values)]
+    channel = next(x for x, w, v in zip(letters, weights, values, strict=True) if w == 1 < v)
+    query = next(x for x, w, v in zip(letters, weights, values, strict=True) if v == 1 < w)
+    inner = letters[key]
+    batch = "".join(x for x in letters if x not in (channel, query, inner))
+    return Axes(
+        letters.replace(channel, "z"),  # an axis of length 1 that all three have
+        letters.replace(query, "z"),
+        letters.replace(inner, "z" if kept else ""),
+        f"{batch[:1]}z{batch[1:]}",
+        query,
+        inner,
+        channel,
+    )
+
+
 def layout_in_order(layout: Layout | None, letters: str, wanted: str) -> Layout | None:
     """The layout of a tensor brought into another order."""
     return Layout(arranged(layout.positions, letters, wanted), layout.grid) if layout is not None else None

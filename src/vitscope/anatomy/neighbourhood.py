@@ -3,7 +3,8 @@
     allowed[i, j]  =  -(k - 1) // 2  <=  y(j) - y(i)  <=  k // 2,  and the same for x
 
 An odd kernel reaches equally far to both sides, an even one a point further down and right, as a convolution with
-"same" padding does. Outside of the grid there is nothing. A kernel as long as the grid, or longer, sees all of it.
+"same" padding does. Outside of the grid there is nothing. Along a side that is no longer than the kernel every point
+sees all of it, whatever the other side is.
 Prefix tokens (class token, registers) stand before the grid's points, see everybody and are seen by everybody.
 """
 

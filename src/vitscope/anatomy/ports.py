@@ -19,6 +19,7 @@ from vitscope.anatomy.layout import REARRANGE
 from vitscope.anatomy.mapview import MapView, map_view
 from vitscope.anatomy.naming import is_list
 from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, Addition
+from vitscope.anatomy.shared_modules import why_shared
 from vitscope.anatomy.unit import Unit
 from vitscope.errors import UnsupportedModel
 
@@ -71,7 +72,7 @@ def branch_port(body: Dissection, unit: Unit, place: Place) -> Port:
         if body.graph[node].name not in REARRANGE or len(dynamic) != 1:
             break
         node = dynamic[0]
-    raise _no_port(unit, f"takes the tensor at the {place}")
+    raise _no_port(body, unit, f"takes the tensor at the {place}")
 
 
 def silencing_port(body: Dissection, unit: Unit) -> Port:
@@ -87,7 +88,7 @@ def silencing_port(body: Dissection, unit: Unit) -> Port:
         if body.graph[node].name not in KEEP_ZERO or len(dynamic) != 1:
             break
         node = dynamic[0]
-    raise _no_port(unit, "gives what is added to the stream")
+    raise _no_port(body, unit, "gives what is added to the stream")
 
 
 def port_at(
@@ -138,7 +139,7 @@ def block_call(body: Dissection, unit: Unit) -> ModuleCall:
         and any(n == addition.node or body.graph.descends(n, addition.node) for n in call.outputs.values())
     ]
     if not fitting:
-        raise _no_port(unit, "holds it whole")
+        raise _no_port(body, unit, "holds it whole")
     return min(fitting, key=lambda c: (c.end - c.begin, -len(c.path)))
 
 
@@ -155,7 +156,7 @@ def _end(body: Dissection, unit: Unit, addition: Addition, last: int) -> Port:
         found = port_at(body, node, inside=region)
         if found is not None and found.parts_per_image == wanted:
             return found
-    raise _no_port(unit, "gives the tensor at the end")
+    raise _no_port(body, unit, "gives the tensor at the end")
 
 
 def _addition(body: Dissection, unit: Unit) -> Addition:
@@ -205,7 +206,10 @@ def _port(body: Dissection, call: ModuleCall, side: Literal["input", "output"], 
     return Port(call.path, side, slots, node, tensor.shape, 1 if convolution else len(tensor.shape) - 1)
 
 
-def _no_port(unit: Unit, what: str) -> UnsupportedModel:
+def _no_port(body: Dissection, unit: Unit, what: str) -> UnsupportedModel:
+    shared = why_shared(body, unit)
+    if shared is not None:
+        return UnsupportedModel(f"{shared}, or choose other units")
     return UnsupportedModel(
         f"no module of its own {what} of unit '{unit.name}' ({unit.kind}), so that nothing can be put there; "
         "give that step of the model an nn.Module (nn.Identity will do) or choose other units"

@@ -9,11 +9,14 @@ decoders): then it is the skip that is dropped.
 
 from dataclasses import dataclass, field
 
+import torch
 from torch import nn
 
+from vitscope.anatomy.following_activation import ACTIVATIONS, ARITHMETIC, COMPARISONS
 from vitscope.anatomy.graph import Graph, Node
-from vitscope.anatomy.layout import Layouts
+from vitscope.anatomy.layout import REARRANGE, Layouts
 from vitscope.anatomy.naming import in_one_block
+from vitscope.anatomy.positions import thinned
 
 ADDITIONS = frozenset(("add", "add_", "__add__", "__iadd__", "__radd__"))
 MATRIX_PRODUCTS = frozenset(
@@ -33,7 +36,20 @@ HEAVY = (
     MATRIX_PRODUCTS
     | CONVOLUTIONS
     | RECURRENT
-    | {"linear", "bilinear", "scaled_dot_product_attention", "opaque"}
+    | {"linear", "bilinear", "tensordot", "scaled_dot_product_attention", "opaque"}
+)
+# What changes every number by itself, or none at all; nothing else in a branch makes it part of a formula.
+POINTWISE = (
+    ACTIVATIONS
+    | ARITHMETIC
+    | COMPARISONS
+    | frozenset(
+        "sub sub_ __sub__ __rsub__ __isub__ rsub neg neg_ __neg__ pow pow_ __pow__ __rpow__ square sqrt sqrt_ rsqrt "
+        "abs abs_ sign sin cos log log1p expm1 reciprocal lerp addcmul to type type_as float half double bfloat16 "
+        "clone contiguous detach dropout dropout_ dropout1d dropout2d feature_dropout alpha_dropout __itruediv__ "
+        "__rtruediv__ true_divide divide multiply subtract exp2 exp_ ones zeros empty_like new_zeros new_ones "
+        "bernoulli bernoulli_ nan_to_num".split()
+    )
 )
 
 # An addition around at least so many residual additions in a row is a skip, not a unit.
@@ -66,7 +82,7 @@ def find_additions(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Add
     for node in graph.nodes:
         if node.name in ADDITIONS and node.dynamic and graph.useful >> node.index & 1:
             addition = _candidate(graph, node, candidates)
-            if addition is not None and _does_something(graph, addition):
+            if addition is not None and _does_something(graph, layouts, addition):
                 candidates[node.index] = addition
     necks = {
         n for n, addition in candidates.items() if _is_top_down(graph, layouts, model, addition, candidates)
@@ -138,12 +154,32 @@ def mixes_positions(graph: Graph, node: Node) -> bool:
         return any(k > 1 for k in graph[node.inputs[1]].shape[2:])
     if node.name == "scaled_dot_product_attention":
         return True
-    return node.name in MATRIX_PRODUCTS and sum(graph[i].dynamic for i in node.inputs) >= 2
+    return node.name in MATRIX_PRODUCTS and sum(graph[i].dynamic for i in factors(node)) >= 2
 
 
-def _does_something(graph: Graph, addition: Addition) -> bool:
+def factors(node: Node) -> tuple[int, ...]:
+    """What a product multiplies, without the term that some add to it."""
+    return node.inputs[-2:] if node.name in ("baddbmm", "addmm") else node.inputs
+
+
+def _does_something(graph: Graph, layouts: Layouts, addition: Addition) -> bool:
+    """The branch does more than an activation that is written out (x + relu(x)), or a change of shape that ends where
+    it began."""
     names = {graph[i].name for i in addition.region}
-    return bool(names & (HEAVY | POOLS | TRANSFORMS))
+    if names & (HEAVY | POOLS | TRANSFORMS):
+        return True
+    if names - POINTWISE - REARRANGE:
+        return True
+    return bool(names & REARRANGE) and ends_elsewhere(layouts, addition.stream, addition.branch)
+
+
+def ends_elsewhere(layouts: Layouts, start: int, end: int) -> bool:
+    """Whether each point has at `end` what was at another one at `start`: a permutation, a shift by slices."""
+    before, after = layouts[start], layouts[end]
+    if before is None or after is None or before.grid != after.grid:
+        return False
+    first, last = thinned(before.positions), thinned(after.positions)
+    return first.shape != last.shape or not torch.equal(first, last)
 
 
 def _is_top_down(

@@ -4,9 +4,10 @@ What mixes positions decides. Attention, that is probabilities over positions th
 says in which forms), makes a branch an msa, whatever else is in it; that there is a single query, the context
 (MobileViTv2), makes no difference. Attention without probabilities (two products of activations, no softmax) makes
 it a mixer; else a spatial convolution makes it a conv, so a ConvNeXt block and an inverted residual are convs; else
-mixing over the token axis, recurrence along it (LSTM), pooling, shifting or Fourier transforms make it a mixer; else
-linear maps make it an mlp. One exception: a feed-forward with a depthwise convolution inside (PVTv2, LocalViT) is an
-mlp where it follows the attention of its block.
+mixing over the token axis (`point_mixing.py` says in which forms), recurrence along it (LSTM), pooling, shifting or
+Fourier transforms make it a mixer; else linear maps make it an mlp; what is left is a mixer if it takes means over
+points. One exception: a feed-forward with a depthwise convolution inside (PVTv2, LocalViT) is an mlp where it follows
+the attention of its block.
 
 A rule of your own goes before these:
 
@@ -23,21 +24,10 @@ from torch import nn
 from vitscope.anatomy.graph import Graph, Node
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.naming import own_class
-from vitscope.anatomy.positions import constant_along
-from vitscope.anatomy.residual import (
-    CONVOLUTIONS,
-    HEAVY,
-    MATRIX_PRODUCTS,
-    RECURRENT,
-    TRANSFORMS,
-    mixes_positions,
-)
+from vitscope.anatomy.point_mixing import mixes_points, pools_points
+from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS, mixes_positions
 from vitscope.anatomy.unit import KINDS
 from vitscope.errors import VitscopeError
-
-WINDOW_POOLS = frozenset(
-    "avg_pool2d max_pool2d avg_pool1d max_pool1d avg_pool3d max_pool3d lp_pool2d boolean_dispatch fn".split()
-)
 
 
 @dataclass(frozen=True)
@@ -58,6 +48,7 @@ class Branch:
     residual: bool  # it is added to a stream
     downsamples: bool  # the grid gets smaller
     follows_attention: bool  # the unit before it is the attention of the same block
+    pools_points: bool = False  # it hands means, sums or maxima over points to all of them
 
 
 Rule = Callable[[Branch], bool]
@@ -79,6 +70,7 @@ RULES: list[tuple[str, Rule]] = [
     ("conv", lambda branch: branch.spatial_convolutions > 0),
     ("mixer", lambda branch: branch.token_mixing),
     ("mlp", lambda branch: branch.linear_maps >= (1 if branch.residual else 2)),
+    ("mixer", lambda branch: branch.residual and branch.pools_points),
     ("other", lambda branch: True),
 ]
 _USER_RULES: list[tuple[str, Rule]] = []
@@ -119,13 +111,15 @@ def summarise(
     residual: bool,
     downsamples: bool,
     follows_attention: bool,
+    moves_points: bool = False,
 ) -> Branch:
     """Look at the nodes of a branch and write down what the rules need."""
     parts = [graph[i] for i in nodes]
     convolutions = [n for n in parts if n.name in CONVOLUTIONS]
     spatial = [n for n in convolutions if mixes_positions(graph, n)]
     linear = [n for n in parts if n.name == "linear" or (n.name in CONVOLUTIONS and n not in spatial)]
-    linear += [n for n in parts if n.name in MATRIX_PRODUCTS and not mixes_positions(graph, n)]
+    products = MATRIX_PRODUCTS | {"tensordot"}
+    linear += [n for n in parts if n.name in products and not mixes_positions(graph, n)]
     opaque = [n for n in parts if n.name == "opaque"]
     return Branch(
         operations=tuple(n.name for n in parts),
@@ -137,11 +131,14 @@ def summarise(
         spatial_convolutions=len(spatial),
         depthwise_only=bool(spatial) and all(_is_depthwise(graph, n) for n in spatial),
         linear_maps=len(linear) + len(opaque),
-        token_mixing=not attention and not spatial and any(_mixes_tokens(graph, layouts, n) for n in parts),
+        token_mixing=not attention
+        and not spatial
+        and (moves_points or any(mixes_points(graph, layouts, n) for n in parts)),
         activation_products=sum(n.name in MATRIX_PRODUCTS and mixes_positions(graph, n) for n in parts),
         residual=residual,
         downsamples=downsamples,
         follows_attention=follows_attention,
+        pools_points=not linear and any(pools_points(graph, layouts, n, nodes) for n in parts),
     )
 
 
@@ -161,14 +158,3 @@ def _module(model: nn.Module, path: str) -> nn.Module | None:
 def _is_depthwise(graph: Graph, node: Node) -> bool:
     weight = graph[node.inputs[1]].shape
     return weight[1] == 1 and weight[0] > 1
-
-
-def _mixes_tokens(graph: Graph, layouts: Layouts, node: Node) -> bool:
-    if node.name in WINDOW_POOLS | TRANSFORMS | RECURRENT:
-        return True
-    if node.name in MATRIX_PRODUCTS:
-        return mixes_positions(graph, node)
-    if node.name in ("linear", "conv1d"):
-        layout = layouts[node.inputs[0]]
-        return layout is not None and not constant_along(layout.positions, 1 if node.name == "conv1d" else -1)
-    return False

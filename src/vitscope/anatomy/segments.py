@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
+from vitscope.anatomy.activation_owner import blocks_around, own_activations
+from vitscope.anatomy.following_activation import ACTIVATIONS
 from vitscope.anatomy.graph import Graph
 from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import MapView, map_view
 from vitscope.anatomy.naming import block_path, common_path, is_container, own_children, own_class
 from vitscope.anatomy.residual import HEAVY, POOLS, Addition, find_additions
 from vitscope.anatomy.spine import Step, find_steps
+
+NORMS = frozenset("batch_norm layer_norm group_norm instance_norm rms_norm local_response_norm".split())
 
 
 @dataclass
@@ -29,13 +33,23 @@ class Segment:
     addition: Addition | None = None
     kind: str | None = None  # where the position decides: stem, head
     owned: list[int] = field(default_factory=list)  # nodes plus those of a projection shortcut
+    worked: int | None = None  # where its own norm and activation come before the head: the node before those
+    read: int | None = None  # the activation after an addition, where that is the unit's last step
 
 
 def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segment]:
     """All segments in execution order."""
     additions = find_additions(graph, layouts, model)
+    activations = own_activations(graph, model, additions)
     units = [
-        Segment(a.node, a.entry, a.region, a, owned=[*a.region, *_own_shortcut(a, additions)])
+        Segment(
+            a.node,
+            a.entry,
+            a.region,
+            a,
+            owned=[*a.region, *_own_shortcut(a, additions)],
+            read=activations.get(a.node),
+        )
         for a in additions
     ]
     covered = {i for unit in units for i in unit.owned} | {unit.end for unit in units}
@@ -48,6 +62,7 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
     rest = steps.pop() if steps[-1].outputs else None
     for step in steps:
         while pending and pending[0].end <= step.node:
+            gap = _before_the_block_of(graph, model, views, gap, pending[0])
             if gap:
                 segments += _pieces(
                     graph, model, views, gap, first=not segments, last=False, classes=block_classes
@@ -59,6 +74,25 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
     segments += pending
     segments += _pieces(graph, model, views, gap, first=not segments, last=True, classes=block_classes)
     return segments if rest is None else _with_outputs(graph, segments, rest)
+
+
+def _before_the_block_of(
+    graph: Graph, model: nn.Module, views: "_Views", gap: list[Step], unit: Segment
+) -> list[Step]:
+    """The steps of a gap without the norms and activations at its end that run in the next unit's block: a
+    pre-activation network whose first block projects its shortcut passes everything through them."""
+    working = [position for position, step in enumerate(gap) if _significant(graph, views, step)]
+    if not working or unit.addition is None or unit.addition.identity:
+        return gap
+    light = working[-1] + 1
+    blocks = [call for call in blocks_around(graph, model, unit.end) if call.begin > gap[light - 1].node]
+    inside = [
+        position
+        for position, step in enumerate(gap[light:], light)
+        if any(call.begin <= step.node < call.end for call in blocks)
+    ]
+    prepares = any(graph[i].name in ACTIVATIONS | NORMS for k in inside for i in gap[k].contents)
+    return gap[: inside[0]] if prepares else gap
 
 
 def _with_outputs(graph: Graph, segments: list[Segment], rest: Step) -> list[Segment]:
@@ -125,15 +159,14 @@ def _pieces(
     for position, step in enumerate(gap):
         if last and _map_is_over(views, gap[0].before, gap[position:]):
             rest = gap[position:]
-            light = 0  # norms just before belong to the head as well
-            while position - light > 0 and not _significant(graph, views, gap[position - light - 1]):
-                light += 1
-            steps = gap[position - light : position] + rest
+            steps = gap[_where_the_head_begins(graph, views, gap, position) :]
             head = Segment(
                 rest[-1].node, steps[0].before, [i for s in steps for i in s.contents], kind="head"
             )
             if pieces and pieces[-1].end > head.start:
                 pieces[-1].end = head.start
+            if pieces:
+                pieces[-1].worked = gap[_after_the_last_work(graph, views, gap, position) - 1].node
             pieces.append(head)
             break
         if _significant(graph, views, step):
@@ -150,6 +183,33 @@ def _pieces(
     for piece in pieces:
         piece.owned = piece.nodes
     return pieces
+
+
+def _where_the_head_begins(graph: Graph, views: _Views, gap: list[Step], over: int) -> int:
+    """Position of the head's first step, where the map is over at `over`.
+
+    Norms just before belong to the head. Where a convolution stands in the gap, they and the activations after it are
+    that piece's, as they are after any other piece; but for a norm in the head's own module.
+    """
+    begin = _after_the_last_work(graph, views, gap, over)
+    if begin == 0:
+        return 0
+    work = {graph[i].site.path for step in gap[over:] for i in step.contents if graph[i].name in HEAVY}
+    head = common_path(work) if len(work) > 1 else "".join(work).rpartition(".")[0]
+    for position in range(over, begin, -1):
+        contents = [graph[i] for i in gap[position - 1].contents]
+        activates = any(node.name in ACTIVATIONS for node in contents)
+        norms = [node.site.path for node in contents if node.name in NORMS]
+        if activates or any(not head or not path.startswith(f"{head}.") for path in norms):
+            return position
+    return begin
+
+
+def _after_the_last_work(graph: Graph, views: _Views, gap: list[Step], over: int) -> int:
+    """Position of the first of the light steps, norms and the like, before `over`."""
+    while over > 0 and not _significant(graph, views, gap[over - 1]):
+        over -= 1
+    return over
 
 
 def _block(graph: Graph, model: nn.Module, step: Step, classes: set[type]) -> str:

@@ -16,6 +16,7 @@ from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.graph import ModuleCall
 from vitscope.anatomy.ports import silencing_port
 from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, mixes_positions
+from vitscope.anatomy.shared_modules import why_shared
 from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft, graft_at
 from vitscope.surgery.record import CannotOperate, Done, operation
@@ -97,6 +98,9 @@ def _remove_middle(model: nn.Module, body: Dissection, unit: Unit, middle: list[
         )
     call = _call_of(body, node.index)
     if call is None:
+        shared = why_shared(body, unit)
+        if shared is not None:
+            raise CannotOperate(f"{shared}, or choose another unit")
         raise CannotOperate(
             f"the spatial convolution of unit '{unit.name}' is no module of its own; write it as an nn.Conv2d"
         )

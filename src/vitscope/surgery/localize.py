@@ -18,6 +18,7 @@ from vitscope.anatomy.example import example_shapes
 from vitscope.anatomy.neighbourhood import Grid
 from vitscope.anatomy.ports import KEEP_ZERO
 from vitscope.anatomy.positions import Layout, constant_along
+from vitscope.anatomy.shared_modules import why_shared
 from vitscope.anatomy.unit import AttentionSite
 from vitscope.anatomy.watch import Site
 from vitscope.surgery.choose import HALVES, Layers, choose_units
@@ -39,7 +40,8 @@ def localize(model: nn.Module, kernel: int = 5, layers: Layers = "all", *, examp
 
     Args:
         model: Is changed in place.
-        kernel: Side of the neighbourhood; attention on a map that is no larger stays what it is.
+        kernel: Side of the neighbourhood. Along a side of the map that is no longer every point sees all of it (of
+            3 x 5 tokens a kernel of 3 sees all rows); a map with no longer side stays what it is.
         layers: "all", "upper" (the later half), "lower", or a list of unit names, patterns and positions.
         example: As for `vs.anatomy`.
     """
@@ -88,10 +90,9 @@ def _place(body: Dissection, unit: Unit, site: AttentionSite, kernel: int, notes
     if met is None:
         raise CannotOperate(f"the attention of unit '{unit.name}' has no softmax that could be restricted")
     if sum(call.path == met.path for call in body.graph.calls) > 1:
-        raise CannotOperate(
-            f"unit '{unit.name}' computes its attention in '{met.path}', which is called more than once in a pass; "
-            "give each attention a module of its own, or choose other layers"
-        )
+        many = f"unit '{unit.name}' computes its attention in '{met.path}', which is called more than once in a pass"
+        instead = f"{many}; give each attention a module of its own"
+        raise CannotOperate(f"{why_shared(body, unit) or instead}, or choose other layers")
     grid, prefix = _tokens(body, unit, site)
     if not site.fused:
         _check_softmax_is_all(body, unit, site)

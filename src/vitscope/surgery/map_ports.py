@@ -5,6 +5,7 @@ from contextlib import suppress
 from vitscope.anatomy import Dissection, Unit
 from vitscope.anatomy.layout import REARRANGE
 from vitscope.anatomy.ports import Port, block_call, port_at
+from vitscope.anatomy.shared_modules import why_shared
 from vitscope.errors import UnsupportedModel
 
 
@@ -20,7 +21,7 @@ def map_entering(body: Dissection, unit: Unit) -> Port:
         found = _port_along(body, node)
         if found is not None:
             return found
-    raise _no_place(unit, "enters")
+    raise _no_place(body, unit, "enters")
 
 
 def map_leaving(body: Dissection, unit: Unit) -> Port:
@@ -35,7 +36,7 @@ def map_leaving(body: Dissection, unit: Unit) -> Port:
         found = _port_along(body, node)
         if found is not None and found.view is not None and found.view.shape == unit.map_shape:
             return found
-    raise _no_place(unit, "leaves")
+    raise _no_place(body, unit, "leaves")
 
 
 def _port_along(body: Dissection, node: int) -> Port | None:
@@ -51,7 +52,10 @@ def _port_along(body: Dissection, node: int) -> Port | None:
         node = readers[0]
 
 
-def _no_place(unit: Unit, verb: str) -> UnsupportedModel:
+def _no_place(body: Dissection, unit: Unit, verb: str) -> UnsupportedModel:
+    shared = why_shared(body, unit)
+    if shared is not None:
+        return UnsupportedModel(shared)
     return UnsupportedModel(
         f"no module takes or gives the map that {verb} '{unit.name}' ({unit.kind}); "
         "give that step of the model an nn.Module (nn.Identity will do)"

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.ports import Port, branch_port
+from vitscope.anatomy.shared_modules import why_shared
 from vitscope.errors import UnsupportedModel
 from vitscope.surgery.branches import one_of
 from vitscope.surgery.choose import HALVES, Layers, choose_units
@@ -185,8 +186,7 @@ def mc_dropout(
     chosen = choose_units(body.parts, kinds, layers, lambda unit: unit.name in found)
     ports = [(unit, found[unit.name]) for unit in chosen]
     if 0 < len(found) < len(asked):
-        left = ", ".join(unit.name for unit in asked if unit.name not in found)
-        warnings.warn(f"no module hands on what is in the branch of {left}: no dropout there", stacklevel=3)
+        warnings.warn(_left_out(body, [unit for unit in asked if unit.name not in found]), stacklevel=3)
     first, notes = len(dropouts(model)), MapNotes(body)
     steps = [
         MCDropout(p, first + i, port.batch_axis, parts, notes.windows(port.node, parts))
@@ -198,7 +198,18 @@ def mc_dropout(
     options: dict[str, Any] = {"p": p, "kinds": kinds, "layers": [unit.name for unit, _ in ports], "at": at}
     if example is not None:
         options["example"] = list(body.parts.input_shape)
-    return Done(options, [unit.name for unit, _ in ports], grafts, f"no {'/'.join(kinds)} branch can take it")
+    shared = next((why for unit in asked if (why := why_shared(body, unit)) is not None), None)
+    why_none = shared or f"no {'/'.join(kinds)} branch can take it"
+    return Done(options, [unit.name for unit, _ in ports], grafts, why_none)
+
+
+def _left_out(body: Dissection, units: list[Unit]) -> str:
+    """What to say of units without a place for dropout, where others have one."""
+    shared = {unit.name: why for unit in units if (why := why_shared(body, unit)) is not None}
+    others = ", ".join(unit.name for unit in units if unit.name not in shared)
+    reasons = [f"no module hands on what is in the branch of {others}"] if others else []
+    reasons += [f"{', '.join(shared)}: {next(iter(shared.values()))}"] if shared else []
+    return "; ".join(reasons) + ": no dropout there"
 
 
 def _port(body: Dissection, unit: Unit, at: Literal["mid", "end"], named: bool) -> Port | None:

@@ -16,6 +16,7 @@ from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.example import example_shapes
 from vitscope.anatomy.layout import PICKS
 from vitscope.anatomy.ports import Port, port_at
+from vitscope.anatomy.shared_modules import why_shared
 from vitscope.errors import UnsupportedModel
 from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft_at, ungraft
@@ -128,6 +129,9 @@ def _entrance(body: Dissection) -> Port:
     entry = body.segment(unit).start
     port = port_at(body, entry, sides=("input", "output"))  # after whatever else is done to all tokens
     if port is None:
+        shared = why_shared(body, unit)
+        if shared is not None:
+            raise CannotOperate(f"{shared}, or use class_token='keep'")
         raise CannotOperate(
             f"no module of this {body.parts.model_name} gives or takes the stream before unit '{unit.name}'; "
             "use class_token='keep'"

@@ -16,6 +16,7 @@ from torch import Tensor
 from vitscope.anatomy import Dissection, Unit
 from vitscope.anatomy.graph import Graph, ModuleCall, Node, Slot
 from vitscope.anatomy.naming import is_list
+from vitscope.anatomy.shared_modules import why_shared
 from vitscope.anatomy.unit import AttentionSite
 from vitscope.surgery.record import CannotOperate
 from vitscope.surgery.ways import Obstacle, Way, moved, moves, way_back
@@ -188,7 +189,7 @@ def _holder(
         if not call.path or not all(call.begin <= i < call.end for i in inside):
             continue
         if sum(other.path == call.path for other in graph.calls) > 1:
-            raise not_plain(unit, f"'{call.path}' is called more than once in a pass")
+            raise CannotOperate(f"{why_shared(body, unit)}, or choose layers without it")
         slots = [slot for slot, node in call.inputs.items() if all(moves(graph, node, s) for s in sources)]
         outputs = [slot for slot, node in call.outputs.items() if moves(graph, proj, node)]
         if slots and outputs and not is_list(body.model.get_submodule(call.path)):

@@ -24,6 +24,7 @@ from vitscope.anatomy.example import example_shapes
 from vitscope.anatomy.graph import Slot
 from vitscope.anatomy.naming import is_list
 from vitscope.anatomy.residual import HEAVY
+from vitscope.anatomy.shared_modules import why_shared
 from vitscope.surgery.branches import one_of
 from vitscope.surgery.choose import Layers, choose_units
 from vitscope.surgery.graft import graft
@@ -171,7 +172,9 @@ def _place(body: Dissection, unit: Unit, notes: MapNotes) -> _Place:
         tokens = image_tokens(body, source, notes)
         padded = tokens_off_the_grid(body, source) > tokens_off_the_grid(body, addition.node)
         once = sum(other.path == call.path for other in graph.calls) == 1
-        if tokens is None or tokens != image_tokens(body, result) or padded or not once:
+        if not once:
+            raise CannotOperate(f"{why_shared(body, unit)}, or choose layers without it")
+        if tokens is None or tokens != image_tokens(body, result) or padded:
             break
         if is_list(body.model.get_submodule(call.path)):
             break
