@@ -7,32 +7,24 @@ import pytest
 from tests.registry import meta_row, meta_table, real_row, real_table, smallest_of_each_module, timms_own
 
 # gemma4's encoders read values, which there are none of without weights (docs/coverage.md)
-SAMPLE = sorted(random.Random(0).sample([n for n in timms_own() if not n.startswith("gemma4")], 100))
+SAMPLE = sorted(random.Random(0).sample([n for n in timms_own() if not n.startswith("gemma4")], 40))
 
 # small architectures of modules that differ most in how they are written
 REAL_SAMPLE = [
-    "botnet26t_256",
     "cait_xxs24_224",
     "coat_tiny",
     "crossvit_tiny_240",
-    "cspresnet50",
-    "davit_tiny",
     "deit_tiny_distilled_patch16_224",
     "densenet121",
     "dla34",
     "edgenext_xx_small",
     "efficientformerv2_s0",
     "fastvit_t8",
-    "focalnet_tiny_srf",
     "ghostnet_050",
     "hrnet_w18_small",
-    "inception_v3",
     "mobilevit_xxs",
-    "nest_tiny",
     "repvit_m0_9",
-    "res2net50_14w_8s",
     "tnt_s_legacy_patch16_224",
-    "vgg11",
 ]
 
 

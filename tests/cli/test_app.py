@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import run
 from vitscope.cli.app import VERBS, main, read_options
 from vitscope.errors import VitscopeError
 
@@ -40,7 +41,7 @@ def test_errors_go_to_stderr_in_one_line_with_a_code():
     assert done.stdout == ""
     assert done.stderr.startswith("vitscope: no model 'no_such_model'")
     assert "Traceback" not in done.stderr
-    assert "Traceback" in vitscope("anatomy", "no_such_model", "--debug").stderr
+    assert "Traceback" in run("-m", "vitscope.cli.app", "anatomy", "no_such_model", "--debug").stderr
     unknown = vitscope("frobnicate")
     assert (unknown.returncode, "no verb 'frobnicate'; there are: demo" in unknown.stderr) == (2, True)
 
