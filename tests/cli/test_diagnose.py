@@ -9,7 +9,9 @@ import pytest
 
 from tests.processes import run
 from vitscope.cli.app import main
+from vitscope.errors import VitscopeError
 from vitscope.exams import find_exams
+from vitscope.models import create_model
 from vitscope.results import Run
 
 ROOT = Path(__file__).parents[2]
@@ -84,3 +86,34 @@ def test_two_processes_give_the_table_of_one(tmp_path: Path) -> None:
         assert (two["n"] == 50).all()
         np.testing.assert_allclose(two["value"], one["value"], rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(two["low"], one["low"], rtol=1e-5, atol=1e-8)
+
+
+OWN = """
+import timm, torch
+from torch import nn
+
+def without_arguments():
+    torch.manual_seed(0)
+    return timm.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=1, num_classes=10)
+
+def with_weights(pretrained=False):
+    model = without_arguments()
+    model.head.bias.data.fill_(3.0 if pretrained else 0.0)
+    return model
+"""
+
+
+@pytest.mark.parametrize("verb", ["diagnose", "evaluate"])
+def test_a_factory_of_ones_own_that_takes_nothing(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As docs/your-own-model.md writes it: only what was typed is passed on."""
+    (tmp_path / f"own_{verb}.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    few = ["--data", "fashion", "--limit", "20", "--exams", "prediction", "--img-size", "32"]
+    assert main([verb, f"own_{verb}:without_arguments", *few, "--out", "run"]) == 0
+    model = create_model(f"own_{verb}:with_weights", pretrained=None)
+    assert float(model.head.bias[0]) == 3.0  # type: ignore[union-attr, index]
+    assert float(create_model(f"own_{verb}:with_weights").head.bias[0]) == 0.0  # type: ignore[union-attr, index]
+    with pytest.raises(VitscopeError, match="takes no argument 'pretrained'"):
+        create_model(f"own_{verb}:without_arguments", pretrained=True)

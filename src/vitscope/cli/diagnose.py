@@ -77,7 +77,9 @@ def run(options: Options) -> None:
             torch.manual_seed(
                 options.seed
             )  # weights that are not loaded are the same each time, in each process
-            model = create_model(name, options.pretrained, trust_code=options.trust_code, **sizes)
+            model = create_model(
+                name, None if options.pretrained else False, trust_code=options.trust_code, **sizes
+            )
             label = folder.name if Path(name).is_dir() else name
             results[label] = diagnose(
                 model,

@@ -97,7 +97,7 @@ def run(options: Options) -> None:
             output=options.output,
             mean=options.mean,
             std=options.std,
-            pretrained=options.pretrained,
+            pretrained=None if options.pretrained else False,
             img_size=options.img_size,
             num_classes=options.num_classes,
             trust_code=options.trust_code,

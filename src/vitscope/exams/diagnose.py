@@ -72,7 +72,7 @@ def diagnose(
     chosen = find_exams(exams)
     if not isinstance(model, nn.Module):
         name = name or os.fspath(model)
-        model = create_model(model, pretrained=True, trust_code=trust_code)
+        model = create_model(model, pretrained=None, trust_code=trust_code)
     if isinstance(data, str):
         data = load_data(data, split="test")
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}

@@ -181,7 +181,7 @@ def _made(
             yield name, model
         else:
             torch.manual_seed(seed)  # weights that are not loaded are the same each time, in each process
-            yield name, create_model(model, **{"pretrained": True, **creation})
+            yield name, create_model(model, **{"pretrained": None, **creation})
 
 
 def _whole(table: pd.DataFrame) -> pd.DataFrame:

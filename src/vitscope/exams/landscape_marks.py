@@ -66,7 +66,7 @@ def find_near(
 
 def state_of(other: Other) -> dict[str, Tensor]:
     """The weights of a model, or of what `create_model` takes (with its pretrained weights)."""
-    module = other if isinstance(other, nn.Module) else create_model(other, pretrained=True)
+    module = other if isinstance(other, nn.Module) else create_model(other, pretrained=None)
     return dict(module.state_dict())
 
 

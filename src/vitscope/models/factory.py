@@ -16,7 +16,7 @@ from vitscope.models.registered import OURS
 
 def create_model(
     name: str | os.PathLike[str],
-    pretrained: bool = False,
+    pretrained: bool | None = False,
     num_classes: int | None = None,
     img_size: int | tuple[int, int] | None = None,
     checkpoint: str | None = None,
@@ -28,7 +28,8 @@ def create_model(
     Args:
         name: A timm name ("resnet50", "vit_small_patch16_224.augreg_in1k"), one of ours ("vit_mini"),
             "tv:resnet50", "hf:owner/name" or "hf:folder", "package.module:factory", or a run folder.
-        pretrained: Load the weights that come with the name. A run folder's weights are always loaded.
+        pretrained: Load the weights that come with the name; None does so too, and leaves it to a factory of one's own
+            that takes no `pretrained`. A run folder's weights are always loaded.
         num_classes: Size of the head; as the model has it if not given.
         img_size: Side or (height, width) of the images; goes to the models whose weights depend on it, and
             into the data configuration of all. A name of timm's that has a twin for small images here
@@ -81,13 +82,14 @@ def list_models(pattern: str = "*") -> list[str]:
 
 def _build(
     name: str,
-    pretrained: bool,
+    pretrained: bool | None,
     num_classes: int | None,
     img_size: int | tuple[int, int] | None,
     arguments: dict[str, Any],
     trust_code: bool,
 ) -> nn.Module:
-    request = (name, pretrained, num_classes, img_size, arguments)
+    rest = (num_classes, img_size, arguments)
+    request = (name, pretrained is not False, *rest)
     if from_timm.has(name):
         return from_timm.build(*request)
     if from_torchvision.has(name):
@@ -95,7 +97,7 @@ def _build(
     if name.startswith(from_huggingface.PREFIX):
         return from_huggingface.build(*request, trust_code)
     if ":" in name and not name.startswith(from_torchvision.PREFIX):
-        return from_factory.build(*request, trust_code)
+        return from_factory.build(name, pretrained, *rest, trust_code)
     raise _unknown(name)
 
 

@@ -18,7 +18,7 @@ from vitscope.models.trust import ENSEMBLE
 
 def build(
     name: str,
-    pretrained: bool,
+    pretrained: bool | None,
     num_classes: int | None,
     img_size: int | tuple[int, int] | None,
     arguments: dict[str, Any],
@@ -31,7 +31,7 @@ def build(
     factory = _find(name)
     takes = signature_of(factory)
     given = dict(arguments)
-    if pretrained:
+    if pretrained or (pretrained is None and {"pretrained", "**"} & takes):
         given["pretrained"] = True
     if name == ENSEMBLE:
         given["trust_code"] = trust_code

@@ -129,10 +129,10 @@ def _make(run: Run, model: nn.Module | str | None, trust_code: bool) -> tuple[nn
             if not (model or Path(source).is_dir()):
                 allow_model(source, {}, run.path / "run.json", trust_code)
             named = Path(source) if Path(source).is_dir() else source
-            return create_model(named, pretrained=True, trust_code=trust_code), source
+            return create_model(named, pretrained=None, trust_code=trust_code), source
         arguments = made.get("arguments", {})
         allow_model(source, arguments, run.path / "run.json", trust_code)
-        plain = create_model(source, pretrained=True, trust_code=trust_code, **arguments)
+        plain = create_model(source, pretrained=None, trust_code=trust_code, **arguments)
         return replay(plain, facts.get("surgery") or []), source
     except UntrustedCode:
         raise

@@ -159,7 +159,7 @@ def _examine(
     trust_code: bool,
 ) -> None:
     torch.manual_seed(requests[0].seed)  # weights that are not loaded are the same each time, in each process
-    model = create_model(name, pretrained=True, trust_code=trust_code)
+    model = create_model(name, pretrained=None, trust_code=trust_code)
     label = Path(name).name if Path(name).is_dir() else name
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     for request in requests:

@@ -246,7 +246,7 @@ def _workers(asked: int | None, data: Readable) -> int:
 def _find_teacher(teacher: str | os.PathLike[str] | nn.Module | None, trust_code: bool) -> nn.Module | None:
     if teacher is None or isinstance(teacher, nn.Module):
         return teacher
-    return create_model(teacher, pretrained=not Path(teacher).is_dir(), trust_code=trust_code)
+    return create_model(teacher, pretrained=None, trust_code=trust_code)
 
 
 @contextmanager
