@@ -252,7 +252,7 @@ def test_an_object_of_the_models_own_is_read_like_any_other_output(exam) -> None
         (
             "nested",
             "scores",
-            "returns a dict of 'a', 'b' that holds no tensor, but for what is nested deeper",
+            "returns a dict of 'a', 'b', with no tensor but for what is nested deeper",
         ),
         ("nested", 0, "wrap the model so that it returns logits"),
     ],

@@ -176,8 +176,8 @@ def _none(model: nn.Module, output: Any, found: Mapping[Place, Tensor]) -> NoCla
 def _nothing_to_name(model: nn.Module, output: Any) -> str:
     keys = f" of {', '.join(map(repr, output))}" if isinstance(output, Mapping) else ""
     return (
-        f"{type(model).__name__} returns a {type(output).__name__}{keys} that holds no tensor, but for what is "
-        "nested deeper; wrap the model so that it returns logits"
+        f"{type(model).__name__} returns a {type(output).__name__}{keys}, with no tensor but for what is nested "
+        "deeper; expected class scores (images, classes): wrap the model so that it returns logits"
     )
 
 
