@@ -24,6 +24,8 @@ def test_help_does_not_import_what_is_slow(verb):
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "usage: vitscope" in done.stdout
+    assert "default: )" not in " ".join(done.stdout.replace("│", " ").split())
+    assert "(default: None)" not in done.stdout
     lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     imported = {line.rsplit("|", 1)[1].strip().partition(".")[0] for line in lines}
     assert imported.isdisjoint({"torch", "timm", "torchvision", "pandas", "matplotlib"})

@@ -11,7 +11,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from vitscope.errors import VitscopeError
 from vitscope.interrupt import Terminated, termination_raises
@@ -98,6 +98,7 @@ def read_options(options_type: type, arguments: list[str], program: str) -> Any:
     import tyro
 
     arguments, config = _take_config(arguments)
+    _leave_out_empty_defaults(options_type)
     if config is None:
         return tyro.cli(options_type, args=arguments, prog=program)
     content = _read_yaml(config)
@@ -105,6 +106,18 @@ def read_options(options_type: type, arguments: list[str], program: str) -> Any:
     options = tyro.cli(options_type, args=arguments, prog=program, default=default)
     _allow_code(options, content, arguments, config)
     return options
+
+
+def _leave_out_empty_defaults(options_type: type) -> None:
+    """Let `--help` say nothing of a default that is nothing: what happens then stands in the option's own words."""
+    import tyro
+
+    annotated: Any = Annotated  # the type is known only when this runs
+    for field in dataclasses.fields(options_type):
+        if field.default in ((), None):
+            declared = options_type.__annotations__[field.name]
+            silent = annotated[declared, tyro.conf.arg(help_behavior_hint="")]
+            options_type.__annotations__[field.name] = silent
 
 
 def _allow_code(options: Any, content: dict[str, Any], arguments: list[str], path: Path) -> None:

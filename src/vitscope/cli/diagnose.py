@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 class Options:
     """Examine models on images: one pass over the images for all exams of a model."""
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    models: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...", help_behavior_hint="")
+    ]
     """Names (see: vitscope models) or run folders."""
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""

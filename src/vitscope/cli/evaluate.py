@@ -24,7 +24,9 @@ class Options:
     For example: `vitscope evaluate resnet_mini vit_mini --data fashion --exams prediction corruption`
     """
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    models: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...", help_behavior_hint="")
+    ]
     """Names (see: vitscope models) or run folders; the others are compared with the first."""
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""

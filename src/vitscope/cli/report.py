@@ -11,7 +11,9 @@ import tyro
 class Options:
     """Make one page out of runs; it is a single file that opens without a network."""
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: Annotated[
+        tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="")
+    ]
     """Run folders, or folders that hold some, in the order in which they are shown."""
     out: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("report.html")
     """The file to write."""
