@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vitscope.interface import declare as declare
     from vitscope.models import create_model as create_model
     from vitscope.models import list_models as list_models
+    from vitscope.models import save_model as save_model
     from vitscope.prescribe import prescribe as prescribe
     from vitscope.report import report as report
     from vitscope.report.compare import compare as compare
@@ -57,6 +58,7 @@ _WHERE = {
     "prescribe": "vitscope.prescribe:prescribe",
     "report": "vitscope.report:report",
     "Result": "vitscope.results:Result",
+    "save_model": "vitscope.models:save_model",
     "surgery": "vitscope.surgery",
     "train": "vitscope.training:train",
     "training": "vitscope.training",

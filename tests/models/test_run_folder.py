@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+import vitscope as vs
 from vitscope.data import DataConfig, data_config
 from vitscope.errors import BadResult
 from vitscope.models import BadWeights, create_model, load_run_weights, save_model
@@ -103,3 +104,22 @@ def test_a_damaged_record_of_surgery_is_refused(folder: Path) -> None:
     _edit(folder, surgery=[{"operation": "smooth"}])
     with pytest.raises(BadResult, match="is damaged"):
         create_model(folder)
+
+
+def test_any_model_can_be_saved_from_python_in_one_line(tmp_path: Path) -> None:
+    model = vs.surgery.smooth(vs.create_model("resnet_mini", num_classes=4))
+    vs.save_model(model, tmp_path / "new" / "run")
+    assert json.loads((tmp_path / "new" / "run" / "config.json").read_text())["classes"] == [
+        "0",
+        "1",
+        "2",
+        "3",
+    ]
+    again = vs.create_model(str(tmp_path / "new" / "run"))
+    x = torch.randn(2, 3, 32, 32)
+    assert torch.equal(again.eval()(x), model.eval()(x))
+    own = nn.Linear(2, 3)
+    vs.save_model(own, str(tmp_path / "own"), classes=["a", "b", "c"])
+    other = nn.Linear(2, 3)
+    vs.models.load_run_weights(other, tmp_path / "own")
+    assert torch.equal(other.weight, own.weight)

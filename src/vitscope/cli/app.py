@@ -17,7 +17,7 @@ from vitscope.errors import VitscopeError
 from vitscope.interrupt import Terminated, termination_raises
 
 VERBS = {
-    "demo": "examine two trained models on the embedded images and write a page",
+    "demo": "examine three trained models on the embedded images and write a page",
     "anatomy": "print what a model is made of",
     "operate": "change a model: AlterNet, Context Broadcasting, local attention, smoothing ...",
     "diagnose": "examine models on images: one pass, all exams",

@@ -209,12 +209,7 @@ def _save(model: "nn.Module", options: Options, comparison: "Comparison") -> Non
 
     assert options.out is not None
     config = data_config(model)
-    named = getattr(model, "pretrained_cfg", {}).get("label_names")
-    outputs = getattr(model, "num_classes", None) or 0
-    classes = (
-        [str(name) for name in named] if named and len(named) == outputs else [str(i) for i in range(outputs)]
-    )
     facts = {"name": options.model, "parameters": comparison.parameters[1], "input_size": config.input_size}
     with Run.start(options.out, options=options, seed=options.seed, device="cpu", model=facts) as run:
-        save_model(model, options.out, classes, config)
+        save_model(model, options.out, data=config)
         run.note(surgery=record(model), comparison=dataclasses.asdict(comparison))

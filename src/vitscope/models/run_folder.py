@@ -5,6 +5,7 @@
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from vitscope.data import DataConfig, data_config
 from vitscope.errors import BadResult, VitscopeError
-from vitscope.interface import declare, interface_of
+from vitscope.interface import class_count, declare, interface_of
 from vitscope.models.checkpoints import find_checkpoint
 from vitscope.models.origin import origin, set_input
 from vitscope.models.state import load_weights, read_weights, weight_bytes
@@ -28,21 +29,23 @@ WEIGHTS = "model.safetensors"
 
 def save_model(
     model: nn.Module,
-    folder: Path,
-    classes: Sequence[str],
+    folder: str | os.PathLike[str],
+    classes: Sequence[str] | None = None,
     data: DataConfig | None = None,
     weights: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write the model into a run folder.
+    """Write the model into a run folder, which `create_model` and every verb of the command line read.
 
     Args:
-        model: Says how it was built and operated on.
-        folder: The run folder.
-        classes: What its outputs stand for.
+        model: Says how it was built and operated on. One that was not made by `create_model` can be read again by
+            `load_run_weights` only.
+        folder: The run folder; is made if need be. A model that is there is replaced.
+        classes: What its outputs stand for; default: what the model calls them, else their numbers.
         data: How images are prepared; default: the model's own way.
         weights: Default: the model's own.
     """
-    made = origin(model)
+    folder, made = Path(folder), origin(model)
+    folder.mkdir(parents=True, exist_ok=True)
     config = {
         "schema": SCHEMA,
         "model": {
@@ -53,10 +56,19 @@ def save_model(
         "surgery": getattr(model, "vitscope_surgery", []),
         "data": (data or data_config(model)).to_dict(),
         "interface": interface_of(model).to_dict(),
-        "classes": list(classes),
+        "classes": class_names(model) if classes is None else list(classes),
     }
     atomic_write(folder / CONFIG, json.dumps(config, indent=2) + "\n")
     write_listed(folder, {WEIGHTS: weight_bytes(weights or model.state_dict())})
+
+
+def class_names(model: nn.Module) -> list[str]:
+    """What the model calls its classes, else their numbers; empty where it does not say how many there are."""
+    named = (getattr(model, "pretrained_cfg", None) or {}).get("label_names") or ()
+    count = class_count(model)
+    if named and count in (None, len(named)):
+        return [str(name) for name in named]
+    return [str(i) for i in range(count or 0)]
 
 
 def copy_model(source: Path, folder: Path) -> None:

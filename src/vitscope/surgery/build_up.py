@@ -32,7 +32,7 @@ from vitscope.results import Run
 from vitscope.surgery.alternate import alternate
 from vitscope.surgery.build_up_search import Counts, Search
 from vitscope.surgery.build_up_table import BuildUp
-from vitscope.surgery.candidate import BASE, candidate_folder, class_names, run_candidate, seeded
+from vitscope.surgery.candidate import BASE, candidate_folder, run_candidate, seeded
 from vitscope.surgery.record import CannotOperate
 from vitscope.surgery.replaceable import conv_stages
 
@@ -153,7 +153,7 @@ def _base(
     assert made is not None
     kept = folder / BASE
     if not (kept / "model.safetensors").exists():  # which is written last
-        save_model(base, kept, class_names(base))
+        save_model(base, kept)
     trusted = trust_code or (names_code(made.name) and _describes(read_config(kept), made))
     state, before = base.state_dict(), create_model(kept, trust_code=trusted).state_dict()
     if state.keys() != before.keys() or not all(torch.equal(state[k].cpu(), before[k].cpu()) for k in state):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from vitscope.jobs import Function, find_function
 from vitscope.models import create_model, read_config, save_model
@@ -54,17 +53,11 @@ def run_candidate(
             alternate(model, msa=msa, **surgery)
         scores = find_function(measure)(model, out=out, seed=seed, **options)
     trained = (out / "config.json").exists()  # a training writes the names of its classes there
-    save_model(model, out, read_config(out)["classes"] if trained else class_names(model))
+    save_model(model, out, read_config(out)["classes"] if trained else None)
     return {
         "scores": [float(score) for score in scores],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }
-
-
-def class_names(model: nn.Module) -> list[str]:
-    """What the model's configuration calls its classes; empty where it does not say."""
-    config = getattr(model, "pretrained_cfg", None) or {}
-    return [str(name) for name in config.get("label_names") or ()]
 
 
 @contextmanager
