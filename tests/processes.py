@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -104,6 +104,23 @@ def run(
 ) -> Done:
     """A job from its start to its end."""
     return Job(*words, processes=processes, cwd=cwd, environment=environment).finish()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Until it is so; what never comes fails after a quarter of an hour."""
+    until = time.monotonic() + 900
+    while not condition():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has asked about does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state != "Z"
 
 
 def _ranks(processes: int) -> tuple[object, list[dict[str, str]]]:

@@ -3,12 +3,11 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.processes import Job
+from tests.processes import Job, alive, wait_for
 from vitscope.child_processes import end_with_parent
 from vitscope.results.lock import FolderLock
 
@@ -41,21 +40,6 @@ else:
     share = Share(None, (3, 32, 32), np.arange(16), np.zeros(16, int), 8, "")
     next(generate._pieces(share, [("fog", 1)], 0, 2))
 """
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 900
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 def pids(file: Path) -> set[int]:

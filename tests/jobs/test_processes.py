@@ -3,29 +3,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from tests.jobs import functions
+from tests.processes import alive, wait_for
 from vitscope.jobs import Job, JobFailed
 from vitscope.jobs.processes import LocalProcesses
-
-
-def wait_for(condition, seconds: float = 900.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state != "Z"
 
 
 def test_jobs_run_at_the_same_time_and_elsewhere(tmp_path):

@@ -20,11 +20,9 @@ from vitscope.models import name_of
 
 
 class OwnNumbers(Sums):
-    """Base of what such an exam collects."""
+    """Base of what such an exam collects; `compute` gives what follows from the sums."""
 
-    def compute(self) -> dict[str, Any]:
-        """What follows from the sums."""
-        raise NotImplementedError
+    compute: Callable[[], dict[str, Any]]
 
     def finish(self) -> dict[str, Any]:
         """What `compute` gives over all images of all processes."""
