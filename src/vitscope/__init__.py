@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vitscope.report import report as report
     from vitscope.report.compare import compare as compare
     from vitscope.results import Result as Result
+    from vitscope.surgery.operate import operate as operate
     from vitscope.training import train as train
 
 __version__ = "0.1.0"
@@ -54,6 +55,7 @@ _WHERE = {
     "list_models": "vitscope.models:list_models",
     "load_data": "vitscope.data:load_data",
     "models": "vitscope.models",
+    "operate": "vitscope.surgery.operate:operate",
     "plots": "vitscope.plots",
     "prescribe": "vitscope.prescribe:prescribe",
     "report": "vitscope.report:report",

@@ -23,3 +23,14 @@ class BadData(VitscopeError):
 
 class BadResult(VitscopeError):
     """A saved result or run is damaged, unfinished, or of a newer schema."""
+
+
+class BadArgument(VitscopeError, ValueError, TypeError):
+    """An argument, option or line of a file that cannot be used; the message says what would do."""
+
+
+class FileTrouble(VitscopeError, OSError):
+    """The operating system refuses a file or folder; the message says which, why, and what to do."""
+
+    def __str__(self) -> str:
+        return str(self.args[-1]) if self.args else ""

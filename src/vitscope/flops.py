@@ -16,9 +16,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitscope.anatomy import preserved
+from vitscope.arguments import checked
 from vitscope.errors import VitscopeError
 
 
+@checked
 def count_flops(model: nn.Module, input_shape: Sequence[int]) -> int:
     """FLOPs of one forward pass over one image, in evaluation mode; the model is left as it was.
 

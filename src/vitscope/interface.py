@@ -16,25 +16,15 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from torch import nn
 
-from vitscope.errors import BadData, UnsupportedModel
+from vitscope.arguments import Number, Positive, check, checked, files_in_words
+from vitscope.arguments.calling import reader
+from vitscope.errors import BadArgument
 
 ATTRIBUTE = "vitscope_interface"
 DATA_CLASSES = "vitscope_data_classes"
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned", covariant=True)
-
-
-def _numbers(name: str, given: Any) -> tuple[float, ...] | None:
-    if given is None:
-        return None
-    try:
-        numbers = tuple(float(one) for one in (given if isinstance(given, Iterable) else (given,)))
-    except (TypeError, ValueError):
-        numbers = ()
-    if not numbers:
-        raise BadData(f"{name} is {given!r}; expected numbers, one per channel, such as 0.5 0.5 0.5")
-    return numbers
 
 
 @dataclass(frozen=True)
@@ -52,12 +42,17 @@ class Interface:
     std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.output, bool) or not isinstance(self.output, str | int | None):
-            raise UnsupportedModel(
-                f"output is {self.output!r}; expected a name such as 'logits', or a place such as 1"
-            )
-        for name in ("mean", "std"):
-            object.__setattr__(self, name, _numbers(name, getattr(self, name)))
+        check(self.output, str | int | None, "output")
+        for name, number in (("mean", Number), ("std", Positive)):
+            given = getattr(self, name)
+            if given is not None:
+                several = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+                several = tuple(check(one, number, name) for one in several)
+                if not several:
+                    raise BadArgument(
+                        f"{name} is empty; expected numbers, one per channel, such as 0.5 0.5 0.5"
+                    )
+                object.__setattr__(self, name, several)
 
     def to_dict(self) -> dict[str, Any]:
         """What was said, as JSON-ready values."""
@@ -84,6 +79,7 @@ def interface_of(model: nn.Module) -> Interface:
     return found if isinstance(found, Interface) else NOTHING_SAID
 
 
+@checked
 def declare(
     model: nn.Module,
     output: str | int | None = None,
@@ -141,6 +137,7 @@ class TakesInterface(Protocol[Parameters, Returned]):
 def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[Parameters, Returned]:
     """Let a function whose first argument is a model, or several, take `output`, `mean` and `std` by name."""
     signature = inspect.signature(function)
+    look = reader(function, also=[field.name for field in fields(Interface)])
     first = next(iter(signature.parameters))
     annotations = {field.name: field.type for field in fields(Interface)}
     added = [
@@ -148,19 +145,23 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
         for name, annotation in annotations.items()
     ]
 
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    surplus = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
+
     @functools.wraps(function)
     def spoken_to(*args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any) -> Any:
-        given = signature.bind_partial(*args, **kwargs).arguments
-        subject, data = given.get(first), given.get("data")
+        given = look(args, kwargs)
+        subject, data = given.arguments.get(first), given.arguments.get("data")
         models = [subject] if isinstance(subject, nn.Module) else subject
         with ExitStack() as said:
             for model in models if isinstance(models, list | tuple) else ():
                 said.enter_context(declared(model, output, mean, std))
                 said.enter_context(_shown(model, data))
-            return function(*args, **kwargs)
+            said.enter_context(files_in_words())
+            return function(*given.args, **given.kwargs)
 
     spoken_to.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), *added]
+        parameters=[*own, *added, *surplus]
     )
     return spoken_to
 

@@ -12,6 +12,7 @@ from vitscope.anatomy.preserve import preserved
 from vitscope.anatomy.rules import Branch, add_rule, extra_rule
 from vitscope.anatomy.taps import AttentionMap, Tap
 from vitscope.anatomy.unit import KINDS, Anatomy, Attention, Unit
+from vitscope.arguments import checked
 from vitscope.errors import UnsupportedModel
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
 ]
 
 
+@checked
 def anatomy(model: nn.Module, example: Any = None) -> Anatomy:
     """Watch one forward pass of `model` and return its ordered units.
 

@@ -12,7 +12,7 @@ from vitscope.anatomy.layout import Layouts
 from vitscope.anatomy.mapview import map_view
 from vitscope.anatomy.naming import climb, main_path, shares_owner, unique_names
 from vitscope.anatomy.point_mixing import moves_points
-from vitscope.anatomy.residual import HEAVY, POOLS
+from vitscope.anatomy.residual import HEAVY, POOLS, has_stream
 from vitscope.anatomy.rules import kind_of, summarise
 from vitscope.anatomy.segments import Segment
 from vitscope.anatomy.unit import Unit
@@ -69,7 +69,7 @@ def _unit(
     kind = segment.kind or kind_of(branch)
     attention = describe(graph, layouts, own_products) if own_products and kind != "head" else None
     addition = segment.addition
-    removable = addition is not None and not any(graph[i].name in HEAVY | POOLS for i in addition.shortcut)
+    removable = addition is not None and has_stream(graph, addition)
     node = graph[segment.end]
     read = segment.read
     return Unit(

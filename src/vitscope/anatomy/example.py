@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from vitscope.errors import UnsupportedModel, VitscopeError
 
 DEFAULT_SIZE = (3, 224, 224)
+_LONGEST_SIDE = 16_384
 IMAGES = 2  # two, so that it shows which axis runs over images
 
 
@@ -25,7 +26,7 @@ def example_batch(model: nn.Module, example: Any = None) -> Tensor:
     if example is None:
         example = own_input_size(model)
     if isinstance(example, tuple | list | torch.Size) and all(isinstance(n, int) for n in example):
-        if len(example) != 3:
+        if len(example) != 3 or not all(0 < n <= _LONGEST_SIDE and n is not True for n in example):
             raise VitscopeError(
                 f"an example shape is (channels, height, width), got {tuple(example)}; e.g. (3, 224, 224)"
             )
@@ -34,7 +35,7 @@ def example_batch(model: nn.Module, example: Any = None) -> Tensor:
             return torch.empty((IMAGES, *example), device=device, dtype=dtype)
         return torch.randn((IMAGES, *example), generator=generator).to(device, dtype)
     images = _first_images(example)
-    if images.dim() != 4:
+    if images.dim() != 4 or not images.numel():
         raise VitscopeError(
             f"an example batch is (images, channels, height, width), got {tuple(images.shape)}"
         )

@@ -90,6 +90,15 @@ def find_additions(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Add
     return _outermost(graph, {n: addition for n, addition in candidates.items() if n not in necks})
 
 
+def has_stream(graph: Graph, addition: Addition) -> bool:
+    """Whether a stream goes on without the branch: the shortcut does nothing, pools, or is one linear map where the
+    branch has several. Of two sides that do the same amount of work neither is the stream."""
+    shortcut, branch = (
+        sum(graph[i].name in HEAVY for i in nodes) for nodes in (addition.shortcut, addition.region)
+    )
+    return shortcut == 0 or (shortcut == 1 and branch > 1)
+
+
 def _candidate(graph: Graph, node: Node, known: dict[int, Addition]) -> Addition | None:
     if len(node.inputs) != 2 or any(graph[i].shape != node.shape for i in node.inputs):
         return None

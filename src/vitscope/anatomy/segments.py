@@ -59,7 +59,7 @@ def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segm
     pending = sorted(units, key=lambda unit: unit.end)
     gap: list[Step] = []
     steps = find_steps(graph, layouts, model, {unit.end for unit in units}, covered)
-    rest = steps.pop() if steps[-1].outputs else None
+    rest = steps.pop() if steps and steps[-1].outputs else None
     for step in steps:
         while pending and pending[0].end <= step.node:
             gap = _before_the_block_of(graph, model, views, gap, pending[0])

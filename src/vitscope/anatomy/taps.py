@@ -13,7 +13,7 @@ watched: a pass in which another operation, another shape, or none is in their p
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -22,6 +22,7 @@ from vitscope.anatomy.places import Places
 from vitscope.anatomy.tapwatch import Call, TapWatch
 from vitscope.anatomy.unit import Anatomy, AttentionSite, Unit
 from vitscope.anatomy.watch import tensors_in
+from vitscope.arguments import checked
 from vitscope.errors import VitscopeError
 
 Stream = Literal["read", "sum"]  # after a unit: what the next unit reads, or the sum before an activation
@@ -76,6 +77,7 @@ class Tap:
                 "read", the activation's result, which is what the next unit reads, or "sum", what it is given.
     """
 
+    @checked
     def __init__(
         self,
         model: nn.Module,
@@ -92,7 +94,6 @@ class Tap:
         explicit_attention: bool = False,
         stream: Stream = "read",
     ) -> None:
-        check_stream(stream)
         self.features: dict[str, Tensor] = {}
         self.attention: dict[str, list[AttentionMap]] = {}
         self.streams: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
@@ -203,12 +204,6 @@ class Tap:
             self._on_attention(unit, found)
         if self._keep_attention:
             self.attention.setdefault(unit.name, []).append(found)
-
-
-def check_stream(stream: str) -> None:
-    """Refuse what is no stream."""
-    if stream not in get_args(Stream):
-        raise VitscopeError(f"stream is '{stream}'; it can be: {', '.join(get_args(Stream))}")
 
 
 def _find(parts: Anatomy, unit: str | Unit) -> Unit:

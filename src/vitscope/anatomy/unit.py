@@ -70,7 +70,7 @@ class Unit:
     heads: int | None
     module: str  # path of the nn.Module that owns the branch
     residual: bool = False  # an addition to a stream, as against a step that everything passes through
-    removable: bool = False  # the stream goes on without it, unchanged in shape
+    removable: bool = False  # the stream goes on without it, as it was or as a shortcut projects it
     downsamples: bool = False  # leaves a smaller grid than it found
     attention: Attention | None = None
     site: Site = field(
@@ -94,7 +94,7 @@ class Unit:
         """Why the stream cannot go on without this unit; None where it can."""
         if self.removable:
             return None
-        return "its shortcut does work of its own" if self.residual else "everything passes through it"
+        return "its shortcut does as much as its branch" if self.residual else "everything passes through it"
 
     def describe(self) -> dict[str, Any]:
         """Plain values for tables and JSON."""

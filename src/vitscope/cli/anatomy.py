@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.arguments import Side
+
 if TYPE_CHECKING:
     from rich.table import Table
     from torch import nn
@@ -22,7 +24,7 @@ class Options:
     model: Annotated[str, tyro.conf.Positional]
     """A name (see: vitscope models), or a run folder."""
 
-    img_size: int | None = None
+    img_size: Side | None = None
     """Side of the images, if the model should not have its own."""
 
     json: bool = False

@@ -6,13 +6,12 @@ into plain flags, and `epilogue()`, printed after its help. Nothing here, and no
 file, imports torch: help must be quick.
 """
 
-import dataclasses
 import importlib
 import os
 import sys
-from pathlib import Path
-from typing import Annotated, Any
 
+from vitscope.arguments.files import in_words
+from vitscope.cli.options import read_options
 from vitscope.errors import VitscopeError
 from vitscope.interrupt import Terminated, termination_raises
 
@@ -66,7 +65,7 @@ def _main(argv: list[str] | None) -> int:
             options = read_options(module.Options, rest, f"vitscope {verb}")
         except SystemExit as stop:
             if stop.code in (0, None) and hasattr(module, "epilogue"):  # after --help
-                print(module.epilogue())
+                print(module.epilogue(rest))
             raise
         with termination_raises():
             module.run(options)
@@ -87,98 +86,12 @@ def _main(argv: list[str] | None) -> int:
     except Exception as error:
         if debug:
             raise
+        if isinstance(error, OSError) and (said := in_words(error)) is not None:
+            print(f"vitscope: {said}", file=sys.stderr)
+            return 2
         print(f"vitscope: {type(error).__name__}: {error}\n(add --debug for the traceback)", file=sys.stderr)
         return 1
     return 0
-
-
-def read_options(options_type: type, arguments: list[str], program: str) -> Any:
-    """Parse `arguments` into `options_type`; a `--config FILE.yaml` gives the defaults that flags then
-    override."""
-    import tyro
-
-    arguments, config = _take_config(arguments)
-    _leave_out_empty_defaults(options_type)
-    if config is None:
-        return tyro.cli(options_type, args=arguments, prog=program)
-    content = _read_yaml(config)
-    default = _defaults(options_type, content, config)
-    options = tyro.cli(options_type, args=arguments, prog=program, default=default)
-    _allow_code(options, content, arguments, config)
-    return options
-
-
-def _leave_out_empty_defaults(options_type: type) -> None:
-    """Let `--help` say nothing of a default that is nothing: what happens then stands in the option's own words."""
-    import tyro
-
-    annotated: Any = Annotated  # the type is known only when this runs
-    for field in dataclasses.fields(options_type):
-        if field.default in ((), None):
-            declared = options_type.__annotations__[field.name]
-            silent = annotated[declared, tyro.conf.arg(help_behavior_hint="")]
-            options_type.__annotations__[field.name] = silent
-
-
-def _allow_code(options: Any, content: dict[str, Any], arguments: list[str], path: Path) -> None:
-    """Code that the file names, and the user has not typed as well, runs only with --trust-code."""
-    untyped = {name: _untyped(getattr(options, name), arguments) for name in content}
-    if any(":" in str(value) for value in untyped.values()):  # else torch need not be loaded
-        from vitscope.models.trust import allow_options
-
-        allow_options(untyped, f"--config {path}", getattr(options, "trust_code", False))
-
-
-def _untyped(value: Any, arguments: list[str]) -> Any:
-    if isinstance(value, tuple):
-        return [item for item in value if item not in arguments]
-    return None if value in arguments else value
-
-
-def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
-    for i, argument in enumerate(arguments):
-        if argument == "--config":
-            if i + 1 == len(arguments):
-                raise VitscopeError("--config needs a file: --config options.yaml")
-            return arguments[:i] + arguments[i + 2 :], Path(arguments[i + 1])
-        if argument.startswith("--config="):
-            return arguments[:i] + arguments[i + 1 :], Path(argument.split("=", 1)[1])
-    return arguments, None
-
-
-def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise VitscopeError(f"cannot read --config {path}: {error}") from error
-    if not isinstance(content, dict):
-        raise VitscopeError(
-            f"--config {path} should hold 'option: value' lines, not a {type(content).__name__}"
-        )
-    if "trust_code" in content:
-        raise VitscopeError(
-            f"--config {path} sets trust_code, which no file can; type --trust-code if you trust what it names"
-        )
-    return content
-
-
-def _defaults(options_type: type, content: dict[str, Any], path: Path) -> Any:
-    import tyro
-
-    fields = {f.name: f for f in dataclasses.fields(options_type)}
-    unknown = sorted(set(content) - set(fields))
-    if unknown:
-        raise VitscopeError(f"--config {path}: unknown {', '.join(unknown)}; known are: {', '.join(fields)}")
-    values = {}
-    for name, field in fields.items():
-        if name in content:
-            value = content[name]
-            values[name] = tuple(value) if isinstance(value, list) else value
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            values[name] = tyro.MISSING
-    return options_type(**values)
 
 
 def _usage() -> str:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import tyro
 
+from vitscope.arguments import Address, BatchSize, Count, Device, Minutes, Number, Positive, Seed
+
 
 @dataclass(frozen=True)
 class Options:
@@ -24,13 +26,13 @@ class Options:
     """Which part of the data."""
     exams: tuple[str, ...] = ()
     """Which exams; default: those of the run beside it, or those that share one pass; all: every one but the slow."""
-    limit: int | None = None
+    limit: Count | None = None
     """Use this many images, the same share of every class; default: all."""
-    batch_size: int = 128
+    batch_size: BatchSize = 128
     """Images per forward pass."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides which images a limit takes, and the bootstrap."""
-    device: str | None = None
+    device: Device | None = None
     """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
     out: Path = Path("runs/compare")
     """Folder for the runs that have to be made, and for the page."""
@@ -38,17 +40,17 @@ class Options:
     """The file to write; default: report.html in that folder."""
     title: str | None = None
     """What stands on top; default: the names of the models."""
-    docs: str | None = None
+    docs: Address | None = None
     """Address of the documentation to link the exams' pages at."""
     output: int | str | None = None
     """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
-    mean: tuple[float, ...] | None = None
+    mean: tuple[Number, ...] | None = None
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
-    std: tuple[float, ...] | None = None
+    std: tuple[Positive, ...] | None = None
     """What they were divided by, per channel."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
-    timeout_minutes: float = 60.0
+    timeout_minutes: Minutes = 60.0
     """How long the processes of torchrun wait for one that does not answer."""
 
 

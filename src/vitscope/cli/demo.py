@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vitscope.arguments import Count, Seed
+
 if TYPE_CHECKING:
     from vitscope.results import Result
 
@@ -20,11 +22,11 @@ class Options:
 
     out: Path = Path("runs/demo")
     """Folder for the runs and the page."""
-    limit: int | None = None
+    limit: Count | None = None
     """Use at most this many images per exam; default: a few hundred, fewer for exams that take many passes."""
     exams: tuple[str, ...] = ()
     """Only these exams; default: every one there is."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides which images are taken, and the bootstrap."""
 
 

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from vitscope.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
+from vitscope.cli.exam_options import epilogue, expand
+
 if TYPE_CHECKING:
     from vitscope.results import Result
+
+
+__all__ = ["Options", "epilogue", "expand", "run"]
 
 
 @dataclass(frozen=True)
@@ -24,33 +30,35 @@ class Options:
     """Which part of the data."""
     exams: tuple[str, ...] = ()
     """Which exams, for example: fourier variance; default: those that share one pass; all: every one but the slow."""
-    limit: int | None = None
+    options: tuple[str, ...] = ()
+    """Options of single exams: hessian.batches=4. Shorter: --hessian.batches 4."""
+    limit: Count | None = None
     """Use this many images, the same share of every class; default: all."""
-    batch_size: int = 128
+    batch_size: BatchSize = 128
     """Images per forward pass."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides which images a limit takes, and the bootstrap."""
-    device: str | None = None
+    device: Device | None = None
     """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
     out: Path | None = None
     """The run folder, or of several models the folder above theirs; default: runs/diagnose/MODEL."""
     pretrained: bool = True
     """Load the weights that come with a name; a run folder's are always loaded."""
-    img_size: int | None = None
+    img_size: Side | None = None
     """Side of the images, if the model should not have its own."""
-    num_classes: int | None = None
+    num_classes: Classes | None = None
     """Size of the head, if the model should not have its own."""
     stream: Literal["read", "sum"] = "read"
     """Feature maps where an activation follows an addition: read (after it, as the next unit does), or the sum."""
     output: int | str | None = None
     """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
-    mean: tuple[float, ...] | None = None
+    mean: tuple[Number, ...] | None = None
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
-    std: tuple[float, ...] | None = None
+    std: tuple[Positive, ...] | None = None
     """What they were divided by, per channel."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
-    timeout_minutes: float = 60.0
+    timeout_minutes: Minutes = 60.0
     """How long the processes of torchrun wait for one that does not answer."""
 
 
@@ -62,15 +70,21 @@ def run(options: Options) -> None:
     from vitscope.data import load_data
     from vitscope.errors import VitscopeError
     from vitscope.exams import diagnose, find_exams
+    from vitscope.exams.options import read_options, with_options
     from vitscope.models import create_model
+    from vitscope.models.factory import check_name
     from vitscope.report.console import notes_on_stderr, print_results
     from vitscope.results.folders import run_folders
 
     if not options.models:
         raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")
-    exams = [exam.result.exam for exam in find_exams(options.exams or None)]
+    chosen = find_exams(options.exams or None)
+    exams, own = [exam.result.exam for exam in chosen], read_options(options.options)
+    with_options(chosen, own)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     folders = run_folders(options.models, options.out, Path("runs/diagnose"))
+    for name in folders:
+        check_name(name, options.trust_code)
     with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         data = load_data(options.data, split=options.split)
         sizes: dict[str, Any] = {"img_size": options.img_size, "num_classes": options.num_classes}
@@ -97,6 +111,7 @@ def run(options: Options) -> None:
                 output=options.output,
                 mean=options.mean,
                 std=options.std,
+                options=own,
             )
         if distributed.is_main():
             print_results(results)

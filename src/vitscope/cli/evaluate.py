@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from vitscope.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
+from vitscope.cli.exam_options import epilogue, expand
+
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
 RUNS = Path("runs/evaluate")
 _USUAL = {"model", "minus", "exam", "kind", "condition", "quantity", "value", "low", "high", "n"}
+
+
+__all__ = ["Options", "epilogue", "expand", "run"]
 
 
 @dataclass(frozen=True)
@@ -38,35 +44,37 @@ class Options:
     """Which outputs may be chosen: present (classes that have images), or a file that names them; default: all."""
     exams: tuple[str, ...] = ()
     """Which exams, for example: prediction corruption; default, and all: every one but the slow."""
-    temperature: float | Literal["fit"] | None = None
+    temperature: Positive | Literal["fit"] | None = None
     """Divide logits by this number; fit: find the best on half of the images, and report what it does on the other."""
     cache: bool = True
     """For corruption: keep corrupted images for the next run and other models (if they take less than 4 GB)."""
-    limit: int | None = None
+    options: tuple[str, ...] = ()
+    """Options of single exams: hessian.batches=4. Shorter: --hessian.batches 4."""
+    limit: Count | None = None
     """Use this many images, the same share of every class; default: all."""
-    batch_size: int = 128
+    batch_size: BatchSize = 128
     """Images per forward pass."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides which images a limit takes, and everything that is drawn."""
-    device: str | None = None
+    device: Device | None = None
     """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
     out: Path | None = None
     """The run folder, or of several models the folder above theirs; default: runs/evaluate/MODEL."""
     pretrained: bool = True
     """Load the weights that come with a name; a run folder's are always loaded."""
-    img_size: int | None = None
+    img_size: Side | None = None
     """Side of the images, if the model should not have its own."""
-    num_classes: int | None = None
+    num_classes: Classes | None = None
     """Size of the head, if the model should not have its own."""
     output: int | str | None = None
     """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
-    mean: tuple[float, ...] | None = None
+    mean: tuple[Number, ...] | None = None
     """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
-    std: tuple[float, ...] | None = None
+    std: tuple[Positive, ...] | None = None
     """What they were divided by, per channel."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
-    timeout_minutes: float = 60.0
+    timeout_minutes: Minutes = 60.0
     """How long the processes of torchrun wait for one that does not answer."""
 
 
@@ -78,10 +86,14 @@ def run(options: Options) -> None:
     from vitscope.data import load_data
     from vitscope.exams import find_exams
     from vitscope.exams.evaluate import evaluate
+    from vitscope.exams.options import read_options, with_options
     from vitscope.report.console import notes_on_stderr
 
     names = options.exams or None
-    find_exams(names, purpose="evaluation")  # a misspelt one is noticed before data is loaded
+    own = read_options(options.options)
+    with_options(
+        find_exams(names, purpose="evaluation"), own
+    )  # a misspelt one is noticed before data is loaded
     with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         found = evaluate(
             options.models,
@@ -99,6 +111,7 @@ def run(options: Options) -> None:
             output=options.output,
             mean=options.mean,
             std=options.std,
+            options=own,
             pretrained=None if options.pretrained else False,
             img_size=options.img_size,
             num_classes=options.num_classes,

@@ -1,21 +1,22 @@
-"""`vitscope operate MODEL --OPERATION [key=value ...] ... --out RUN`."""
+"""`vitscope operate MODEL --OPERATION [key=value ...] ... --out RUN`.
 
-import difflib
+vitscope operate RUN --deep-ensemble RUN2 RUN3 --out BOTH            # the average of several models
+vitscope operate MODEL --build-up budget=4 data=fashion --out RUN    # searches where MSA blocks go
+"""
+
 import sys
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.arguments import Classes, Seed, Side
 from vitscope.errors import VitscopeError
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from vitscope.surgery import Comparison
+    from vitscope.surgery import BuildUp, Comparison
 
 # name -> what `--help` says; the functions themselves live in vitscope.surgery, which imports torch
 OPERATIONS = {
@@ -32,6 +33,10 @@ OPERATIONS = {
     "temporal": "average over the frames of a stream: rate=0.8 previous=5",
     "uniform_heads": "one attention head becomes uniform: variant=A",
 }
+# what trains and measures models before it decides, so that it stands alone
+SEARCHES = {
+    "build_up": "search where MSA blocks improve the model: budget=4 data=fashion recipe=mini epochs=2",
+}
 
 
 @dataclass(frozen=True)
@@ -42,17 +47,19 @@ class Options:
     """A name (see: vitscope models), or a run folder."""
     operations: tuple[str, ...] = ()
     """What to do, in order: "alternate budget=4". Shorter: --alternate budget=4 --smooth."""
+    deep_ensemble: tuple[str, ...] = ()
+    """Names or run folders of further models: their average with MODEL is operated on and saved."""
     out: Path | None = None
     """The run folder to write; without it only the comparison is printed."""
     pretrained: bool = False
     """Start from the weights that come with the name."""
-    num_classes: int | None = None
+    num_classes: Classes | None = None
     """Size of the head, if not the model's own."""
-    img_size: int | None = None
+    img_size: Side | None = None
     """Side of the images, if not the model's own."""
     output: int | str | None = None
     """Which output holds the class scores, where that cannot be decided; kept with the model."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides new weights."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
@@ -65,7 +72,7 @@ def expand(arguments: list[str]) -> list[str]:
     i = 0
     while i < len(arguments):
         name = arguments[i].removeprefix("--").replace("-", "_")
-        if not arguments[i].startswith("--") or name not in OPERATIONS:
+        if not arguments[i].startswith("--") or name not in (*OPERATIONS, *SEARCHES):
             rest.append(arguments[i])
             i += 1
             continue
@@ -78,107 +85,118 @@ def expand(arguments: list[str]) -> list[str]:
     return [*rest, "--operations", *operations] if operations else rest
 
 
-def epilogue() -> str:
+def epilogue(arguments: list[str]) -> str:
     """The operations, for `--help`."""
     width = max(map(len, OPERATIONS))
-    lines = [f"  --{name.replace('_', '-'):<{width}}  {what}" for name, what in OPERATIONS.items()]
-    return "\n".join(["operations, in the order given, each with key=value words:", *lines])
+    told = {**OPERATIONS, **SEARCHES}
+    lines = {name: f"  --{name.replace('_', '-'):<{width}}  {what}" for name, what in told.items()}
+    return "\n".join(
+        [
+            "operations, in the order given, each with key=value words:",
+            *(lines[name] for name in OPERATIONS),
+            "searches, each by itself:",
+            *(lines[name] for name in SEARCHES),
+        ]
+    )
 
 
 def run(options: Options) -> None:
     """Operate, print what changed, save."""
-    import torch
     from rich.console import Console
 
-    from vitscope.interface import declare
-    from vitscope.models import create_model
-    from vitscope.surgery import OPERATIONS as FUNCTIONS
-    from vitscope.surgery import Before, record
+    from vitscope.surgery.operate import operate
+    from vitscope.surgery.operation_text import find_operation, read_operation
 
-    planned = [read_operation(text) for text in options.operations]
-    if not planned:
+    if any(text.split()[:1] in (["build_up"], ["build-up"]) for text in options.operations):
+        _search(options)
+        return
+    if not options.operations and not options.deep_ensemble:
         raise VitscopeError("nothing to do: name an operation, as in --alternate or --smooth (see --help)")
-    if options.out is not None and (options.out / "config.json").exists():
-        raise VitscopeError(f"{options.out} holds a model already; give another --out")
-    torch.manual_seed(options.seed)
-    model = create_model(
-        options.model,
-        pretrained=options.pretrained,
-        num_classes=options.num_classes,
-        img_size=options.img_size,
-        trust_code=options.trust_code,
-    )
-    declare(model, output=options.output)
-    model.eval()
-    before = Before(model)
-    already = len(record(model))
-    for name, arguments, words in planned:
-        _check_arguments(name, FUNCTIONS[name], arguments, words)
+    planned = []
+    for text in options.operations:
+        name = find_operation(text.split()[0]) if text.split() else ""
+        planned.append(read_operation(text, flag=f"--{name.replace('_', '-')}"))
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
-        for name, arguments, words in planned:
-            model = FUNCTIONS[name](model, *words, **arguments)
+        operated = operate(
+            options.model,
+            *({name: arguments} for name, arguments in planned),
+            deep_ensemble=options.deep_ensemble,
+            out=options.out,
+            pretrained=options.pretrained,
+            num_classes=options.num_classes,
+            img_size=options.img_size,
+            output=options.output,
+            seed=options.seed,
+            trust_code=options.trust_code,
+        )
     for warning in noted:
         if issubclass(warning.category, UserWarning):
             print(f"vitscope: {warning.message}", file=sys.stderr)
-    if len(record(model)) == already:
+    if not operated.changed:
         raise VitscopeError(f"{options.model} is as it was" + (", nothing was saved" if options.out else ""))
-    comparison = before.compare(model)
     console = Console()
-    for entry in record(model)[already:]:
+    if operated.members > 1:
+        names = ", ".join((options.model, *options.deep_ensemble))
+        console.print(f"deep_ensemble: {operated.members} models: {names}", markup=False, highlight=False)
+    for entry in operated.done:
         places = ", ".join(entry["places"][:6]) + (" ..." if len(entry["places"]) > 6 else "")
         count = f"{len(entry['places'])} place{'s' if len(entry['places']) > 1 else ''}"
         console.print(f"{entry['operation']}: {count}: {places}", markup=False, highlight=False)
-    console.print(_table(comparison))
+    console.print(_table(operated.comparison))
     if options.out is not None:
-        _save(model, options, comparison)
         print(
             f"kept in {options.out}; see: vitscope anatomy {options.out}, vitscope train {options.out} --out ..."
         )
 
 
-def read_operation(text: str) -> tuple[str, dict[str, Any], list[Any]]:
-    """Name, keyword arguments and bare words of "alternate msa=0,1,1,2" or "lesion blocks.3.attn"."""
-    name, *words = text.split()
-    name = name.replace("-", "_")
-    if name not in OPERATIONS:
-        near = difflib.get_close_matches(name, OPERATIONS, n=2)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(OPERATIONS)}"
-        raise VitscopeError(f"no operation '{name}'; {hint}")
-    arguments: dict[str, Any] = {}
-    bare: list[Any] = []
-    for word in words:
-        key, equals, value = word.partition("=")
-        if equals:
-            arguments[key.replace("-", "_")] = read_value(value)
-        else:
-            bare.append(read_value(word))
-    return name, arguments, bare
+def _search(options: Options) -> None:
+    """Build up, print the table, save."""
+    from rich.console import Console
+
+    from vitscope.models import create_model
+    from vitscope.surgery import build_up
+    from vitscope.surgery.build_up_text import read_build_up
+    from vitscope.surgery.candidate import seeded
+
+    if len(options.operations) > 1 or options.deep_ensemble:
+        raise VitscopeError("--build-up stands alone; search first, then operate on what it has saved")
+    arguments = read_build_up(options.operations[0].split()[1:], "--build-up")
+    if options.out is None:
+        raise VitscopeError(
+            "--build-up keeps its candidates and goes on with them; say where: --out runs/build"
+        )
+    settings: dict[str, Any] = {
+        "pretrained": options.pretrained,
+        "num_classes": options.num_classes,
+        "img_size": options.img_size,
+    }
+    model: Any = options.model
+    if any(settings.values()):
+        with seeded(options.seed):
+            model = create_model(options.model, trust_code=options.trust_code, **settings)
+    found = build_up(model, out=options.out, seed=options.seed, trust_code=options.trust_code, **arguments)
+    Console().print(_steps(found))
+    counts = ",".join(map(str, found.msa))
+    print(f"best: msa={counts}, kept in {options.out}; see: vitscope anatomy {options.out}")
 
 
-def read_value(text: str) -> Any:
-    """A YAML value; "0,1,1,2" is a list."""
-    import yaml
+def _steps(found: "BuildUp") -> Any:
+    from rich.table import Table
 
-    value = yaml.safe_load(f"[{text}]" if "," in text and not text.startswith(("[", "{")) else text)
-    return value
-
-
-def _check_arguments(
-    name: str, function: Callable[..., Any], arguments: dict[str, Any], words: list[Any]
-) -> None:
-    import inspect
-
-    taken = [key for key in inspect.signature(function).parameters if key not in ("model", "example")]
-    surplus = [key for key in arguments if key not in taken]
-    if surplus or len(words) > len(taken):
-        seen = f"'{surplus[0]}='" if surplus else f"{len(words)} words"
-        raise VitscopeError(f"{name} takes {', '.join(f'{key}=' for key in taken)}, not {seen}")
-    try:
-        inspect.signature(function).bind(None, *words, **arguments)
-    except TypeError as error:  # something it cannot do without, or the same twice
-        flag = f"--{name.replace('_', '-')}"
-        raise VitscopeError(f"{flag}: {error}; e.g. {flag} {taken[0]}=VALUE") from error
+    table = Table("step", "stage", "unit", "msa", "score", "change", "kept", box=None, pad_edge=False)
+    for step in found.steps:
+        change = f"{step.difference:+.4f} ({step.difference_low:+.4f} to {step.difference_high:+.4f})"
+        table.add_row(
+            str(step.step),
+            "-" if step.stage is None else str(step.stage),
+            step.unit or "-",
+            "-".join(map(str, step.msa)),
+            f"{step.score:.4f} ({step.low:.4f} to {step.high:.4f})",
+            "-" if step.stage is None else change,
+            "yes" if step.kept else "no",
+        )
+    return table
 
 
 def _table(comparison: "Comparison") -> Any:
@@ -197,19 +215,3 @@ def _table(comparison: "Comparison") -> Any:
 
 def _percent(before: int, after: int) -> str:
     return f"{100 * (after / before - 1):+.2f} %" if before else "-"
-
-
-def _save(model: "nn.Module", options: Options, comparison: "Comparison") -> None:
-    import dataclasses
-
-    from vitscope.data import data_config
-    from vitscope.models import save_model
-    from vitscope.results import Run
-    from vitscope.surgery import record
-
-    assert options.out is not None
-    config = data_config(model)
-    facts = {"name": options.model, "parameters": comparison.parameters[1], "input_size": config.input_size}
-    with Run.start(options.out, options=options, seed=options.seed, device="cpu", model=facts) as run:
-        save_model(model, options.out, data=config)
-        run.note(surgery=record(model), comparison=dataclasses.asdict(comparison))

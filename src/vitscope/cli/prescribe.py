@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.arguments import Device, Epochs, Fraction, Minutes, Number, Positive, Seed
 from vitscope.errors import VitscopeError
 
 if TYPE_CHECKING:
@@ -32,29 +33,29 @@ class Options:
     """Operate, train the operated and, as a control, the untouched model, examine both again, write a page."""
     only: tuple[str, ...] = ()
     """Rules to apply, prescribed or not; default: all that are prescribed."""
-    epochs: int | None = None
+    epochs: Epochs | None = None
     """With --apply: the budget of both trainings."""
     data: str | None = None
     """With --apply: what to train on; default: what the run was examined on, whose training split is taken."""
-    fraction: float = 1.0
+    fraction: Fraction = 1.0
     """With --apply: part of the training images to use, the same of every class."""
     recipe: str = "mini"
     """With --apply: a named recipe, or a YAML file."""
     out: Path | None = None
     """With --apply: the folder to write; default: RUN-treated. An interrupted treatment goes on."""
-    seed: int = 0
+    seed: Seed = 0
     """With --apply: decides new weights and everything random in the trainings."""
-    device: str | None = None
+    device: Device | None = None
     """cpu, cuda ...; default: a GPU if there is one."""
     output: int | str | None = None
     """Which output holds the class scores, if the run does not say so: a name such as logits, or a place from 0."""
-    mean: tuple[float, ...] | None = None
+    mean: tuple[Number, ...] | None = None
     """What was subtracted from pixels from 0 to 1, per channel, if neither the run nor the model says so."""
-    std: tuple[float, ...] | None = None
+    std: tuple[Positive, ...] | None = None
     """What they were divided by, per channel."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
-    timeout_minutes: float = 60.0
+    timeout_minutes: Minutes = 60.0
     """How long the processes of torchrun wait for one that does not answer."""
 
 

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import tyro
 
+from vitscope.arguments import Address
+
 
 @dataclass(frozen=True)
 class Options:
@@ -19,7 +21,7 @@ class Options:
     """The file to write."""
     title: str | None = None
     """What stands on top; default: the names of the models."""
-    docs: str | None = None
+    docs: Address | None = None
     """Address of the documentation to link the exams' pages at."""
     verdicts: Path | None = None
     """Also write every verdict, with what it rests on, to this file: .csv, .json or .md."""

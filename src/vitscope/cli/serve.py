@@ -6,6 +6,8 @@ from typing import Annotated
 
 import tyro
 
+from vitscope.arguments import Port
+
 
 @dataclass(frozen=True)
 class Options:
@@ -15,7 +17,7 @@ class Options:
     """The folder; nothing outside of it is served, nothing in it is changed."""
     host: str = "127.0.0.1"
     """Address to listen on; the default is reachable from this machine only."""
-    port: int = 8321
+    port: Port = 8321
     """Port to listen on; 0: a free one."""
     token: str | None = None
     """What requests must carry; default: none on this machine, and one that is made and printed beyond it."""

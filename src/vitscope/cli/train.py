@@ -6,6 +6,20 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from vitscope.arguments import (
+    BatchSize,
+    Count,
+    Device,
+    Epochs,
+    Fraction,
+    LearningRate,
+    Minutes,
+    Positive,
+    Seed,
+    Side,
+    Workers,
+)
+
 _CHANGES = ("accumulate", "sam_rho", "ema_decay", "clip_norm", "compile")
 
 
@@ -25,37 +39,37 @@ class Options:
     """Go on with the training that is in the run folder."""
     force: bool = False
     """Go on even if other choices are given now."""
-    save_every: int | None = None
+    save_every: Count | None = None
     """Steps after which the state is written, besides after every epoch."""
-    checkpoint_every: int | None = None
+    checkpoint_every: Count | None = None
     """Epochs after which a checkpoint is kept, besides init, warmup, best and last."""
-    epochs: int | None = None
+    epochs: Epochs | None = None
     """Instead of the recipe's."""
-    batch_size: int | None = None
+    batch_size: BatchSize | None = None
     """Images per step over all processes, instead of the recipe's."""
-    lr: float | None = None
+    lr: LearningRate | None = None
     """Learning rate, instead of the recipe's."""
-    accumulate: int | None = None
+    accumulate: Count | None = None
     """Parts that a process cuts its share of a batch into, to save memory."""
-    sam_rho: float | None = None
+    sam_rho: Positive | None = None
     """Sharpness-aware minimisation with this radius."""
-    ema_decay: float | None = None
+    ema_decay: Fraction | None = None
     """Measure and keep a moving average of the weights with this decay."""
-    clip_norm: float | None = None
+    clip_norm: Positive | None = None
     """Largest norm of the gradient."""
     compile: bool | None = None
     """Put the model through torch.compile."""
     teacher: str | None = None
     """Run folder or model's name that deit-distill learns from."""
-    fraction: float = 1.0
+    fraction: Fraction = 1.0
     """Part of the training images to use, the same of every class."""
-    img_size: int | None = None
+    img_size: Side | None = None
     """Side of the images, if the model should not have its own."""
-    seed: int = 0
+    seed: Seed = 0
     """Decides everything that is random."""
-    device: str | None = None
+    device: Device | None = None
     """cpu, cuda, cuda:1 ...; default: a GPU if there is one (under torchrun: one for each process)."""
-    workers: int | None = None
+    workers: Workers | None = None
     """Processes that load and augment images; default: one for each core but one, none for a few images."""
     skip_broken: bool = False
     """Count and pass over images that cannot be read."""
@@ -63,13 +77,13 @@ class Options:
     """Spread the model over the processes of torchrun (FSDP) instead of copying it to each."""
     sync_bn: bool = False
     """Batch normalisation over all processes of torchrun."""
-    timeout_minutes: float = 30.0
+    timeout_minutes: Minutes = 30.0
     """How long the processes of torchrun wait for one that does not answer."""
     track: Literal["tensorboard", "wandb", "trackio"] | None = None
     """Also send the training curves to a tracker."""
     monitor: tuple[str, ...] = ()
     """Exams that share one pass, and hessian, to look at the model with while it trains; into monitors.csv."""
-    monitor_every: int | None = None
+    monitor_every: Count | None = None
     """Epochs between two looks; default: as often as 5 % of the time allow."""
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""

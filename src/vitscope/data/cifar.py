@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vitscope.arguments.files import reason
 from vitscope.data.digests import check_digest, find_file
 from vitscope.data.images import Pixels
 from vitscope.errors import BadData
@@ -81,7 +82,7 @@ def _records(path: Path, number: int, split: str, keys: tuple[str, ...]) -> Pixe
         labels, pixels = _from_png(path, number, split) if path.suffix == ".png" else _from_pickle(path, keys)
         return np.concatenate([labels, pixels], axis=1)
     except (OSError, ValueError, KeyError) as error:
-        raise BadData(f"{path} is damaged ({error}); fetch it again") from error
+        raise BadData(f"{path} is damaged ({reason(error)}); fetch it again") from error
 
 
 def _from_png(path: Path, number: int, split: str) -> tuple[Pixels, Pixels]:

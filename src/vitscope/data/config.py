@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from torch import nn
 
+from vitscope.arguments import Count, Fraction, Number, Positive, check
 from vitscope.data.processors import saved_processor, stated
 from vitscope.errors import BadData
 from vitscope.interface import interface_of, unwrap
@@ -14,6 +15,9 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 CHANNELS = (1, 3, 4)  # grey, colour, and colour with one more
 
+Interpolation = Literal[
+    "nearest", "nearest-exact", "bilinear", "bicubic", "box", "hamming", "lanczos", "random"
+]
 SaidBy = Literal["the user", "the model", "its image processor", "nobody"]
 
 
@@ -28,12 +32,12 @@ class DataConfig:
     the first three of more, their average for all others; nobody has said such constants then.
     """
 
-    input_size: tuple[int, int, int] = (3, 224, 224)
-    mean: tuple[float, ...] = IMAGENET_MEAN
-    std: tuple[float, ...] = IMAGENET_STD
-    interpolation: str = "bicubic"
-    crop_pct: float = 0.875
-    crop_mode: str = "center"
+    input_size: tuple[Count, Count, Count] = (3, 224, 224)
+    mean: tuple[Number, ...] = IMAGENET_MEAN
+    std: tuple[Positive, ...] = IMAGENET_STD
+    interpolation: Interpolation = "bicubic"
+    crop_pct: Fraction = 0.875
+    crop_mode: Literal["center", "squash", "border"] = "center"
     said_by: SaidBy = field(default="the user", compare=False)  # mean and std; "nobody": they are a guess
 
     def __post_init__(self) -> None:
@@ -64,7 +68,11 @@ class DataConfig:
             raise BadData(
                 f"data configuration has unknown {', '.join(unknown)}; known are {', '.join(sorted(known))}"
             )
-        ready: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+        hints = get_type_hints(cls, include_extras=True)
+        ready: dict[str, Any] = {
+            k: check(tuple(v) if isinstance(v, list) else v, hints[k], f"data configuration: {k}")
+            for k, v in values.items()
+        }
         return cls(**{"said_by": "the model" if {"mean", "std"} <= set(values) else "nobody", **ready})
 
     def for_channels(self, channels: int) -> "DataConfig":

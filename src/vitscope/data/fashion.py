@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vitscope.arguments.files import reason
 from vitscope.data.digests import check_digest, find_file
 from vitscope.data.images import Pixels
 from vitscope.errors import BadData
@@ -71,6 +72,6 @@ def _verified_content(folder: Path, name: str) -> bytes:
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise BadData(f"{path} is damaged ({error}); fetch it again") from error
+        raise BadData(f"{path} is damaged ({reason(error)}); fetch it again") from error
     check_digest(content, _DIGESTS[name], path)
     return content

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from vitscope.arguments.files import reason
 from vitscope.errors import BadData
 
 _CONNECT_SECONDS = 20.0
@@ -49,6 +50,10 @@ def unpack(source: Path, folder: Path) -> Path:
         raise BadData(
             f"{source} does not exist; give a folder, a .tar.gz, a .tgz or a .deb that holds the data"
         )
+    if not source.is_file():
+        raise BadData(
+            f"{source} is no plain file; give a folder, a .tar.gz, a .tgz or a .deb that holds the data"
+        )
     if source.suffix == ".deb":
         _run(["dpkg-deb", "-x", str(source), str(folder)], folder)
         return folder
@@ -56,7 +61,7 @@ def unpack(source: Path, folder: Path) -> Path:
         with tarfile.open(source) as archive:
             archive.extractall(folder, filter="data")
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise BadData(f"{source} is not a whole archive ({error}); fetch it again") from error
+        raise BadData(f"{source} is not a whole .tar.gz or .tgz archive; fetch it again") from error
     return folder
 
 
@@ -76,7 +81,7 @@ def _download(name: str, folder: Path) -> None:
             for url, file, md5 in files:
                 download_url(url, str(folder), file, md5)
     except (OSError, RuntimeError) as error:
-        raise BadData(f"download failed ({error})") from error
+        raise BadData(f"download failed ({reason(error)})") from error
     for path in sorted(folder.glob("*.tar.gz")):
         unpack(path, folder)
 

@@ -42,12 +42,30 @@ def fetcher_for(data: Any, config: DataConfig | None, device: Device) -> Fetcher
         return PairFetcher(*data.tensors, config, device)
     if isinstance(data, tuple | list) and len(data) == 2:
         return PairFetcher(data[0], data[1], config, device)
+    if is_unlabelled(data):
+        return PairFetcher(data.tensors[0] if isinstance(data, TensorDataset) else data, None, config, device)
     if isinstance(data, Dataset) and hasattr(data, "__len__") and hasattr(data, "__getitem__"):
         return DatasetFetcher(data, config, device)
     raise BadData(
         f"data is a {type(data).__name__}; expected what load_data gives, a Dataset, a DataLoader, "
-        f"or a pair of tensors"
+        f"a pair of tensors (images, labels), or images alone"
     )
+
+
+def is_unlabelled(data: Any) -> bool:
+    """Whether data is images alone, as one tensor or array."""
+    if isinstance(data, TensorDataset):
+        return len(data.tensors) == 1
+    return isinstance(data, Tensor | np.ndarray)
+
+
+def require_labels(data: Any) -> None:
+    """Refuse images alone where labels are needed."""
+    if is_unlabelled(data):
+        raise BadData(
+            "the images come without labels, which this needs; give a pair (images, labels), or choose exams that need "
+            "none: fourier, variance, cka, attention ..."
+        )
 
 
 class ImageFetcher:
@@ -92,17 +110,23 @@ class ImageFetcher:
 
 
 class PairFetcher:
-    """A pair (images, labels) of tensors or arrays."""
+    """A pair (images, labels) of tensors or arrays, or images alone, whose labels are all -1."""
 
     shuffle = False
-    what = "the pair of tensors"
 
     def __init__(self, images: Any, labels: Any, config: DataConfig | None, device: Device) -> None:
         channels_last = isinstance(images, np.ndarray)
-        images, labels = torch.as_tensor(images), _whole_numbers(labels, len(images))
+        known = labels is not None
+        self.what = "the pair of tensors" if known else "the tensor of images"
+        images = torch.as_tensor(images)
+        labels = _whole_numbers(labels, len(images)) if known else torch.full((len(images),), -1)
         if images.dtype == torch.uint8:
             images = _channels_last(images, channels_last)
             _needed(config, self.what)
+        elif images.is_sparse or images.device.type == "meta":
+            raise BadData(
+                "the images have no values in place (a sparse or a meta tensor); give a plain tensor"
+            )
         elif not images.is_floating_point() or images.ndim != 4:
             raise BadData(
                 f"images are {images.dtype} {tuple(images.shape)}; expected float (N, C, H, W) or uint8"
@@ -110,7 +134,7 @@ class PairFetcher:
         self._images, self._labels = images, labels
         self._config, self._device = config, device
         self.as_given = is_prepared(images)
-        self.labels: Indices | None = self._labels.numpy(force=True)
+        self.labels: Indices | None = self._labels.numpy(force=True) if known else None
 
     def __len__(self) -> int:
         return len(self._labels)

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from vitscope.arguments.files import reason
 from vitscope.data.images import ImageData, Indices
 from vitscope.data.readout import Answers, RelabelledData
 from vitscope.errors import BadData
+from vitscope.results.plain_files import read_plain
 
 PRESENT = "present"
 REAL = "real:"
@@ -143,7 +145,7 @@ def _read(path: Path) -> list[list[int]]:
         entries = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise BadData(
-            f"cannot read labels from {path} ({error}); expected the file real.json of ReaL"
+            f"cannot read labels from {path} ({reason(error)}); expected the file real.json of ReaL"
         ) from error
     if not isinstance(entries, list) or not all(
         isinstance(entry, list) and all(type(k) is int for k in entry) for entry in entries
@@ -173,10 +175,10 @@ def _outputs(classes: str, names: Sequence[str], answers: Answers) -> Indices:
 
 def _from_file(path: Path, names: Sequence[str]) -> set[int]:
     try:
-        lines = [line.strip() for line in path.read_text().splitlines() if line.strip()]
-    except OSError as error:
+        lines = [line.strip() for line in read_plain(path).decode().splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
         raise BadData(
-            f"cannot read classes from {path} ({error.strerror}); expected a file or '{PRESENT}'"
+            f"cannot read classes from {path} ({reason(error)}); expected a file or '{PRESENT}'"
         ) from error
     place = {name: k for k, name in enumerate(names)}
     lines = [line if line in place else line.split()[0] for line in lines]  # "n01440764 tench" is usual

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vitscope.arguments.files import reason
 from vitscope.errors import BadData
 
 FILE = "preprocessor_config.json"
@@ -36,7 +37,9 @@ def saved_processor(config: Any) -> Mapping[str, Any] | None:
     try:
         values = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise BadData(f"{path} is damaged ({error}); save the model's image processor again") from error
+        raise BadData(
+            f"{path} is damaged ({reason(error)}); save the model's image processor again"
+        ) from error
     return values if isinstance(values, dict) else None
 
 

@@ -4,6 +4,7 @@ import difflib
 
 import numpy as np
 
+from vitscope.arguments import checked
 from vitscope.data.catalog import CATALOG, SPLITS, Entry
 from vitscope.data.fashion import embedded_fashion
 from vitscope.data.images import ImageData
@@ -11,6 +12,7 @@ from vitscope.data.store import open_prepared
 from vitscope.errors import BadData
 
 
+@checked
 def load_data(
     spec: str, split: str = "test", fraction: float = 1.0, seed: int = 0, check: bool = True
 ) -> ImageData:

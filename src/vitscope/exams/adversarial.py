@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope import distributed
+from vitscope.arguments import CountFromZero, Positive
 from vitscope.data import Readout
 from vitscope.errors import VitscopeError
 from vitscope.exams.attacks import fgsm, pgd
@@ -98,8 +99,8 @@ def adversarial(
     device: str | torch.device | None = None,
     name: str | None = None,
     parts: Parts | None = None,
-    strengths: Sequence[float] = STRENGTHS,
-    steps: int = STEPS,
+    strengths: Sequence[Positive] = STRENGTHS,
+    steps: CountFromZero = STEPS,
 ) -> AdversarialResult:
     """Attack `model` with FGSM and PGD; `examine` documents the other arguments.
 
@@ -111,10 +112,8 @@ def adversarial(
         strengths: How far a pixel may move, in 1/255.
         steps: Of PGD; 0: FGSM only.
     """
-    if not strengths or not all(eps > 0 for eps in strengths) or steps < 0:
-        raise VitscopeError(
-            f"strengths are {tuple(strengths)} and steps {steps}; expected numbers above 0, in 1/255, and 0 or more"
-        )
+    if not strengths:
+        raise VitscopeError("strengths is empty; expected numbers above 0, in 1/255")
     strengths = sorted(set(map(float, strengths)))
     attacks = (FGSM, PGD) if steps else (FGSM,)
     attacked = (Attacked("", 0.0), *(Attacked(attack, eps) for attack in attacks for eps in strengths))

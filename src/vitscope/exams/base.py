@@ -5,8 +5,9 @@ imports it; defining the accumulator, or decorating the function with `@procedur
 result's exam name.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
 
 from torch import Tensor
@@ -65,7 +66,8 @@ class Accumulator(Sums):
         batch_matters: Whether the result depends on how images are put together to batches.
         least_images: How many images a batch needs at least to be of use.
         evaluation: Whether it is a part of an evaluation as well as of a diagnosis.
-        settings: Options that change the result, for the key it is found by.
+        settings: Options that change the result, as JSON, for the key it is found by.
+        OPTIONS: Options that `with_options` takes, with their types.
     """
 
     result: ClassVar[type[Result]]
@@ -78,6 +80,7 @@ class Accumulator(Sums):
     least_images: ClassVar[int] = 1
     evaluation: ClassVar[bool] = False
     settings: ClassVar[str] = ""
+    OPTIONS: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(self, subject: Subject) -> None:
         super().__init__()
@@ -97,6 +100,11 @@ class Accumulator(Sums):
                 f"batch_size is {batch_size}, '{cls.result.exam}' needs at least {cls.least_images} images in a batch; "
                 f"use --batch-size {cls.least_images} or more, or leave it out of the exams"
             )
+
+    @classmethod
+    def with_options(cls, **options: Any) -> "type[Accumulator]":
+        """The exam with these of its `OPTIONS`."""
+        raise NotImplementedError
 
     @staticmethod
     def measure(feature: Tensor) -> Tensor:
@@ -144,6 +152,8 @@ class Procedure:
         evaluation: A part of an evaluation, not of a diagnosis.
         resumable: `run` also takes `parts`, where it keeps what it has finished of its work.
         needs_maps: `run` also takes `stream`, which says what the map after a unit is.
+        settings: Options that `run` was given, as JSON, for the key a result is found by.
+        options: The function whose arguments `run` hands on, if it has others than its own.
     """
 
     result: type[Result]
@@ -154,6 +164,8 @@ class Procedure:
     evaluation: bool = False
     resumable: bool = False
     needs_maps: bool = False
+    settings: str = ""
+    options: Callable[..., Result] | None = None
 
 
 def procedure(
@@ -164,6 +176,7 @@ def procedure(
     evaluation: bool = False,
     resumable: bool = False,
     needs_maps: bool = False,
+    options: Callable[..., Result] | None = None,
 ) -> Callable[[Callable[Parameters, Found]], TakesInterface[Parameters, Found]]:
     """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`.
 
@@ -173,7 +186,7 @@ def procedure(
     def register(function: Callable[Parameters, Found]) -> TakesInterface[Parameters, Found]:
         exam = takes_interface(function)
         EXAMS[result.exam] = Procedure(
-            result, exam, version, costly, batch_matters, evaluation, resumable, needs_maps
+            result, exam, version, costly, batch_matters, evaluation, resumable, needs_maps, options=options
         )
         result.version = version
         return exam

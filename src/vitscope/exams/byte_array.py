@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 
 
@@ -33,4 +34,4 @@ class ByteArray:
             content = zlib.decompressobj().decompress(compressed, size + 1)  # no more than told
             return np.frombuffer(content, np.uint8).reshape(self.shape)
         except (ValueError, zlib.error) as error:
-            raise BadResult(f"a picture or map is damaged ({error}); run the exam again") from error
+            raise BadResult(f"a picture or map is damaged ({reason(error)}); run the exam again") from error

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from vitscope import distributed
 from vitscope.anatomy import Tap, Unit
 from vitscope.anatomy.taps import Stream
+from vitscope.arguments import Count
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.not_finite import finite_scores_in, require_finite_features
@@ -164,7 +165,7 @@ def covariance(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    draws: int = 512,
+    draws: Count = 512,
     stream: Stream = "read",
 ) -> CovarianceResult:
     """Measure how `model`'s feature maps correlate with their centre point when it is shown noise.

@@ -3,6 +3,7 @@
 All that can share one pass over the data do; those that cannot come after it, one by one.
 """
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -14,12 +15,15 @@ import torch
 from torch import nn
 
 from vitscope import distributed
-from vitscope.anatomy.taps import Stream, check_stream
+from vitscope.anatomy.taps import Stream
+from vitscope.arguments import checked
 from vitscope.data import load_data
+from vitscope.data.fetchers import is_unlabelled
 from vitscope.exams.base import EXAMS, Accumulator, Procedure, find_exams
 from vitscope.exams.identity import data_name, exam_keys
 from vitscope.exams.model_facts import model_facts
 from vitscope.exams.one_pass import examine
+from vitscope.exams.options import with_options
 from vitscope.exams.partial import Partial
 from vitscope.exams.parts import Parts
 from vitscope.interface import takes_interface
@@ -28,6 +32,7 @@ from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
 
 
+@checked
 def diagnose(
     model: nn.Module | str | os.PathLike[str],
     data: Any,
@@ -44,12 +49,14 @@ def diagnose(
     mean: Iterable[float] | float | None = None,
     std: Iterable[float] | float | None = None,
     trust_code: bool = False,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Result]:
     """Examine a model: all exams share one pass over the data.
 
     Args:
         model: A model, or what `create_model` takes (with its pretrained weights).
-        data: What `load_data` gives or takes, a Dataset, a DataLoader, or a pair of tensors (images, labels).
+        data: What `load_data` gives or takes, a Dataset, a DataLoader, a pair of tensors (images, labels), or images
+            alone for exams that need no labels.
         exams: Names of exams; default: all that share one pass. "all" stands for every exam that does not take
             many times as long as that.
         limit: Use a seeded, class-stratified subset of this many images.
@@ -65,11 +72,12 @@ def diagnose(
         mean: What was subtracted from pixels from 0 to 1 in the images it is given, where it does not say itself.
         std: What they were divided by.
         trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
+        options: Of single exams, such as {"hessian": {"batches": 4}}: arguments of their own functions.
 
     Returns:
         Results by exam name.
     """
-    chosen = find_exams(exams)
+    chosen = with_options(_fitting(find_exams(exams), exams, data), options)
     if not isinstance(model, nn.Module):
         name = name or os.fspath(model)
         model = create_model(model, pretrained=None, trust_code=trust_code)
@@ -78,6 +86,15 @@ def diagnose(
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
     return run_exams(model, data, chosen, request, out, name or name_of(model), stream, **said)
+
+
+def _fitting(
+    found: list[type[Accumulator] | Procedure], names: Sequence[str] | None, data: Any
+) -> list[type[Accumulator] | Procedure]:
+    """Of exams that nobody has named, those that need no labels if the data has none."""
+    if names is not None or not is_unlabelled(data):
+        return found
+    return [exam for exam in found if isinstance(exam, type) and not exam.needs_labels]
 
 
 @takes_interface
@@ -91,14 +108,13 @@ def run_exams(
     stream: Stream = "read",
 ) -> dict[str, Result]:
     """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`)."""
-    check_stream(stream)
     names = [exam.result.exam for exam in chosen]
     if out is None:
         results = {result.exam: result for result in _examined(model, data, chosen, request, name, stream)}
         return {exam: results[exam] for exam in names}
 
-    settings = {e.result.exam: e.settings for e in chosen if isinstance(e, type) and e.settings}
-    options = {
+    settings = {e.result.exam: json.loads(e.settings) for e in chosen if e.settings}
+    recorded = {
         "data": data_name(data),
         "exams": names,
         **request,
@@ -106,7 +122,7 @@ def run_exams(
         **({"stream": stream} if stream != "read" else {}),
     }
     keys = exam_keys(model, data, chosen, request["limit"], request["seed"], request["batch_size"], stream)
-    with _start(Path(out), model, name, options) if distributed.is_main() else nullcontext() as run:
+    with _start(Path(out), model, name, recorded) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
         todo = [exam for exam in chosen if exam.result.exam not in results]
         own_keys = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}

@@ -7,11 +7,10 @@ found.differences()      # to the first model, paired over images
 found.flips("vit_mini")  # images that only one of the two gets right
 """
 
-import functools
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,18 @@ import torch
 from torch import nn
 
 from vitscope import distributed
+from vitscope.arguments import checked
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Accumulator, Procedure, find_exams
 from vitscope.exams.corruption import CorruptionResult
 from vitscope.exams.diagnose import run_exams
+from vitscope.exams.options import with_options
 from vitscope.exams.paired import Flips, differences, flips
-from vitscope.exams.prediction import PredictionAccumulator, PredictionResult, Temperature, at_temperature
+from vitscope.exams.prediction import PredictionResult, Temperature
 from vitscope.models import create_model, name_of
+from vitscope.models.factory import check_name
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
 from vitscope.results.folders import run_folders
@@ -79,6 +81,7 @@ class Evaluation:
         return flips(*pair)  # type: ignore[arg-type]
 
 
+@checked
 def evaluate(
     models: Model | Sequence[Model] | Mapping[str, Model],
     data: Any,
@@ -96,6 +99,7 @@ def evaluate(
     output: str | int | None = None,
     mean: Iterable[float] | float | None = None,
     std: Iterable[float] | float | None = None,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
     **creation: Any,
 ) -> Evaluation:
     """Evaluate models on the same images.
@@ -118,9 +122,10 @@ def evaluate(
         output: Which of their outputs holds the class scores, where that cannot be decided: a key, or a place from 0.
         mean: What was subtracted from pixels from 0 to 1 in the images they are given, where they do not say.
         std: What they were divided by.
+        options: Of single exams, such as {"adversarial": {"steps": 10}}: arguments of their own functions.
         creation: Passed on to `create_model`: pretrained, num_classes, img_size, trust_code ...
     """
-    chosen = [_cached(exam, cache) for exam in _chosen(exams, temperature)]
+    chosen = _chosen(exams, temperature, cache, options)
     if isinstance(data, str):
         data = load_data(data, split="test")
     if labels is not None or classes is not None:
@@ -128,6 +133,9 @@ def evaluate(
     request = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
     named = _named(models)
+    for model in named.values():
+        if not isinstance(model, nn.Module):
+            check_name(model, creation.get("trust_code", False))
     folders = {} if out is None else run_folders(list(named), Path(out), Path(out))
     results: dict[str, dict[str, Result]] = {}
     for name, model in _made(named, seed, creation):
@@ -140,19 +148,20 @@ def evaluate(
     return found
 
 
-def _chosen(names: Sequence[str] | None, temperature: Temperature) -> list[type[Accumulator] | Procedure]:
-    chosen = find_exams(names, purpose="evaluation")
-    scaled = at_temperature(temperature)
-    if temperature is not None and PredictionAccumulator not in chosen:
-        raise VitscopeError("temperature is an option of 'prediction'; add it to the exams")
-    return [scaled if exam is PredictionAccumulator else exam for exam in chosen]
-
-
-def _cached(exam: type[Accumulator] | Procedure, cache: bool | None) -> type[Accumulator] | Procedure:
-    """The exam with this choice, if it is one that keeps images."""
-    if cache is None or exam.result is not CorruptionResult or not isinstance(exam, Procedure):
-        return exam
-    return replace(exam, run=functools.partial(exam.run, cache=cache))
+def _chosen(
+    names: Sequence[str] | None,
+    temperature: Temperature,
+    cache: bool | None,
+    options: Mapping[str, Mapping[str, Any]] | None,
+) -> list[type[Accumulator] | Procedure]:
+    """The exams with their options, of which two have a short form."""
+    exams = find_exams(names, purpose="evaluation")
+    given = {name: dict(own) for name, own in (options or {}).items()}
+    if temperature is not None:
+        given.setdefault("prediction", {})["temperature"] = temperature
+    if cache is not None and any(exam.result is CorruptionResult for exam in exams):
+        given.setdefault("corruption", {})["cache"] = cache
+    return with_options(exams, given)
 
 
 def _named(models: Model | Sequence[Model] | Mapping[str, Model]) -> dict[str, Model]:

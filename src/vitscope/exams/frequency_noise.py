@@ -20,7 +20,8 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from vitscope.errors import UnsupportedModel, VitscopeError
+from vitscope.arguments import Positive
+from vitscope.errors import UnsupportedModel
 from vitscope.exams.base import procedure
 from vitscope.exams.condition_rows import Headline, Headlined, condition_rows
 from vitscope.exams.conditions import ConditionTable, drawn_accuracy, scored
@@ -97,7 +98,7 @@ def frequency_noise(
     device: str | torch.device | None = None,
     name: str | None = None,
     parts: Parts | None = None,
-    strength: float = 32.0,
+    strength: Positive = 32.0,
 ) -> FrequencyNoiseResult:
     """Score `model` under noise of each of ten bands of frequencies; `examine` documents the other arguments.
 
@@ -109,8 +110,6 @@ def frequency_noise(
         strength: Root mean square of the noise in 1/255. At 32, models of a few hundred thousand weights lose up to
             20 points of accuracy on 32-pixel images: a clear drop, far from chance.
     """
-    if not strength > 0:
-        raise VitscopeError(f"strength is {strength}; expected noise above 0, in 1/255 of the pixel range")
     resumable = ResumablePass(parts, batch_size)
     with own_passes(
         model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done

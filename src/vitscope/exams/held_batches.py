@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from vitscope.curvature.loss import scores_of_images
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
-from vitscope.data.fetchers import fetcher_for, known_labels
+from vitscope.data.fetchers import fetcher_for, known_labels, require_labels
 from vitscope.data.streams import check_finite
 from vitscope.data.subsets import limit_indices
 from vitscope.errors import BadData
@@ -65,6 +65,7 @@ class HeldBatches:
     ) -> None:
         if batch_size < 1 or count < 1:
             raise BadData(f"batch_size is {batch_size} and batches {count}; expected at least 1 of both")
+        require_labels(data)
         self.recipe = None if recipe is None else get_recipe(recipe)
         if isinstance(data, TensorDataset | list):
             data = tuple(data.tensors if isinstance(data, TensorDataset) else data)

@@ -14,7 +14,7 @@ Their intervals are over batches (`spectrum_numbers`).
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,10 +22,10 @@ import torch
 from torch import Tensor, nn
 
 from vitscope import distributed
+from vitscope.arguments import Count, Fraction, NotNegative
 from vitscope.curvature import Eigenvalues, HessianProduct, Penalty, lanczos, power
 from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
 from vitscope.curvature.penalty import Convention
-from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.curvature_passes import CurvaturePasses, CurvatureSetup, curvature_passes
 from vitscope.exams.held_batches import training_split
@@ -156,16 +156,16 @@ class BatchSpectra(OwnNumbers):
 def hessian(
     model: nn.Module,
     data: Any,
-    k: int = 5,
+    k: Count = 5,
     batch_size: int = 16,
-    batches: int = 8,
-    weight_decay: float = 5e-2,
-    tol: float = 1e-3,
+    batches: Count = 8,
+    weight_decay: NotNegative = 5e-2,
+    tol: Fraction = 1e-3,
     l2: Convention = "half_square",
     params: str | None = None,
     mode: Mode = "lanczos",
     recipe: str | Recipe | None = "hdv",
-    max_products: int = MAX_PRODUCTS,
+    max_products: Count = MAX_PRODUCTS,
     split_batch: bool = False,
     seed: int = 0,
     device: str | torch.device | None = None,
@@ -197,10 +197,6 @@ def hessian(
         device: Where to run; default: where the model is.
         name: What to call the model in the result.
     """
-    if mode not in get_args(Mode):
-        raise VitscopeError(f"mode is '{mode}'; expected {' or '.join(get_args(Mode))}")
-    if not tol > 0:
-        raise VitscopeError(f"tol is {tol:g}; expected a residual above 0, such as 1e-3")
     decay_all = recipe is None or get_recipe(recipe).decay_all
     setup = CurvatureSetup(
         batch_size, batches, Penalty(weight_decay, l2, decay_all), params, recipe, split_batch, seed
@@ -216,7 +212,7 @@ def hessian(
         return _result(spectra.finish(), {**passes.about, "mode": mode, "tol": tol})
 
 
-@procedure(HessianResult, version=2, costly=True)
+@procedure(HessianResult, version=2, costly=True, options=hessian)
 def hessian_of_training_images(
     model: nn.Module,
     data: Any,
@@ -225,13 +221,15 @@ def hessian_of_training_images(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
+    **options: Any,
 ) -> HessianResult:
     """What `diagnose` runs: 8 batches of 16, fewer if `limit` does not reach; of named data, the training split.
 
     The batch size of `diagnose` is that of forward passes, while that of a spectrum is a part of its definition.
     """
     batches = 8 if limit is None else min(8, max(1, limit // 16))
-    return hessian(model, training_split(data), batches=batches, seed=seed, device=device, name=name)
+    chosen = {"batches": batches, **options}
+    return hessian(model, training_split(data), seed=seed, device=device, name=name, **chosen)
 
 
 def _search(

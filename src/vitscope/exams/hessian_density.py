@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.arguments import Count, NotNegative
 from vitscope.curvature import Penalty, Quadrature, quadrature, random_signs
 from vitscope.curvature.penalty import Convention
 from vitscope.errors import VitscopeError
@@ -109,10 +110,10 @@ class BatchDensities(OwnNumbers):
 def hessian_density(
     model: nn.Module,
     data: Any,
-    steps: int = 40,
+    steps: Count = 40,
     batch_size: int = 16,
-    batches: int = 8,
-    weight_decay: float = 5e-2,
+    batches: Count = 8,
+    weight_decay: NotNegative = 5e-2,
     l2: Convention = "half_square",
     params: str | None = None,
     recipe: str | Recipe | None = "hdv",

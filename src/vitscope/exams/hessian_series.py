@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from vitscope.arguments import checked
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.exams.bootstrap import standard_error
 from vitscope.exams.hessian import HessianResult, hessian
@@ -53,6 +54,7 @@ class HessianTrainingResult(Result, exam="hessian_training"):
         return table[table["quantity"].isin(["nep", "ape", "unconverged"])].reset_index(drop=True)
 
 
+@checked
 def hessian_training(
     run: str | os.PathLike[str],
     data: Any,
@@ -102,6 +104,7 @@ class Slope:
     n: int  # models
 
 
+@checked
 def log_log_slope(
     sizes: Sequence[float], results: Sequence[HessianResult], quantity: Quantity = "ape"
 ) -> Slope:

@@ -22,7 +22,7 @@ def data_name(data: Any) -> str:
     """The name the data was loaded by, else what it is."""
     if isinstance(data, ImageData):
         return f"{data.spec} ({data.split})"
-    return "tensors" if isinstance(data, tuple) else type(data).__name__
+    return "tensors" if isinstance(data, tuple | Tensor | np.ndarray) else type(data).__name__
 
 
 def images_digest(data: Any) -> str:
@@ -39,6 +39,8 @@ def images_digest(data: Any) -> str:
         return ""
     if isinstance(data, TensorDataset):
         data = data.tensors
+    if isinstance(data, Tensor | np.ndarray):
+        data = (data,)
     if isinstance(data, tuple | list):
         return (data_fingerprint(tuple(data)) or "")[:16]
     labels = known_labels(data)
@@ -69,6 +71,8 @@ def data_fingerprint(data: Any) -> str | None:
                 digest.update(np.ascontiguousarray(data.images[start : start + 4096]).tobytes())
         else:
             _add_files(digest, (data.name(i) for i in range(len(data))))
+    elif isinstance(data, Tensor | np.ndarray):
+        return data_fingerprint((data,))
     elif isinstance(data, tuple) and all(isinstance(part, (Tensor, np.ndarray)) for part in data):
         for part in data:
             tensor = torch.as_tensor(part)
@@ -104,7 +108,7 @@ def exam_keys(
     keys: dict[str, str | None] = {}
     for exam in exams:
         size = [batch_size] if exam.batch_matters else []
-        settings = [exam.settings] if isinstance(exam, type) and exam.settings else []
+        settings = [exam.settings] if exam.settings else []
         settings += [stream] if exam.needs_maps and stream != "read" else []
         content = json.dumps([exam.result.exam, exam.version, *common, *size, *settings]).encode()
         keys[exam.result.exam] = hashlib.sha256(content).hexdigest()

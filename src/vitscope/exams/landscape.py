@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from vitscope.anatomy import preserved
+from vitscope.arguments import NotNegative, Positive
 from vitscope.curvature.directions import Normalisation
 from vitscope.curvature.moved import moved_parameters
 from vitscope.curvature.penalty import Convention, Penalty
@@ -26,7 +27,7 @@ from vitscope.curvature.plane_penalty import PlanePenalty
 from vitscope.exams.base import procedure
 from vitscope.exams.held_batches import training_split
 from vitscope.exams.identity import data_name, images_digest
-from vitscope.exams.landscape_axes import Directions, check_grid, choose_axes
+from vitscope.exams.landscape_axes import Directions, Points, choose_axes
 from vitscope.exams.landscape_layout import MemoryFormat
 from vitscope.exams.landscape_marks import Other, find_near
 from vitscope.exams.landscape_passes import BatchNorm, HeldLoss, visit
@@ -45,11 +46,11 @@ from vitscope.training.seeding import preserved as draws_preserved
 def landscape(
     model: nn.Module,
     data: Any,
-    points: int = 21,
-    span: float | None = None,
+    points: Points = 21,
+    span: Positive | None = None,
     directions: Directions = "random",
     normalisation: Normalisation = "filter",
-    weight_decay: float = 5e-2,
+    weight_decay: NotNegative = 5e-2,
     l2: Convention = "half_square",
     recipe: str | Recipe | None = "hdv",
     batch_norm: BatchNorm = "kept",
@@ -93,7 +94,6 @@ def landscape(
         name: What to call the model in the result.
         parts: Where finished points are kept.
     """
-    check_grid(points, span, directions)
     decay_all = recipe is None or get_recipe(recipe).decay_all
     penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts.nowhere()
     with preserved(model), draws_preserved(), placed(model, device), parts:
@@ -142,7 +142,7 @@ def landscape(
         )
 
 
-@procedure(LandscapeResult, version=2, costly=True, batch_matters=True, resumable=True)
+@procedure(LandscapeResult, version=2, costly=True, batch_matters=True, resumable=True, options=landscape)
 def landscape_of_training_images(
     model: nn.Module,
     data: Any,
@@ -152,6 +152,7 @@ def landscape_of_training_images(
     device: str | torch.device | None = None,
     name: str | None = None,
     parts: Parts | None = None,
+    **options: Any,
 ) -> LandscapeResult:
     """What `diagnose` runs: 512 images, or `limit`; of named data, the training split."""
     return landscape(
@@ -163,4 +164,5 @@ def landscape_of_training_images(
         device=device,
         name=name,
         parts=parts,
+        **options,
     )

@@ -3,12 +3,13 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal
 
 import numpy as np
 from torch import nn
 
 from vitscope import distributed
+from vitscope.arguments import Range
 from vitscope.curvature.directions import (
     Direction,
     Normalisation,
@@ -18,11 +19,11 @@ from vitscope.curvature.directions import (
 )
 from vitscope.curvature.moved import Moved
 from vitscope.curvature.penalty import Penalty
-from vitscope.errors import VitscopeError
 from vitscope.exams.landscape_marks import Near
 from vitscope.exams.landscape_passes import HeldLoss
 
 Directions = Literal["random", "pca", "hessian"]
+Points = Annotated[int, Range(2, 1001)]  # along a direction
 HESSIAN_IMAGES = 64  # more would not fit into the memory of a gradient's graph
 _MARGIN = 0.25  # beyond the outermost marks, in parts of the range
 
@@ -37,21 +38,6 @@ class Axes:
     explained: np.ndarray
     eigenvalues: np.ndarray
     residuals: np.ndarray
-
-
-def check_grid(points: int, span: float | None, directions: str) -> None:
-    """Refuse what is no grid."""
-    if directions not in get_args(Directions):
-        raise VitscopeError(f"directions is '{directions}'; expected {', '.join(get_args(Directions))}")
-    check_points(points)
-    if span is not None and not 0.0 < span < float("inf"):
-        raise VitscopeError(f"span is {span}; expected a positive number")
-
-
-def check_points(points: int) -> None:
-    """Refuse fewer than two."""
-    if points < 2:
-        raise VitscopeError(f"points is {points}; expected at least 2 along a direction")
 
 
 def choose_axes(

@@ -19,11 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import preserved
+from vitscope.arguments import NotNegative
 from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.curvature.plane import Plane
 from vitscope.curvature.plane_penalty import PlanePenalty
 from vitscope.exams.identity import data_name, images_digest
-from vitscope.exams.landscape_axes import check_points
+from vitscope.exams.landscape_axes import Points
 from vitscope.exams.landscape_layout import MemoryFormat
 from vitscope.exams.landscape_marks import Other, difference, other_name, state_of
 from vitscope.exams.landscape_passes import BatchNorm, HeldLoss, Place, visit
@@ -114,8 +115,8 @@ def landscape_line(
     model: nn.Module,
     other: Other,
     data: Any,
-    points: int = 21,
-    weight_decay: float = 5e-2,
+    points: Points = 21,
+    weight_decay: NotNegative = 5e-2,
     l2: Convention = "half_square",
     recipe: str | Recipe | None = "hdv",
     batch_norm: BatchNorm = "kept",
@@ -131,7 +132,6 @@ def landscape_line(
 
     `landscape` documents the other arguments. Statistics of batch norms that are "kept" lie on the line, too.
     """
-    check_points(points)
     decay_all = recipe is None or get_recipe(recipe).decay_all
     penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts.nowhere()
     with preserved(model), draws_preserved(), placed(model, device), parts:

@@ -1,7 +1,7 @@
 """Lesion: how much accuracy does a model lose without one of its units?
 
 For image i let r_i = 1 if the whole model is right about it, and r_ik = 1 if it is right without unit k, whose
-branch is left out so that the stream passes by. The drop of unit k is
+branch is left out so that the stream passes by (through a projection, if its shortcut is one). The drop of unit k is
 
     d_k = 1/n sum_i (r_i - r_ik) = (lost_k - gained_k) / n
 
@@ -19,12 +19,15 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.anatomy import dissect
 from vitscope.exams.base import procedure
 from vitscope.exams.lesion_groups import Contrast, Group, contrasts, group_weights, positions
 from vitscope.exams.lesion_passes import LesionPasses
 from vitscope.exams.own_passes import OwnNumbers, own_passes
 from vitscope.intervals import paired_interval, share_interval
 from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.surgery.lesion import Bypass, Part, middle_convolution
+from vitscope.surgery.record import CannotOperate
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,10 @@ class LesionResult(Result, exam="lesion"):
         "images. A high bar is a unit that the rest cannot do without.",
         papers="In the papers the drop repeats with every stage: convolutions hurt most at the beginning of a stage; "
         "in Swin, MLPs at the beginning and MSAs at the end.",
-        misleads="Units that cannot be removed, such as those that change the size of the map, have no bar; "
-        "lesion_kept.csv lists them. What follows a removed unit was trained with it, so the drop also shows how far "
-        "the stream is moved, not only what the unit knows.",
+        misleads="Units that cannot be removed, because everything passes through them, have no bar; lesion_kept.csv "
+        "lists them. Where a stage begins with a block that projects its shortcut, the projection stays. What follows "
+        "a removed unit was trained with it, so the drop also shows how far the stream is moved, not only what the "
+        "unit knows.",
     )
 
     units: tuple[UnitRow, ...]
@@ -63,11 +67,14 @@ class LesionResult(Result, exam="lesion"):
     groups: tuple[Group, ...]
     contrasts: tuple[Contrast, ...]
     kept: tuple[KeptUnit, ...]
+    removed: tuple[str, ...] = ()  # branch, or convolution where that of a bottleneck alone was left out
 
     def table(self) -> pd.DataFrame:
         """Quantity `drop` per unit; `drop <kind> <position>` per group and `... minus ...` for whole models."""
         counts = {"lost": pd.array(self.lost, "Int64"), "gained": pd.array(self.gained, "Int64")}
         own: dict[str, Any] = {"position": self.position, **counts}
+        if "convolution" in self.removed:
+            own["removed"] = self.removed
         units = tidy("drop", self.value, self.low, self.high, self.n, self.units, **own)
         return pd.concat([units, self._whole()], ignore_index=True) if self.units else units
 
@@ -161,7 +168,7 @@ def summarise(
     }
 
 
-@procedure(LesionResult, version=2)
+@procedure(LesionResult, version=3)
 def lesion(
     model: nn.Module,
     data: Any,
@@ -170,24 +177,33 @@ def lesion(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
+    part: Part = "branch",
 ) -> LesionResult:
     """Remove every unit that can be removed, one at a time, and count what `model` gets wrong without it.
 
-    `examine` documents the arguments. What comes before a unit is not computed again to remove it. An answer that is
-    not finite without a unit is a wrong one.
+    `examine` documents the other arguments. What comes before a unit is not computed again to remove it. An answer that
+    is not finite without a unit is a wrong one.
+
+    Args:
+        part: What goes with a unit: its "branch"; or, of bottlenecks, the spatial "convolution" alone, as in the
+            papers, so that the 1x1 convolutions around it stay. Other units lose their branch then, too.
     """
     with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own:
-        removed = [unit for unit in own.parts if unit.removable]
+        bypasses, obstacles = _bypasses(model, own.input_shape) if part == "convolution" else ({}, {})
+        obstacles |= {
+            unit.name: unit.obstacle for unit in own.parts if unit.obstacle and unit.name not in bypasses
+        }
+        removed = [unit for unit in own.parts if unit.name not in obstacles]
         rows = tuple(UnitRow.of(unit) for unit in removed)
         place = positions(own.parts)
         position = tuple(place[unit.name] for unit in removed)
-        kept = tuple(KeptUnit(UnitRow.of(u), u.obstacle) for u in own.parts if u.obstacle is not None)
+        kept = tuple(KeptUnit(UnitRow.of(u), obstacles[u.name]) for u in own.parts if u.name in obstacles)
         if not removed:
             return LesionResult(**own.common, units=(), position=(), kept=kept, **_nothing())
         outcomes = LesionOutcomes(len(removed))
         speechless = torch.zeros(1 + len(removed), dtype=torch.bool)
         with own.progress("lesion") as advance:
-            passes = LesionPasses(model, own.parts, removed)
+            passes = LesionPasses(model, own.parts, removed, bypasses)
             for images, labels, _ in own.stream:
                 for some, truth in passes.pieces(images.to(own.dtype), labels):
                     logits = passes.logits(some)
@@ -205,9 +221,27 @@ def lesion(
             **own.common,
             units=rows,
             position=position,
+            removed=tuple("convolution" if unit.name in bypasses else "branch" for unit in removed),
             kept=kept,
             **summarise(rows, position, **outcomes.finish()),
         )
+
+
+def _bypasses(
+    model: nn.Module, shape: tuple[int, ...]
+) -> tuple[dict[str, tuple[str, Bypass]], dict[str, str]]:
+    """By unit, the spatial convolution of every bottleneck and what takes its place, or why it cannot go."""
+    body = dissect(model, shape)
+    found, refused = {}, {}
+    for unit in body.parts:
+        try:
+            middle = middle_convolution(body, unit)
+        except CannotOperate as error:
+            refused[unit.name] = str(error)
+        else:
+            if middle is not None:
+                found[unit.name] = (middle[0], middle[1].eval())
+    return found, refused
 
 
 def _nothing() -> dict[str, Any]:

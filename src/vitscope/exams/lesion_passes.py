@@ -1,7 +1,8 @@
 """What a model says without each of its units: the cheap way, once it is seen to agree with the plain one."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import torch
@@ -12,6 +13,7 @@ from vitscope.errors import VitscopeError
 from vitscope.exams.not_finite import not_finite
 from vitscope.finite import all_finite
 from vitscope.outputs import class_scores
+from vitscope.surgery.lesion import Bypass
 
 KEEP = 1 << 28  # bytes of a pass that may be kept
 FEW = 2  # images on which the two ways are compared
@@ -44,11 +46,19 @@ class LesionPasses:
     """Passes of a model with each of some units removed.
 
     A pass is kept and gone on with from where a unit is removed (`Lesions`), unless on the first images this gives
-    anything else than whole passes do: a model may write into what it computed earlier.
+    anything else than whole passes do: a model may write into what it computed earlier. A unit among `bypasses` (the
+    path of a convolution and what takes its place) loses that convolution alone, in a whole pass.
     """
 
-    def __init__(self, model: nn.Module, parts: Anatomy, units: Sequence[Unit]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        parts: Anatomy,
+        units: Sequence[Unit],
+        bypasses: Mapping[str, tuple[str, Bypass]] = MappingProxyType({}),
+    ) -> None:
         self._model, self._parts, self._units = model, parts, units
+        self._bypasses = bypasses
         self._way: _Way | None = None
         self._at_once = 1
 
@@ -68,9 +78,22 @@ class LesionPasses:
         assert self._way is not None
         return self._all(self._way, images)
 
+    def _without(self, way: _Way, unit: str, images: Tensor) -> Any:
+        if unit not in self._bypasses:
+            return way.without(unit)
+        path, bypass = self._bypasses[unit]
+        hook = self._model.get_submodule(path).register_forward_hook(
+            lambda module, given, made: bypass(module, given[0])
+        )
+        try:
+            return self._model(images)
+        finally:
+            hook.remove()
+
     def _choose(self, few: Tensor, batch: int) -> None:
         plain = OneByOne(self._model, self._parts)
-        lesions = Lesions(self._model, self._parts, self._units)
+        by_branch = [unit for unit in self._units if unit.name not in self._bypasses]
+        lesions = Lesions(self._model, self._parts, by_branch)
         expected = self._all(plain, few)
         self._way, self._at_once = plain, batch
         try:
@@ -88,7 +111,7 @@ class LesionPasses:
     def _all(self, way: _Way, images: Tensor) -> Tensor:
         with torch.inference_mode():
             outputs = [way.intact(images)]
-            outputs += [way.without(unit.name) for unit in self._units]
+            outputs += [self._without(way, unit.name, images) for unit in self._units]
             found = torch.stack([class_scores(self._model, output, len(images)) for output in outputs])
         if not all_finite(found[0]):
             raise not_finite(self._model, images, found[0])

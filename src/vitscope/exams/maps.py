@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
+from vitscope.arguments import Count
 from vitscope.data import batches, data_config
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
@@ -105,7 +106,7 @@ def maps(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    count: int = COUNT,
+    count: Count = COUNT,
     unit: str | None = None,
 ) -> MapsResult:
     """Take the attention maps of `model` on the first images of the seeded order.
@@ -123,8 +124,6 @@ def maps(
         count: How many images.
         unit: The last layer to take, where the rollout ends; default: the last whose attention lies on the map.
     """
-    if count < 1:
-        raise VitscopeError(f"count is {count}; expected at least 1 image")
     with preserved(model), placed(model, device) as place, torch.inference_mode():
         stream = batches(
             data,

@@ -14,6 +14,7 @@ from vitscope.exams.identity import weights_hash
 from vitscope.flops import count_flops, without_weights
 from vitscope.interface import interface_of
 from vitscope.models.origin import origin, run_of
+from vitscope.results.plain_files import read_plain
 
 
 def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
@@ -40,7 +41,7 @@ def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
 def training_facts(folder: Path) -> dict[str, Any] | None:
     """How the model of a run folder was trained and how far it came; None where no training was recorded."""
     try:
-        record = json.loads((folder / "run.json").read_bytes())
+        record = json.loads(read_plain(folder / "run.json"))
         with open(folder / "metrics.csv", newline="") as file:
             rows = list(csv.DictReader(file))
     except (OSError, ValueError):

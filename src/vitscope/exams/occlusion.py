@@ -15,12 +15,13 @@ shown ("zero-masked" tensors), or black, which is 0 in the picture.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.arguments import Count, Share
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.condition_rows import Headline, Headlined, condition_rows, headline_rows
@@ -111,8 +112,8 @@ def occlusion(
     name: str | None = None,
     parts: Parts | None = None,
     fill: Fill = "mean",
-    side: int = 8,
-    shares: Sequence[float] = SHARES,
+    side: Count = 8,
+    shares: Sequence[Share] = SHARES,
 ) -> OcclusionResult:
     """Score `model` on pictures of which parts are masked; `examine` documents the other arguments.
 
@@ -125,8 +126,6 @@ def occlusion(
         side: Patches along each side of the picture; the patches of a side of 32 pixels are 4 pixels wide.
         shares: Of the patches that are dropped.
     """
-    if fill not in get_args(Fill):
-        raise VitscopeError(f"fill is '{fill}'; expected 'mean' or 'black'")
     if side < 2 or not shares or not all(0 < share < 1 for share in shares):
         raise VitscopeError(
             f"side is {side}, shares are {tuple(shares)}; expected 2 or more, and numbers between 0 and 1"

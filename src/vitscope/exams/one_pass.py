@@ -16,6 +16,7 @@ from vitscope import distributed
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
 from vitscope.anatomy.taps import Stream
 from vitscope.data import batches, class_count, data_config, readout
+from vitscope.data.fetchers import require_labels
 from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.identity import data_name, images_digest
@@ -71,6 +72,8 @@ def examine(
     with preserved(model), placed(model, device) as place:
         torch.manual_seed(seed)
         labelled = any(exam.needs_labels for exam in exams)
+        if labelled:
+            require_labels(data)
         share = partial(
             batches,
             data,

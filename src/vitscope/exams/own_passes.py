@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from vitscope import distributed
 from vitscope.anatomy import Anatomy, anatomy, preserved
 from vitscope.data import Readout, batches, data_config, readout
+from vitscope.data.fetchers import require_labels
 from vitscope.data.readout import PLAIN
 from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.one_pass import Images, compare_classes, first_batch, placed, progress
@@ -81,6 +82,8 @@ def own_passes(
         labelled: Labels have to fit the model's classes.
         skip: Batches that this process has seen before, from the first on.
     """
+    if labelled:
+        require_labels(data)
     with preserved(model), placed(model, device) as place:
         torch.manual_seed(seed)
         share = partial(

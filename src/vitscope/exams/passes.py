@@ -17,6 +17,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.arguments import Count, Probability
 from vitscope.data import Readout, readout
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
@@ -125,8 +126,8 @@ def passes(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    passes: Sequence[int] = (1, 2, 5, 10),
-    p: float = 0.3,
+    passes: Sequence[Count] = (1, 2, 5, 10),
+    p: Probability = 0.3,
     smooth: bool = False,
     parts: Parts | None = None,
 ) -> PassesResult:
@@ -143,8 +144,8 @@ def passes(
         parts: What an interrupted run has kept.
     """
     counts = sorted(set(passes))
-    if not counts or counts[0] < 1:
-        raise VitscopeError(f"passes is {tuple(passes)}; expected numbers from 1 on, such as 1 2 5 10 50")
+    if not counts:
+        raise VitscopeError("passes is empty; expected numbers from 1 on, such as 1 2 5 10 50")
     if not isinstance(model, nn.Module):
         model = deep_ensemble(list(model))
     resumable = ResumablePass(parts, batch_size)

@@ -19,6 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.arguments import Count, Positive
 from vitscope.data.corruptions.draws import draws_for, normals
 from vitscope.data.corruptions.filters import gaussian_blur, to_unit
 from vitscope.data.corruptions.noise import shot_noise
@@ -133,8 +134,8 @@ def noise(
     device: str | torch.device | None = None,
     name: str | None = None,
     parts: Parts | None = None,
-    strengths: Sequence[float] = (5.0, 10.0),
-    draws: int = 5,
+    strengths: Sequence[Positive] = (5.0, 10.0),
+    draws: Count = 5,
 ) -> NoiseResult:
     """Score `model` under shot noise and Gaussian noise; `examine` documents the other arguments.
 
@@ -146,8 +147,6 @@ def noise(
         strengths: Deviations of the Gaussian noise, in 1/255.
         draws: How often the noise of each image is drawn.
     """
-    if draws < 1:
-        raise VitscopeError(f"draws is {draws}; expected at least 1")
     gaussian = [Perturbation(GAUSSIAN, strength) for strength in _positive(strengths)]
     request = (model, data, limit, batch_size, seed, device, name, parts)
     return NoiseResult(**_perturbed("noise", request, [Perturbation(SHOT, PHOTONS), *gaussian], draws))
@@ -163,7 +162,7 @@ def blur(
     device: str | torch.device | None = None,
     name: str | None = None,
     parts: Parts | None = None,
-    strengths: Sequence[float] = (1.0, 2.0),
+    strengths: Sequence[Positive] = (1.0, 2.0),
 ) -> BlurResult:
     """Score `model` under Gaussian blur; `noise` documents the arguments, `strengths` are deviations in pixels."""
     request = (model, data, limit, batch_size, seed, device, name, parts)
@@ -172,8 +171,8 @@ def blur(
 
 def _positive(strengths: Sequence[float]) -> list[float]:
     found = sorted({float(strength) for strength in strengths})
-    if not found or found[0] <= 0:
-        raise VitscopeError(f"strengths are {tuple(strengths)}; expected numbers above 0")
+    if not found:
+        raise VitscopeError("strengths is empty; expected numbers above 0, in 1/255")
     return found
 
 

@@ -5,7 +5,9 @@ and `calibration`, with intervals over images; accuracy, precision and confidenc
 dividing the logits by a number does (`prediction_temperature`). All of it comes from sums over one pass.
 """
 
+import json
 import warnings
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope import distributed
+from vitscope.arguments import Positive
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.exams.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
 from vitscope.exams.calibration import (
@@ -30,7 +33,6 @@ from vitscope.exams.prediction_scores import BINS, MEANS, check_predictions, con
 from vitscope.exams.prediction_temperature import (
     TEMPERATURES,
     Scaling,
-    check_temperature,
     find_scaling,
     in_fitting_half,
 )
@@ -50,7 +52,7 @@ __all__ = [
     "scores",
 ]
 
-Temperature = float | Literal["fit"] | None
+Temperature = Positive | Literal["fit"] | None
 
 
 class PredictionAccumulator(Accumulator):
@@ -61,6 +63,7 @@ class PredictionAccumulator(Accumulator):
     needs_labels = True
     evaluation = True
     temperature: ClassVar[Temperature] = None
+    OPTIONS = MappingProxyType({"temperature": Temperature})
 
     n: Tensor
     sums: (
@@ -93,6 +96,11 @@ class PredictionAccumulator(Accumulator):
             self.add_sum("reporting", (rows, 1 + len(TEMPERATURES) * (3 + BINS)))
             self.add_sum("reported_bins", (len(TEMPERATURES), 2 * BINS))
             self.add_sum("n_fitted", (), torch.int64)
+
+    @classmethod
+    def with_options(cls, **options: Any) -> type[Accumulator]:
+        """The exam at a temperature."""
+        return at_temperature(**options)
 
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
@@ -250,10 +258,9 @@ def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:
     """The exam with logits divided by a number, or by one that is fitted to half of the images."""
     if temperature is None:
         return PredictionAccumulator
-    check_temperature(temperature)
 
     class Scaled(PredictionAccumulator):
-        settings = f"temperature {temperature}"
+        settings = json.dumps({"temperature": temperature})
 
     Scaled.temperature = temperature
     return Scaled

@@ -52,12 +52,6 @@ def in_fitting_half(indices: Tensor, seed: int) -> Tensor:
     return torch.tensor([bool(byte & 1) for byte in hashes], dtype=torch.bool)
 
 
-def check_temperature(temperature: float | str) -> None:
-    """Refuse what is neither "fit" nor a positive number."""
-    if temperature != "fit" and (isinstance(temperature, str) or not 0 < temperature < float("inf")):
-        raise VitscopeError(f"temperature is {temperature!r}; expected a number above 0, or fit")
-
-
 def find_scaling(fitting: Tensor, reporting: Tensor, filled: Tensor, n_fitted: int, n: int) -> Scaling:
     """Fit and judge, plain and in every replicate.
 

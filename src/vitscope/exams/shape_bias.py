@@ -24,6 +24,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.arguments import Positive
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.bootstrap import REPLICATES, poisson_weights, standard_error
@@ -153,7 +154,7 @@ def shape_bias(
     device: str | torch.device | None = None,
     name: str | None = None,
     parts: Parts | None = None,
-    cutoffs: Sequence[float] = CUTOFFS,
+    cutoffs: Sequence[Positive] = CUTOFFS,
 ) -> ShapeBiasResult:
     """Show `model` pictures that are mixed of two classes; `examine` documents the other arguments.
 

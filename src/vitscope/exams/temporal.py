@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from vitscope import distributed
 from vitscope.anatomy import preserved
+from vitscope.arguments import Count, CountFromZero, NotNegative, Probability
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
 from vitscope.data.frames import FrameData, pieces
@@ -48,12 +49,12 @@ def temporal(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    rate: float = 0.8,
-    previous: int = 5,
-    passes: int = 0,
-    p: float = 0.3,
+    rate: NotNegative = 0.8,
+    previous: CountFromZero = 5,
+    passes: CountFromZero = 0,
+    p: Probability = 0.3,
     smooth: bool = False,
-    block: int | None = None,
+    block: Count | None = None,
     parts: Parts | None = None,
 ) -> TemporalResult:
     """Score `model`'s predictions on a stream of frames, alone and smoothed over time.

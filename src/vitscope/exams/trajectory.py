@@ -17,15 +17,16 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from vitscope.arguments import checked
 from vitscope.curvature.dots import norm
-from vitscope.errors import BadResult, NotFinite, VitscopeError
+from vitscope.errors import BadResult, NotFinite
 from vitscope.exams.base import procedure
 from vitscope.exams.identity import data_name
 from vitscope.exams.not_finite import require_finite_weights
@@ -94,6 +95,7 @@ class TrajectoryResult(Result, exam="trajectory"):
         return pd.concat([whole, turn], ignore_index=True)
 
 
+@checked
 def trajectory(
     run: str | os.PathLike[str],
     optimum: Optimum = "last",
@@ -112,8 +114,6 @@ def trajectory(
         name: What to call the run in the result.
         trust_code: Run code that the run folder names (see `create_model`).
     """
-    if optimum not in get_args(Optimum):
-        raise VitscopeError(f"optimum is '{optimum}'; expected {' or '.join(get_args(Optimum))}")
     series = checkpoint_series(run, checkpoints)
     end = _optimum(run, optimum, series)
     series = [c for c in series if c.epoch != end.epoch] + [end]

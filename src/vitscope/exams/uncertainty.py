@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
 from vitscope.anatomy.taps import Stream
+from vitscope.arguments import Count, Probability
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import procedure
 from vitscope.exams.not_finite import finite_scores_in, require_finite_features
@@ -191,9 +192,9 @@ def uncertainty(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    passes: int = 8,
-    p: float = 0.3,
-    most: int = 512,
+    passes: Count = 8,
+    p: Probability = 0.3,
+    most: Count = 512,
     stream: Stream = "read",
 ) -> UncertaintyResult:
     """Measure how far `model`'s features spread over points and over random passes.

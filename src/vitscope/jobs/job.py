@@ -16,6 +16,7 @@ from typing import Any
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.results import atomic_write
 from vitscope.results.lock import FolderLock
+from vitscope.results.plain_files import read_plain
 
 SCHEMA = 1
 Function = Callable[..., Any]
@@ -68,11 +69,11 @@ class Job:
     def read(path: str | os.PathLike[str]) -> "Job":
         """The job in a `job.json`."""
         try:
-            content = json.loads(Path(path).read_bytes())
+            content = json.loads(read_plain(Path(path)))
             if content["schema"] != SCHEMA:
                 raise ValueError(f"schema {content['schema']}, expected {SCHEMA}")
             return Job(content["function"], content["arguments"], content["out"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
             raise BadResult(
                 f"{path} is no job ({error!r}); expected a job.json as vitscope writes it"
             ) from error
@@ -111,11 +112,11 @@ def outcome_of(job: Job) -> Outcome | None:
     """
     path = job.folder / "result.json"
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_plain(path))
         said, outcome = content["job"], Outcome(content["result"], float(content["seconds"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise BadResult(f"{path} is damaged ({error!r}); remove it, and the job is done again") from error
     asked = job.describe()
     if said != asked:

@@ -2,11 +2,11 @@
 
 | model | at 32 pixels | maps |
 |---|---|---|
-| ViT-Ti, ViT-S | patches of 2, 4 or 8 | 16, 8 or 4 |
-| PiT-Ti | patches of 2 that do not overlap | 16, 8, 4 |
+| ViT-Ti, ViT-S, ViT-B | patches of 2, 4 or 8 | 16, 8 or 4 |
+| PiT-Ti, PiT-B | patches of 2 that do not overlap | 16, 8, 4 |
 | Swin-Ti | patches of 1, windows of 4 | 32, 16, 8, 4 |
 | Twins-SVT-S | patches of 1, windows of 4, keys pooled by 8, 4, 2, 1 to 4x4 | 32, 16, 8, 4 |
-| Mixer-Ti | patches of 2; 8 blocks, 256 wide | 16 |
+| Mixer-Ti, Mixer-S, Mixer-B | patches of 2; 8, 8, 12 blocks, 256, 512, 768 wide | 16 |
 | ConViT-Ti | patches of 2 | 16 |
 | ResNet, ResNeXt | 3x3 stem of stride 1, no max-pool | 32, 16, 8, 4 |
 
@@ -27,7 +27,7 @@ from vitscope.models.input_configs import cifar_cfg
 from vitscope.models.small_images import ReducedPiT, ReducedTwins, make_resnet, make_transformer
 
 _RESNETS = ("resnet18_32", "resnet34_32", "resnet50_32", "resnet101_32", "resnext50_32x4d_32")
-_VITS = tuple(f"vit_{size}_patch{patch}_32" for size in ("tiny", "small") for patch in (2, 4, 8))
+_VITS = tuple(f"vit_{size}_patch{patch}_32" for size in ("tiny", "small", "base") for patch in (2, 4, 8))
 
 default_cfgs = generate_default_cfgs(
     {
@@ -36,8 +36,14 @@ default_cfgs = generate_default_cfgs(
             f"{name}.untrained": cifar_cfg("patch_embed.proj", "head", fixed_input_size=True)
             for name in (*_VITS, "convit_tiny_32")
         },
-        "mixer_tiny_patch2_32.untrained": cifar_cfg("stem.proj", "head", fixed_input_size=True),
-        "pit_ti_patch2_32.untrained": cifar_cfg("patch_embed.conv", "head", fixed_input_size=True),
+        **{
+            f"mixer_{size}_patch2_32.untrained": cifar_cfg("stem.proj", "head", fixed_input_size=True)
+            for size in ("tiny", "small", "base")
+        },
+        **{
+            f"pit_{size}_patch2_32.untrained": cifar_cfg("patch_embed.conv", "head", fixed_input_size=True)
+            for size in ("ti", "b")
+        },
         "swin_tiny_patch1_window4_32.untrained": cifar_cfg(
             "patch_embed.proj", "head.fc", fixed_input_size=True
         ),
@@ -48,6 +54,7 @@ default_cfgs = generate_default_cfgs(
 
 _TINY = {"embed_dim": 192, "depth": 12, "num_heads": 3}
 _SMALL = {"embed_dim": 384, "depth": 12, "num_heads": 6}
+_BASE = {"embed_dim": 768, "depth": 12, "num_heads": 12}
 
 
 @register_model
@@ -99,10 +106,41 @@ def vit_small_patch8_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
 
 
 @register_model
+def vit_base_patch2_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
+    """ViT-B on 16x16 patch tokens."""
+    return make_transformer(
+        VisionTransformer, "vit_base_patch2_32", pretrained, {"patch_size": 2, **_BASE, **kwargs}
+    )
+
+
+@register_model
+def vit_base_patch4_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
+    """ViT-B on 8x8 patch tokens."""
+    return make_transformer(
+        VisionTransformer, "vit_base_patch4_32", pretrained, {"patch_size": 4, **_BASE, **kwargs}
+    )
+
+
+@register_model
+def vit_base_patch8_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
+    """ViT-B on 4x4 patch tokens."""
+    return make_transformer(
+        VisionTransformer, "vit_base_patch8_32", pretrained, {"patch_size": 8, **_BASE, **kwargs}
+    )
+
+
+@register_model
 def pit_ti_patch2_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
     """PiT-Ti, 64, 128 and 256 wide; its first map is 16x16."""
     sizes = {"patch_size": 2, "stride": 2, "base_dims": (32, 32, 32), "depth": (2, 6, 4), "heads": (2, 4, 8)}
     return make_transformer(ReducedPiT, "pit_ti_patch2_32", pretrained, {**sizes, **kwargs})
+
+
+@register_model
+def pit_b_patch2_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
+    """PiT-B, 256, 512 and 1024 wide; its first map is 16x16."""
+    sizes = {"patch_size": 2, "stride": 2, "base_dims": (64, 64, 64), "depth": (3, 6, 4), "heads": (4, 8, 16)}
+    return make_transformer(ReducedPiT, "pit_b_patch2_32", pretrained, {**sizes, **kwargs})
 
 
 @register_model
@@ -128,6 +166,20 @@ def mixer_tiny_patch2_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
     """Mixer-Ti, half as wide as Mixer-S: 128 hidden units over the tokens, 1024 over the channels."""
     sizes = {"patch_size": 2, "num_blocks": 8, "embed_dim": 256}
     return make_transformer(MlpMixer, "mixer_tiny_patch2_32", pretrained, {**sizes, **kwargs})
+
+
+@register_model
+def mixer_small_patch2_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
+    """Mixer-S: 256 hidden units over the tokens, 2048 over the channels."""
+    sizes = {"patch_size": 2, "num_blocks": 8, "embed_dim": 512}
+    return make_transformer(MlpMixer, "mixer_small_patch2_32", pretrained, {**sizes, **kwargs})
+
+
+@register_model
+def mixer_base_patch2_32(pretrained: bool = False, **kwargs: Any) -> nn.Module:
+    """Mixer-B: 384 hidden units over the tokens, 3072 over the channels."""
+    sizes = {"patch_size": 2, "num_blocks": 12, "embed_dim": 768}
+    return make_transformer(MlpMixer, "mixer_base_patch2_32", pretrained, {**sizes, **kwargs})
 
 
 @register_model

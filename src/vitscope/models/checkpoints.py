@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
+from vitscope.results.plain_files import read_plain
 
 FOLDER = "checkpoints"
 INDEX = "checkpoints.json"
@@ -47,7 +49,7 @@ def list_checkpoints(run: str | os.PathLike[str]) -> list[Checkpoint]:
     """The checkpoints of a run folder in the order of the training; none if it kept none."""
     path = Path(run) / INDEX
     try:
-        record: Any = json.loads(path.read_bytes())
+        record: Any = json.loads(read_plain(path))
         if record["schema"] > SCHEMA:
             raise BadResult(
                 f"{path} has schema {record['schema']}, this vitscope reads {SCHEMA}: pip install -U vitscope"
@@ -55,8 +57,8 @@ def list_checkpoints(run: str | os.PathLike[str]) -> list[Checkpoint]:
         return [Checkpoint(**entry) for entry in record["checkpoints"]]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadResult(f"{path} is damaged ({error}); copy it again, or train again") from error
+    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
+        raise BadResult(f"{path} is damaged ({reason(error)}); copy it again, or train again") from error
 
 
 def find_checkpoint(run: Path, name: str) -> Path:

@@ -4,16 +4,27 @@ import difflib
 import os
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from torch import nn
 
+from vitscope.arguments import Probability, Range, check, checked
+from vitscope.arguments.files import reason
 from vitscope.models import from_factory, from_huggingface, from_timm, from_torchvision, run_folder
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_origin
 from vitscope.models.registered import OURS
 
+_NUMBERS: dict[str, Any] = {  # that mean the same in every model that takes them
+    "in_chans": Annotated[int, Range(1, 4096)],
+    "drop_rate": Probability,
+    "drop_path_rate": Probability,
+    "attn_drop_rate": Probability,
+    "proj_drop_rate": Probability,
+}
 
+
+@checked
 def create_model(
     name: str | os.PathLike[str],
     pretrained: bool | None = False,
@@ -50,6 +61,9 @@ def create_model(
         CannotBuild: The model refuses the sizes or arguments it is given.
         BadWeights: The weights are missing, damaged, or made for another model.
     """
+    for number, hint in _NUMBERS.items():
+        if arguments.get(number) is not None:
+            arguments[number] = check(arguments[number], hint, number)
     folder = _run_folder(name)
     if folder is not None:
         changes = {"num_classes": num_classes, "img_size": img_size, **arguments}
@@ -64,20 +78,40 @@ def create_model(
     given = {**{k: v for k, v in sizes.items() if v is not None}, **arguments}
     try:
         model = _build(name, pretrained, num_classes, img_size, arguments, trust_code)
-    except (AssertionError, ValueError, RuntimeError) as error:
+    except (AssertionError, LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         if not given:
             raise
         wanted = ", ".join(f"{key}={value!r}" for key, value in given.items())
-        raise CannotBuild(f"{name} cannot be built with {wanted}: {error}; try another size") from error
+        raise CannotBuild(
+            f"{name} cannot be built with {wanted} ({reason(error)}); try other values"
+        ) from error
     set_origin(model, name, given)
     return model
 
 
+@checked
 def list_models(pattern: str = "*") -> list[str]:
     """The names that match the pattern: ours first, then timm's, then torchvision's."""
     theirs = [name for name in from_timm.names() if name not in OURS]
     names = [*OURS, *theirs, *from_torchvision.names()]
     return [name for name in names if fnmatch(name, pattern)]
+
+
+def check_name(name: str | os.PathLike[str], trust_code: bool = False) -> None:
+    """Refuse what `create_model` would refuse for its name alone, without building anything."""
+    folder = _run_folder(name)
+    if folder is not None:
+        run_folder.check_model(folder, trust_code)
+        return
+    name = os.fspath(name)
+    if from_timm.has(name) or from_torchvision.has(name):
+        return
+    if name.startswith(from_huggingface.PREFIX):
+        from_huggingface.check_name(name)
+        return
+    if ":" not in name or name.startswith(from_torchvision.PREFIX):
+        raise _unknown(name)
+    from_factory.find(name)
 
 
 def _build(

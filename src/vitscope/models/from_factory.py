@@ -11,7 +11,7 @@ from torch import nn
 from vitscope.data.config import image_channels
 from vitscope.errors import VitscopeError
 from vitscope.models.calling import call, signature_of
-from vitscope.models.errors import UnknownModel
+from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import pair, set_input
 from vitscope.models.trust import ENSEMBLE
 
@@ -28,8 +28,13 @@ def build(
 
     `trust_code` goes to our own factory of ensembles, which makes what its members' descriptions name.
     """
-    factory = _find(name)
-    takes = signature_of(factory)
+    factory = find(name)
+    try:
+        takes = signature_of(factory)
+    except (TypeError, ValueError) as error:  # of what is built into Python
+        raise CannotBuild(
+            f"{name} does not say what it takes; expected a function that returns a model"
+        ) from error
     given = dict(arguments)
     if pretrained or (pretrained is None and {"pretrained", "**"} & takes):
         given["pretrained"] = True
@@ -39,7 +44,14 @@ def build(
         given["num_classes"] = num_classes
     size = pair(img_size)
     wanted = {} if size is None or not ({"img_size", "**"} & takes) else {"img_size": img_size}
-    model = call(name, factory, given, known=lambda: takes - {"**"}, optional=wanted)
+    try:
+        model = call(name, factory, given, known=lambda: takes - {"**"}, optional=wanted)
+    except VitscopeError:
+        raise
+    except Exception as error:
+        raise CannotBuild(
+            f"{name} fails with {_said(error)}; expected a function that returns a model"
+        ) from error
     if not isinstance(model, nn.Module):
         raise VitscopeError(f"{name} returned a {type(model).__name__}; expected a torch.nn.Module")
     said = getattr(model, "pretrained_cfg", None) or {}
@@ -52,8 +64,13 @@ def build(
     return model
 
 
-def _find(name: str) -> Callable[..., Any]:
+def find(name: str) -> Callable[..., Any]:
+    """The function or class of that name; imports its module."""
     module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
+        raise UnknownModel(
+            f"'{name}' is no model's name; expected package.module:factory, or: vitscope models"
+        )
     sys.path.insert(0, str(Path.cwd()))
     try:
         module = importlib.import_module(module_name)
@@ -62,6 +79,10 @@ def _find(name: str) -> Callable[..., Any]:
             f"cannot import '{module_name}' of model '{name}' ({error}); "
             "expected package.module:factory, importable from here"
         ) from error
+    except VitscopeError:
+        raise
+    except Exception as error:
+        raise CannotBuild(f"'{module_name}' of model '{name}' cannot be imported: {_said(error)}") from error
     finally:
         sys.path.remove(str(Path.cwd()))
     factory = getattr(module, attribute, None)
@@ -71,3 +92,8 @@ def _find(name: str) -> Callable[..., Any]:
             f"module '{module_name}' has no function '{attribute}'; it has: {', '.join(public) or 'none'}"
         )
     return factory
+
+
+def _said(error: Exception) -> str:
+    """What code of the user's own ended with, in one line."""
+    return " ".join(f"{type(error).__name__} ({error})".split())

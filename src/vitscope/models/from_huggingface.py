@@ -4,8 +4,10 @@ The model keeps its class and the names of its parts; its call returns the logit
 so that it can stand wherever any other classifier can. Weights are read from safetensors only.
 """
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -13,6 +15,7 @@ from torch import nn
 from vitscope.data.processors import stated
 from vitscope.errors import VitscopeError
 from vitscope.models.errors import BadWeights, UnknownModel, UntrustedCode
+from vitscope.models.network import no_vain_tries
 from vitscope.models.origin import pair, set_input
 from vitscope.models.trust import HOW, HUGGING_FACE
 
@@ -38,6 +41,50 @@ def build(
         raise VitscopeError(f"{name} needs transformers; type: pip install 'vitscope[tasks]'") from error
     where = name.removeprefix(PREFIX)
     size = pair(img_size)
+    if not where or not Path(where).is_dir():
+        with no_vain_tries():
+            check_name(name)
+            return _build(transformers, name, where, pretrained, num_classes, size, arguments, trust_code)
+    return _build(transformers, name, where, pretrained, num_classes, size, arguments, trust_code)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no model of the hub can have, and one that cannot be fetched."""
+    where = name.removeprefix(PREFIX)
+    if where and Path(where).is_dir():
+        return
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", where):
+        raise UnknownModel(
+            f"no Hugging Face model '{where}'; expected hf:owner/name, or hf: and a folder with a config.json"
+        )
+    with no_vain_tries() as cut_off:
+        if cut_off and not _is_cached(where):
+            raise UnknownModel(
+                f"no Hugging Face model '{where}' in the cache, and there is no network; expected hf: and a folder "
+                "with a config.json, or a name of: vitscope models"
+            )
+
+
+def _is_cached(where: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        return isinstance(try_to_load_from_cache(where, "config.json"), str)
+    except HFValidationError:
+        return True  # no name of a model: what is wrong with it is said by who reads it
+
+
+def _build(
+    transformers: Any,
+    name: str,
+    where: str,
+    pretrained: bool,
+    num_classes: int | None,
+    size: tuple[int, int] | None,
+    arguments: dict[str, Any],
+    trust_code: bool,
+) -> nn.Module:
     try:
         _allow(name, transformers.PretrainedConfig.get_config_dict(where)[0], trust_code)
         config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=trust_code)

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from vitscope.models.calling import arguments_of, call
-from vitscope.models.errors import BadWeights
+from vitscope.models.network import fetching
 from vitscope.models.origin import pair, set_input
-from vitscope.models.registered import fitting
+from vitscope.models.registered import OURS, fitting
 
 PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
 
@@ -42,18 +42,10 @@ def build(
             return arguments_of(timm.create_model(built)) - {"**"}
 
     def make(**kwargs: Any) -> nn.Module:
-        try:
-            return timm.create_model(built, pretrained=pretrained, **kwargs)
-        except TypeError:
-            raise
-        except Exception as error:
-            if not pretrained:
-                raise
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise BadWeights(
-                f"no pretrained weights for {name} ({reason}); for random ones leave pretrained away, "
-                "and see what has weights here with: vitscope models"
-            ) from error
+        if not pretrained:
+            return timm.create_model(built, **kwargs)
+        with fetching(name, local=name in OURS):
+            return timm.create_model(built, pretrained=True, **kwargs)
 
     size = pair(img_size)
     given = dict(arguments) if num_classes is None else {**arguments, "num_classes": num_classes}

@@ -6,7 +6,7 @@ import torchvision
 from torch import nn
 
 from vitscope.models.calling import arguments_of, call, signature_of
-from vitscope.models.errors import BadWeights
+from vitscope.models.network import fetching
 from vitscope.models.origin import pair, set_input
 
 PREFIX = "tv:"
@@ -38,16 +38,10 @@ def build(
         return (arguments_of(builder(weights=None)) | signature_of(builder)) - {"**", "weights", "progress"}
 
     def make(**kwargs: Any) -> nn.Module:
-        try:
-            return builder(weights=weights if pretrained else None, **kwargs)
-        except TypeError:
-            raise
-        except Exception as error:
-            if not pretrained:
-                raise
-            raise BadWeights(
-                f"no pretrained weights for {name} ({error}); for random ones leave pretrained away"
-            ) from error
+        if not pretrained:
+            return builder(weights=None, **kwargs)
+        with fetching(name):
+            return builder(weights=weights, **kwargs)
 
     size = pair(img_size)
     given = dict(arguments) if num_classes is None else {**arguments, "num_classes": num_classes}

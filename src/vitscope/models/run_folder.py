@@ -8,25 +8,58 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from torch import Tensor, nn
 
+from vitscope.arguments import checked
+from vitscope.arguments.checking import problem_with
+from vitscope.arguments.files import reason
 from vitscope.data import DataConfig, data_config
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.interface import class_count, declare, interface_of
+from vitscope.models import from_timm
 from vitscope.models.checkpoints import find_checkpoint
 from vitscope.models.origin import origin, set_input
 from vitscope.models.state import load_weights, read_weights, weight_bytes
 from vitscope.models.trust import allow_model
 from vitscope.results import atomic_write
 from vitscope.results.manifest import write_listed
+from vitscope.results.plain_files import read_plain
+
+
+class _Named(TypedDict):
+    """How the model is made."""
+
+    name: str | None
+    arguments: dict[str, Any]
+
+
+class _Said(TypedDict, total=False):
+    """What was declared about the model."""
+
+    output: str | int
+    mean: list[float]
+    std: list[float]
+
+
+class _Config(TypedDict):
+    """What `config.json` holds; see `save_model`."""
+
+    schema: int
+    model: _Named
+    data: dict[str, Any]
+    classes: list[str]
+    surgery: NotRequired[list[dict[str, Any]]]
+    interface: NotRequired[_Said]
+
 
 SCHEMA = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
 
 
+@checked
 def save_model(
     model: nn.Module,
     folder: str | os.PathLike[str],
@@ -82,22 +115,41 @@ def read_config(folder: Path) -> dict[str, Any]:
     """The checked content of a run folder's `config.json`."""
     path = folder / CONFIG
     try:
-        config = json.loads(path.read_text())
+        config = json.loads(read_plain(path))
     except FileNotFoundError as error:
         raise BadResult(
             f"{folder} holds no model (no {CONFIG}); expected a run folder, as `vitscope train` writes it"
         ) from error
-    except (OSError, ValueError) as error:
-        raise BadResult(f"{path} is damaged ({error}); train again, or copy the folder again") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadResult(
+            f"{path} is damaged ({reason(error)}); train again, or copy the folder again"
+        ) from error
     if not isinstance(config, dict) or not isinstance(config.get("schema"), int):
         raise BadResult(f"{path} is no model configuration: expected an object with a 'schema' number")
     if config["schema"] > SCHEMA:
         raise BadResult(
             f"{path} has schema {config['schema']}, this vitscope reads {SCHEMA}: pip install -U vitscope"
         )
-    absent = [key for key in ("model", "data", "classes") if key not in config]
-    if absent:
-        raise BadResult(f"{path} lacks {', '.join(absent)}; train again, or copy the folder again")
+    if problem := problem_with(config, _Config):
+        raise BadResult(f"{path} is damaged ({problem}); train again, or copy the folder again")
+    return config
+
+
+def check_model(folder: Path, trust_code: bool) -> dict[str, Any]:
+    """The configuration of a folder whose model can be built; a function that it names has to be trusted."""
+    config = read_config(folder)
+    name, arguments = config["model"]["name"], config["model"]["arguments"]
+    if name is None:
+        raise BadResult(
+            f"{folder} holds the weights of a {config['model'].get('class')} that was built in Python; "
+            "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
+        )
+    allow_model(name, arguments, folder / CONFIG, trust_code)
+    if ":" not in name and (Path(name).name != name or not from_timm.has(name)):
+        raise BadResult(
+            f"{folder / CONFIG} is damaged: it names a folder ({name}) where a model's name is expected; "
+            "copy the folder again"
+        )
     return config
 
 
@@ -112,21 +164,15 @@ def load_model(
 
     A function that the folder names is called only if the user trusts it.
     """
-    config = read_config(folder)
+    config = check_model(folder, trust_code)
     name, arguments = config["model"]["name"], config["model"]["arguments"]
-    if name is None:
-        raise BadResult(
-            f"{folder} holds the weights of a {config['model'].get('class')} that was built in Python; "
-            "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
-        )
-    allow_model(name, arguments, folder / CONFIG, trust_code)
-    if ":" not in name and Path(name).name != name:
-        raise BadResult(
-            f"{folder / CONFIG} is damaged: it names a folder ({name}) where a model's name is expected; "
-            "copy the folder again"
-        )
     model = create(name, trust_code=trust_code, **{**arguments, **changes})
-    prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
+    try:
+        prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
+    except VitscopeError as error:
+        raise BadResult(
+            f"{folder / CONFIG} is damaged ({error}); train again, or copy the folder again"
+        ) from error
     set_input(model, **prepared, label_names=tuple(config["classes"]))
     declare(model, **config.get("interface", {}))
     if config.get("surgery"):

@@ -8,8 +8,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from vitscope.arguments.files import reason
 from vitscope.models.errors import BadWeights
 from vitscope.results.manifest import damage
+from vitscope.results.plain_files import check_plain
 
 
 def read_weights(path: Path, run: Path | None = None) -> dict[str, Tensor]:
@@ -18,6 +20,7 @@ def read_weights(path: Path, run: Path | None = None) -> dict[str, Tensor]:
     if problem:
         raise BadWeights(f"{path} is damaged: {problem}; else take it again from where it came from")
     try:
+        check_plain([path])
         return load_file(path)
     except FileNotFoundError as error:
         raise BadWeights(
@@ -25,7 +28,7 @@ def read_weights(path: Path, run: Path | None = None) -> dict[str, Tensor]:
         ) from error
     except (SafetensorError, OSError) as error:
         raise BadWeights(
-            f"{path} is damaged or no safetensors file ({error}); take it again from where it came from"
+            f"{path} is damaged or no safetensors file ({reason(error)}); take it again from where it came from"
         ) from error
 
 

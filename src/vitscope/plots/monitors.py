@@ -10,6 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
+from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import DEPTH, MODELS, grid
@@ -78,7 +79,7 @@ def _read(run: Path, exam: str) -> pd.DataFrame:
     except FileNotFoundError:
         raise BadResult(f"{run} has no monitors.csv; train with: --monitor {exam}") from None
     except (OSError, ValueError, KeyError) as error:
-        raise BadResult(f"{path} is damaged ({error}); it cannot be shown") from error
+        raise BadResult(f"{path} is damaged ({reason(error)}); it cannot be shown") from error
     if rows.empty:
         raise BadResult(f"{run} was not watched by '{exam}'; it was by: {', '.join(seen)}")
     return rows if "converged" in rows else rows.assign(converged=np.nan)

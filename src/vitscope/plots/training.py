@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import MODELS, grid
@@ -69,7 +70,7 @@ def _read(run: Path) -> pd.DataFrame:
         ) from None
     except (OSError, ValueError, KeyError) as error:
         raise BadResult(
-            f"{path} is damaged ({error}); go on with its training: --resume writes it anew"
+            f"{path} is damaged ({reason(error)}); go on with its training: --resume writes it anew"
         ) from error
     if table.empty:
         raise BadResult(f"{run} has not finished an epoch yet; wait, or go on with --resume")

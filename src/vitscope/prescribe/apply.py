@@ -23,6 +23,7 @@ import torch
 from torch import nn
 
 from vitscope import distributed
+from vitscope.arguments import checked
 from vitscope.data import load_data
 from vitscope.errors import VitscopeError
 from vitscope.exams.diagnose import diagnose
@@ -36,7 +37,7 @@ from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
-from vitscope.training import Trained, train
+from vitscope.training import Trained, checkpoint, train
 from vitscope.training.recipe import Recipe
 
 ARMS = ("before", "control", "after")
@@ -69,6 +70,7 @@ class Treatment:
         return table[["exam", "quantity", "value", "low", "high", "n"]]
 
 
+@checked
 def apply(
     run: str | os.PathLike[str],
     epochs: int,
@@ -137,7 +139,7 @@ def apply(
                 folder / arm,
                 epochs=epochs,
                 fraction=fraction,
-                resume=True,
+                resume=checkpoint.exists(folder / arm),
                 seed=seed,
                 device=device,
                 progress=progress,

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from vitscope import distributed
+from vitscope.arguments import checked
 from vitscope.errors import VitscopeError
 from vitscope.interface import Interface
 from vitscope.prescribe.patient import Patient, find_patient
@@ -26,6 +27,7 @@ SCHEMA = 1
 FILE = "prescription.json"
 
 
+@checked
 def prescribe(
     run: str | os.PathLike[str],
     model: nn.Module | str | None = None,

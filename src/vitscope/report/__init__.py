@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vitscope._callable import make_callable
+from vitscope.arguments import Address, checked
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs, left_out
 from vitscope.report.verdicts import all_verdicts, write_verdicts
@@ -14,11 +15,12 @@ from vitscope.results import atomic_write
 __all__ = ["report"]
 
 
+@checked
 def report(
     runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str] = "report.html",
     title: str | None = None,
-    docs: str | None = None,
+    docs: Address | None = None,
     verdicts: str | os.PathLike[str] | None = None,
 ) -> Path:
     """Make a page that shows runs side by side.

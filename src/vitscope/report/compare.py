@@ -5,7 +5,7 @@ training. What still has to be examined is examined as the other one was, so tha
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ import torch
 
 from vitscope import distributed
 from vitscope.anatomy.taps import Stream
+from vitscope.arguments import Address, checked
 from vitscope.data import load_data
 from vitscope.errors import VitscopeError
 from vitscope.exams import diagnose
 from vitscope.interface import Interface
 from vitscope.models import create_model
+from vitscope.models.factory import check_name
 from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
@@ -38,8 +40,10 @@ class Request:
     batch_size: int = 128
     seed: int = 0
     stream: Stream = "read"
+    options: Mapping[str, Mapping[str, Any]] | None = None
 
 
+@checked
 def compare(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
@@ -53,7 +57,7 @@ def compare(
     out: str | os.PathLike[str] = "runs/compare",
     page: str | os.PathLike[str] | None = None,
     title: str | None = None,
-    docs: str | None = None,
+    docs: Address | None = None,
     *,
     output: str | int | None = None,
     mean: Iterable[float] | float | None = None,
@@ -111,6 +115,8 @@ def examined_runs(
     else:
         requests = [request]
     wanting = [name for name in dict.fromkeys(names) if name not in examined]
+    for name in wanting:
+        check_name(name, trust_code)
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
         _examine(name, folder, requests, device, interface, trust_code)
@@ -147,7 +153,16 @@ def _request(options: dict[str, Any], path: Path, trust_code: bool) -> Request:
         options["batch_size"],
         options["seed"] or 0,
         options.get("stream", "read"),
+        {exam: _own(said) for exam, said in (options.get("settings") or {}).items()},
     )
+
+
+def _own(said: Any) -> Any:
+    """Options of one exam; earlier versions wrote the only one there was as text."""
+    if not isinstance(said, str):
+        return said
+    name, _, value = said.partition(" ")
+    return {name: value if value == "fit" else float(value)}
 
 
 def _examine(
@@ -174,5 +189,6 @@ def _examine(
             out=folder,
             name=label,
             stream=request.stream,
+            options=request.options,
             **said.to_dict(),
         )

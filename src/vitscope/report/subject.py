@@ -82,10 +82,9 @@ def find_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunSubject]:
                 f"compute them anew: {outdated[0].command}"
             )
         if not results:
-            raise BadResult(
-                f"{run.path} holds no finished exam (state: {run.state}); repeat the command: "
-                f"{run.record.get('command') or 'vitscope diagnose'}"
-            )
+            again = run.record.get("command") or "vitscope diagnose"
+            todo = f"make some: vitscope diagnose {run.path}" if run.state == "done" else f"repeat: {again}"
+            raise BadResult(f"{run.path} holds no finished exam (state: {run.state}); {todo}")
         subjects.append(RunSubject(name, model_colour(position), run, results, outdated))
     return subjects
 

@@ -15,8 +15,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.results.atomic import atomic_path, atomic_write
+from vitscope.results.plain_files import check_plain, read_plain
 
 FILE = "manifest.json"
 SCHEMA = 1
@@ -76,6 +78,7 @@ def damage(folder: Path, name: str) -> str | None:
 
 def file_sum(path: Path) -> str:
     """SHA-256 of a file's content."""
+    check_plain([path])
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -91,7 +94,7 @@ def _present(folder: Path, name: str, listed: Sums) -> list[str]:
 def _read(folder: Path) -> Sums:
     path = folder / FILE
     try:
-        content: Any = json.loads(path.read_bytes())
+        content: Any = json.loads(read_plain(path))
         schema, files = content["schema"], content["files"]
         if schema > SCHEMA:
             raise BadResult(
@@ -100,9 +103,9 @@ def _read(folder: Path) -> Sums:
         return {str(name): [str(one) for one in sums] for name, sums in files.items() if sums}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise BadResult(
-            f"{path} is damaged ({type(error).__name__}: {error}); copy it again, or remove it to do without its sums"
+            f"{path} is damaged ({reason(error)}); copy it again, or remove it to do without its sums"
         ) from error
 
 

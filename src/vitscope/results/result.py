@@ -16,9 +16,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
+from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.results.atomic import atomic_write
 from vitscope.results.codec import decode, encode
+from vitscope.results.plain_files import read_plain
 from vitscope.results.provenance import provenance
 
 SCHEMA = 1
@@ -112,19 +114,19 @@ class Result:
         try:
             return decode(kind, content["result"])
         except ValueError as error:
-            raise BadResult(f"{path} is damaged: {error}; run the exam again") from error
+            raise BadResult(f"{path} is damaged ({reason(error)}); run the exam again") from error
 
 
 def read_checked(path: Path) -> dict[str, Any]:
     """The content of a `result.json`, known to be whole and of a schema this version reads."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_plain(path))
     except FileNotFoundError:
         raise BadResult(
             f"no result in {path.parent}: {path.name} is missing; give the folder of one exam"
         ) from None
-    except (OSError, ValueError) as error:
-        raise BadResult(f"{path} is damaged ({error}); run the exam again") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise BadResult(f"{path} is damaged ({reason(error)}); run the exam again") from error
     check_schema(path, content, SCHEMA)
     if not {"exam", "key", "result"} <= set(content) or content.get("sha256") != _checksum(content):
         raise BadResult(f"{path} is damaged: its content does not match its checksum; run the exam again")

@@ -18,16 +18,19 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
+from vitscope.arguments.checking import problem_with
+from vitscope.arguments.files import reason
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.results.atomic import atomic_write
 from vitscope.results.lock import FolderLock
+from vitscope.results.plain_files import read_plain
 from vitscope.results.provenance import now, provenance
+from vitscope.results.record import Record, State
 from vitscope.results.result import NewerSchema, Result, check_schema, read_checked
 
 SCHEMA = 1
-State = Literal["running", "done", "interrupted", "failed"]
 
 
 class Run:
@@ -173,20 +176,18 @@ class Run:
 def _read(path: Path) -> dict[str, Any]:
     file = path / "run.json"
     try:
-        record = json.loads(file.read_bytes())
+        record = json.loads(read_plain(file))
     except (FileNotFoundError, NotADirectoryError):
         raise BadResult(
             f"{path} is no run folder: it has no run.json; try: vitscope diagnose MODEL --out {path}"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadResult(
-            f"{file} is damaged ({error}); remove it and repeat the command that made the run"
+            f"{file} is damaged ({reason(error)}); remove it and repeat the command that made the run"
         ) from error
     check_schema(file, record, SCHEMA)
-    if record.get("state") not in ("running", "done", "interrupted", "failed"):
-        raise BadResult(
-            f"{file} is damaged: its state is {record.get('state')!r}; remove it and repeat the command"
-        )
+    if problem := problem_with(record, Record):
+        raise BadResult(f"{file} is damaged ({problem}); remove it and repeat the command that made the run")
     return record
 
 

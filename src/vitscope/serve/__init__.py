@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from vitscope.arguments import checked
 from vitscope.errors import VitscopeError
 
 __all__ = ["serve"]
@@ -10,6 +11,7 @@ __all__ = ["serve"]
 HOST, PORT = "127.0.0.1", 8321
 
 
+@checked
 def serve(root: str | os.PathLike[str], host: str = HOST, port: int = PORT, token: str | None = None) -> None:
     """Serve the runs below a folder until Ctrl-C.
 

@@ -14,10 +14,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitscope.errors import VitscopeError
+from vitscope.results.plain_files import is_shortage
 from vitscope.serve.access import Guarded
 from vitscope.serve.below import below
 from vitscope.serve.pages import Busy, Pages, policy_of
-from vitscope.serve.plain_files import is_shortage
 
 ASSETS = Path(__file__).parent / "templates"
 _STATIC = {"serve.css": "text/css", "index.js": "text/javascript", "training.js": "text/javascript"}

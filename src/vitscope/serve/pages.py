@@ -15,9 +15,9 @@ from markupsafe import escape
 from vitscope import __version__
 from vitscope.errors import VitscopeError
 from vitscope.interrupt import Stopped, stoppable
+from vitscope.results.plain_files import check_plain
 from vitscope.serve.below import below
 from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, training_rows
-from vitscope.serve.plain_files import check_plain
 
 KEPT_PAGES = 16  # reports of a few MB each
 KEPT_CURVES = 64
@@ -138,7 +138,7 @@ class Pages:
                     raise Stopped
                 yield
         except Stopped:
-            raise Busy("the server is about to end") from None
+            raise Busy("the server is about to end; start it again to see this page") from None
         finally:
             self._room.release()
 

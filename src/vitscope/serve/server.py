@@ -13,12 +13,12 @@ from typing import Any
 import uvicorn
 
 from vitscope.errors import VitscopeError
+from vitscope.results.plain_files import is_shortage
 from vitscope.serve.access import check_token, is_loopback, make_token, names_of
 from vitscope.serve.app import make_app
 from vitscope.serve.connections import IDLE_SECONDS, BoundedProtocol, most_connections
 from vitscope.serve.index import Index
 from vitscope.serve.pages import Pages
-from vitscope.serve.plain_files import is_shortage
 
 _BACKLOG = 16  # connections that are taken in one go, before any of them is counted
 

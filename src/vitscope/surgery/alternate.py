@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.dissect import Dissection, dissect
 from vitscope.anatomy.example import example_shapes
+from vitscope.arguments import Count, CountFromZero, Side
 from vitscope.errors import UnsupportedModel
 from vitscope.models.alternet import MSABlock
 from vitscope.models.preresnet import is_small
@@ -25,6 +26,7 @@ from vitscope.surgery.msa_counts import check_rules, msa_counts
 from vitscope.surgery.record import CannotOperate, Done, operation
 from vitscope.surgery.replaceable import ConvStage, Replaceable, conv_stages
 from vitscope.surgery.stochastic_depth import drop_probability
+from vitscope.surgery.vocabulary import Example, Heads
 
 FIRST_HEADS = 3  # of the first stage; each later one has twice as many
 SMALL_WINDOW, LARGE_WINDOW = 4, 7  # for images of up to 64 pixels, and above
@@ -45,14 +47,14 @@ class FinishedMSABlock(MSABlock):
 @operation
 def alternate(
     model: nn.Module,
-    msa: Sequence[int] | None = None,
+    msa: Sequence[CountFromZero] | None = None,
     *,
-    budget: int | None = None,
-    last: int | None = None,
-    heads: Sequence[int] | None = None,
-    window: int | None = None,
+    budget: Count | None = None,
+    last: Count | None = None,
+    heads: Sequence[Heads] | None = None,
+    window: Side | None = None,
     extra_block: bool = False,
-    example: Any = None,
+    example: Example = None,
 ) -> Done:
     """Replace conv blocks by MSA blocks, in place.
 
@@ -117,21 +119,18 @@ def _heads(stages: list[ConvStage], heads: Sequence[int] | None) -> list[int]:
     usual = [FIRST_HEADS * 2**i for i in range(len(stages))]
     if heads is None:
         return usual
-    if len(heads) != len(stages) or min(heads) < 1:
+    if len(heads) != len(stages):
         raise CannotOperate(
-            f"heads={tuple(heads)}; expected a number of 1 or more for each of the {len(stages)} stages, "
-            f"e.g. {tuple(usual)}"
+            f"heads={tuple(heads)}; expected a number for each of the {len(stages)} stages, e.g. {tuple(usual)}"
         )
-    return [int(count) for count in heads]
+    return list(heads)
 
 
 def _window(body: Dissection, window: int | None) -> int:
-    if window is None:
-        height, width = body.parts.input_shape[1:]
-        return SMALL_WINDOW if is_small((height, width)) else LARGE_WINDOW
-    if window < 1:
-        raise CannotOperate(f"window={window}; expected the side of a square of points, e.g. window=4")
-    return window
+    if window is not None:
+        return window
+    height, width = body.parts.input_shape[1:]
+    return SMALL_WINDOW if is_small((height, width)) else LARGE_WINDOW
 
 
 def _msa_block(model: nn.Module, block: Replaceable, heads: int, window: int) -> nn.Module:

@@ -9,10 +9,11 @@ from typing import Literal
 from vitscope.anatomy import Dissection, Unit
 from vitscope.anatomy.ports import Place, Port, branch_port
 from vitscope.errors import UnsupportedModel
-from vitscope.surgery.choose import HALVES, Layers, choose_units
+from vitscope.surgery.choose import HALVES, choose_units
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
 from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.record import CannotOperate
+from vitscope.surgery.vocabulary import Layers
 
 Where = Literal["mlp", "msa", "both"]
 KINDS: dict[str, tuple[str, ...]] = {"mlp": ("mlp",), "msa": ("msa",), "both": ("msa", "mlp")}
@@ -26,12 +27,6 @@ class BranchPlace:
     unit: Unit
     port: Port
     tokens: ImageTokens
-
-
-def one_of(name: str, value: str, choices: Sequence[str]) -> None:
-    """Refuse an option's value that is none of the choices."""
-    if value not in choices:
-        raise CannotOperate(f"{name}='{value}' is not known; it can be: {', '.join(choices)}")
 
 
 def branch_places(
@@ -55,8 +50,6 @@ def branch_places(
     Raises:
         CannotOperate: A unit asked for by name feeds the pyramid, or has no tokens of the image.
     """
-    one_of("where", where, tuple(KINDS))
-    one_of("at", at, ("front", "mid", "end"))
     feeding = _matching(body, pyramid)
     halves = isinstance(layers, str) and layers in HALVES
     asked = choose_units(body.parts, KINDS[where], "all" if halves else layers)

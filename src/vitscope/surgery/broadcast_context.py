@@ -20,14 +20,14 @@ from vitscope.anatomy import Dissection, dissect
 from vitscope.anatomy.example import example_shapes
 from vitscope.anatomy.ports import Place
 from vitscope.errors import VitscopeError
-from vitscope.surgery.branches import BranchPlace, Where, branch_places, no_units, one_of
-from vitscope.surgery.choose import Layers
+from vitscope.surgery.branches import BranchPlace, Where, branch_places, no_units
 from vitscope.surgery.graft import graft, graft_at
 from vitscope.surgery.image_tokens import ImageTokens, tokens_off_the_grid
 from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.readout import Readout, head_reads
 from vitscope.surgery.record import CannotOperate, Done, operation
 from vitscope.surgery.text_tokens import TextLength, text_tokens
+from vitscope.surgery.vocabulary import Example, Layers
 
 Kind = Literal["cb", "cb_s", "cb_gate", "cb_hybrid"]
 Tokens = Literal["all", "image", "text"]
@@ -108,7 +108,7 @@ def broadcast_context(
     *,
     tokens: Tokens = "all",
     pyramid: str | Sequence[str] = (),
-    example: Any = None,
+    example: Example = None,
 ) -> Done:
     """Put Context Broadcasting into a model's branches.
 
@@ -122,8 +122,6 @@ def broadcast_context(
         pyramid: Units or blocks whose features feed a feature pyramid; they are left alone.
         example: As for `vs.anatomy`; of a model that reads text too, a dict of its inputs.
     """
-    one_of("kind", kind, ("cb", "cb_s", "cb_gate", "cb_hybrid"))
-    one_of("tokens", tokens, ("all", "image", "text"))
     body = dissect(model, example)
     notes = MapNotes(body)
     places = branch_places(body, where, at, layers, pyramid, notes)

@@ -22,6 +22,7 @@ from torch import nn
 
 from vitscope.anatomy.dissect import dissect
 from vitscope.anatomy.example import example_shapes
+from vitscope.arguments import Count, Number, Seed, Side, Workers, checked
 from vitscope.errors import BadResult
 from vitscope.jobs import Backend, Function, Job, make_runner
 from vitscope.jobs import address as address_of
@@ -35,24 +36,26 @@ from vitscope.surgery.build_up_table import BuildUp
 from vitscope.surgery.candidate import BASE, candidate_folder, run_candidate, seeded
 from vitscope.surgery.record import CannotOperate
 from vitscope.surgery.replaceable import conv_stages
+from vitscope.surgery.vocabulary import Example, Heads
 
 TRAIN_AND_SCORE = "vitscope.training.candidate:train_and_score"  # by name: training builds on surgery
 
 
+@checked
 def build_up(
     model: str | os.PathLike[str] | nn.Module,
     measure: str | Function = TRAIN_AND_SCORE,
     *,
-    budget: int,
+    budget: Count,
     out: str | os.PathLike[str],
-    min_gain: float = 0.0,
+    min_gain: Number = 0.0,
     significant: bool = False,
-    heads: Sequence[int] | None = None,
-    window: int | None = None,
+    heads: Sequence[Heads] | None = None,
+    window: Side | None = None,
     extra_block: bool = False,
-    example: Any = None,
-    seed: int = 0,
-    workers: int = 0,
+    example: Example = None,
+    seed: Seed = 0,
+    workers: Workers = 0,
     backend: Backend = "local",
     address: str | None = None,
     progress: bool = True,
@@ -91,8 +94,6 @@ def build_up(
     Returns:
         The table, which is also in `out/build_up.json` and `out/build_up.csv` after every candidate.
     """
-    if budget < 1:
-        raise CannotOperate(f"budget is {budget}; expected 1 or more MSA blocks, e.g. budget=4")
     folder = Path(out)
     asked = {
         "model": os.fspath(model) if not isinstance(model, nn.Module) else type(model).__name__,

@@ -5,8 +5,8 @@ from fnmatch import fnmatch
 
 from vitscope.anatomy import Anatomy, Unit
 from vitscope.surgery.record import CannotOperate
+from vitscope.surgery.vocabulary import Layers
 
-Layers = str | Sequence[str | int]
 HALVES = ("all", "upper", "lower")
 
 

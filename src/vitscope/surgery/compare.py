@@ -1,7 +1,6 @@
 """What an operation did to a model: parameters, arithmetic, and how much the outputs moved."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 import torch
@@ -10,7 +9,9 @@ from torch import Tensor, nn
 from vitscope.anatomy.example import example_batch
 from vitscope.anatomy.preserve import preserved
 from vitscope.anatomy.watch import examined_output
+from vitscope.arguments import checked
 from vitscope.flops import count_flops
+from vitscope.surgery.vocabulary import Example
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,12 @@ class Before:
     print(before.compare(model).table())
     """
 
-    def __init__(self, model: nn.Module, example: Any = None) -> None:
+    @checked
+    def __init__(self, model: nn.Module, example: Example = None) -> None:
         self._batch = example_batch(model, example)
         self._parameters, self._flops, self._outputs = _measure(model, self._batch)
 
+    @checked
     def compare(self, model: nn.Module) -> Comparison:
         """Measure again, on the same images."""
         parameters, flops, outputs = _measure(model, self._batch)

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.example import example_batch
 from vitscope.anatomy.preserve import preserved
+from vitscope.arguments import Seed, checked
 from vitscope.data import class_count, data_config
 from vitscope.interface import declare, interface_of
 from vitscope.models import create_model, origin
@@ -24,11 +25,12 @@ from vitscope.models.trust import ENSEMBLE, allow_model
 from vitscope.outputs import Place, class_scores, place_of_scores, scores_at, with_class_scores
 from vitscope.surgery.graft import graft
 from vitscope.surgery.mc_dropout import MCDropout, draw_number, dropouts
-from vitscope.surgery.predictions import log_average, log_probabilities
+from vitscope.surgery.predictions import Averaging, averages_over, log_average, log_probabilities
 from vitscope.surgery.record import CannotOperate, Done, operation, record, replay
+from vitscope.surgery.vocabulary import Example, Passes
 
 
-class PassEnsemble(nn.Module):
+class PassEnsemble(Averaging):
     """Runs a model several times in evaluation mode, each time as another sampled network.
 
     Args:
@@ -38,6 +40,7 @@ class PassEnsemble(nn.Module):
         scores: Where the class scores are in what the model returns (see `vitscope.outputs`).
     """
 
+    over = "passes"
     draws: Tensor
 
     def __init__(
@@ -72,7 +75,7 @@ class PassEnsemble(nn.Module):
 
 
 @operation
-def ensemble(model: nn.Module, passes: int = 10, *, seed: int = 0, example: Any = None) -> Done:
+def ensemble(model: nn.Module, passes: Passes = 10, *, seed: Seed = 0, example: Example = None) -> Done:
     """Let a model with MC dropout average over several passes whenever it is called in evaluation mode.
 
     Args:
@@ -81,8 +84,7 @@ def ensemble(model: nn.Module, passes: int = 10, *, seed: int = 0, example: Any 
         seed: Decides the sampled networks; they are the same in every call.
         example: As for `vs.anatomy`.
     """
-    if passes < 1:
-        raise CannotOperate(f"passes is {passes}; an ensemble has at least 1")
+    _refuse_to_average_again(model)
     places = dropouts(model)
     if not places:
         raise CannotOperate(
@@ -98,12 +100,33 @@ def ensemble(model: nn.Module, passes: int = 10, *, seed: int = 0, example: Any 
     return Done(options, [path], [path])
 
 
-class DeepEnsemble(nn.Module):
+def _refuse_to_average_again(model: nn.Module) -> None:
+    name, over = type(model).__name__, averages_over(model)
+    if "passes" in over:
+        raise CannotOperate(
+            f"this {name} averages over passes already; to change their number: vs.surgery.undo(model), then ensemble "
+            "with other passes="
+        )
+    if "models" in over:
+        raise CannotOperate(
+            f"this {name} averages over models, whose dropout would draw the same masks; make an ensemble of each of "
+            "them before: vs.surgery.deep_ensemble([vs.surgery.ensemble(member), ...])"
+        )
+    if "frames" in over:
+        raise CannotOperate(
+            f"this {name} averages over frames, and would take every pass for a frame; do ensemble first, temporal "
+            "after it"
+        )
+
+
+class DeepEnsemble(Averaging):
     """Several models as one; they are trained each on its own.
 
     Args:
         members: Models that take the same images and know the same classes.
     """
+
+    over = "models"
 
     def __init__(self, members: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -125,6 +148,7 @@ class DeepEnsemble(nn.Module):
         return with_class_scores(outputs[0], said[0], average.to(said[0].dtype))
 
 
+@checked
 def deep_ensemble(members: Sequence[nn.Module | str | Path], trust_code: bool = False) -> DeepEnsemble:
     """One model out of several, whose prediction is the mean of theirs.
 

@@ -16,11 +16,11 @@ from vitscope.anatomy import Dissection, dissect
 from vitscope.anatomy.example import example_shapes
 from vitscope.anatomy.layout import RESHAPES
 from vitscope.anatomy.ports import Port, port_at
-from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft_at
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens
 from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.vocabulary import Example, Heads
 
 MLP_RATIO = 2
 EPSILON = 1e-6  # of the layer norm, as in ViT
@@ -69,7 +69,7 @@ class ExtraMlp(nn.Module):
 
 @operation
 def extend(
-    model: nn.Module, kind: Literal["msa", "mlp"], *, heads: int | None = None, example: Any = None
+    model: nn.Module, kind: Literal["msa", "mlp"], *, heads: Heads | None = None, example: Example = None
 ) -> Done:
     """Add one residual unit after the last one.
 
@@ -79,7 +79,6 @@ def extend(
         heads: Of the MSA; default: those of the model's last MSA.
         example: As for `vs.anatomy`.
     """
-    one_of("kind", kind, ("msa", "mlp"))
     body = dissect(model, example)
     port = _last_stream(body)
     notes = MapNotes(body)

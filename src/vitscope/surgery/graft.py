@@ -3,7 +3,7 @@
 A graft is a child module that a module of the model gets, and that works on one of its arguments ("input"), on
 one of its outputs ("output"), or is called in place of the module with a way to run it ("around"). The module
 stays what it is: its class becomes a subclass of itself, its parameters keep their names, so weights of the
-original model still fit, and `copy.deepcopy`, `torch.compile`, `torch.export` and DDP see ordinary modules.
+original model still fit, and `copy.deepcopy`, pickle, `torch.compile`, `torch.export` and DDP see ordinary modules.
 
 Two habits of models would run a graft twice or pass it by. A module may run through all its children: while it runs,
 its grafts are not among them. `nn.TransformerEncoderLayer` may run one fused kernel on the raw weights of its children:
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from vitscope.anatomy.ports import Port
 from vitscope.errors import VitscopeError
 from vitscope.surgery.fused_path import leave_fused_path, return_to_fused_path
+from vitscope.surgery.mixed_class import with_mixin, without_mixin
 
 Slot = int | str
 Where = Literal["input", "output", "around"]
@@ -55,6 +56,11 @@ class Grafted(nn.Module):
     def _modules(self, children: dict[str, nn.Module | None]) -> None:
         self.__dict__["_modules"] = children
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """How it is copied, and sent to another process, which makes the class again."""
+        state = {**self.__getstate__(), "vitscope_running": []}
+        return _empty, (without_mixin(type(self), Grafted),), state
+
     def vitscope_run_ungrafted(self, *args: Any, **kwargs: Any) -> Any:
         """What the module did before."""
         self.vitscope_running.append(None)
@@ -76,6 +82,13 @@ class Grafted(nn.Module):
             if graft.where == "output":
                 output = _on_output(self.get_submodule(graft.child), graft.slots, output)
         return output
+
+
+def _empty(cls: type[nn.Module]) -> nn.Module:
+    """A module of this class that has grafts, before it has anything in it."""
+    grafted: Any = with_mixin(cls, Grafted, "Grafted")
+    module: nn.Module = grafted.__new__(grafted)
+    return module
 
 
 def graft(
@@ -101,8 +114,7 @@ def graft(
     while hasattr(module, taken):
         taken, number = f"{name}_{number}", number + 1
     if not isinstance(module, Grafted):
-        cls = type(module)
-        module.__class__ = type(f"Grafted{cls.__name__}", (Grafted, cls), {"__module__": __name__})
+        module.__class__ = with_mixin(type(module), Grafted, "Grafted")
         module.vitscope_grafts = ()  # type: ignore[assignment]
         module.vitscope_running = []  # type: ignore[assignment]
     module.add_module(taken, child)
@@ -126,7 +138,7 @@ def ungraft(model: nn.Module, path: str) -> None:
     del module._modules[name]
     if not module.vitscope_grafts:
         del module.vitscope_grafts, module.vitscope_running
-        module.__class__ = type(module).__mro__[2]
+        module.__class__ = without_mixin(type(module), Grafted)
     grafted = [module for _, module in model.named_modules() if isinstance(module, Grafted)]
     return_to_fused_path(model, parent_path, grafted)
 

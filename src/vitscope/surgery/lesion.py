@@ -1,7 +1,10 @@
 """Lesion: leave one unit of a trained model out, and see what it was good for.
 
     branch        stream + branch(stream)          ->  stream
+                  project(stream) + branch(stream) ->  project(stream)
     convolution   1x1 -> KxK convolution -> 1x1    ->  1x1 -> 1x1    (its norm and activation stay)
+
+A convolution with stride s leaves behind every s-th point of what it is given, those it stood on.
 
 An MSA or an MLP is left out whole. Of a bottleneck the spatial convolution is, as in the papers, and the 1x1
 convolutions around it stay; of a conv unit without such a middle, the branch is.
@@ -13,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.graph import ModuleCall
+from vitscope.anatomy.graph import ModuleCall, Node
 from vitscope.anatomy.ports import silencing_port
 from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, mixes_positions
 from vitscope.anatomy.shared_modules import why_shared
-from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft, graft_at
 from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.vocabulary import Example
 
 Part = Literal["branch", "convolution"]
 
@@ -39,15 +42,28 @@ class Silence(nn.Module):
 
 
 class Bypass(nn.Module):
-    """What a module is given, in the place of what it makes of it."""
+    """What a module is given, in the place of what it makes of it.
+
+    Args:
+        stride: Along both sides of the map; of (1, 1) every point stays.
+    """
+
+    def __init__(self, stride: tuple[int, int] = (1, 1)) -> None:
+        super().__init__()
+        self.stride = stride
 
     def forward(self, run: Any, x: Tensor) -> Tensor:
         """The input."""
-        return x + silenced(run(x)) if self.training else x
+        kept = x if self.stride == (1, 1) else x[..., :: self.stride[0], :: self.stride[1]]
+        return kept + silenced(run(x)) if self.training else kept
+
+    def extra_repr(self) -> str:
+        """The stride, if there is one."""
+        return f"stride={self.stride}" if self.stride != (1, 1) else ""
 
 
 @operation
-def lesion(model: nn.Module, unit: str | Unit, part: Part | None = None, *, example: Any = None) -> Done:
+def lesion(model: nn.Module, unit: str | Unit, part: Part | None = None, *, example: Example = None) -> Done:
     """Leave one unit out; `vs.surgery.undo(model)` puts it back.
 
     Args:
@@ -56,8 +72,6 @@ def lesion(model: nn.Module, unit: str | Unit, part: Part | None = None, *, exam
         part: "branch", "convolution" (a bottleneck's spatial one), or None: as the formulas above say.
         example: As for `vs.anatomy`.
     """
-    if part is not None:
-        one_of("part", part, ("branch", "convolution"))
     body = dissect(model, example)
     chosen = body.parts[unit if isinstance(unit, str) else unit.name]
     middle = _spatial_convolutions(body, chosen)
@@ -74,6 +88,18 @@ def lesion(model: nn.Module, unit: str | Unit, part: Part | None = None, *, exam
     return Done(options, [chosen.name], [path])
 
 
+def middle_convolution(body: Dissection, unit: Unit) -> tuple[str, Bypass] | None:
+    """The path of a bottleneck's spatial convolution and what takes its place; None: the unit is no bottleneck.
+
+    Raises:
+        CannotOperate: There is one that cannot be left out.
+    """
+    middle = _spatial_convolutions(body, unit)
+    if not _is_bottleneck(body, unit, middle):
+        return None
+    return _middle(body, unit, middle[0])
+
+
 def _remove_branch(model: nn.Module, body: Dissection, unit: Unit) -> str:
     if unit.obstacle is not None:
         raise CannotOperate(
@@ -88,14 +114,12 @@ def _remove_middle(model: nn.Module, body: Dissection, unit: Unit, middle: list[
         raise CannotOperate(
             f"unit '{unit.name}' ({unit.kind}) has {len(middle)} spatial convolutions, not one between 1x1s; {instead}"
         )
-    node = body.graph[middle[0]]
-    given = body.graph[node.inputs[0]].shape
-    if given != node.shape:
-        seen, wanted = ("x".join(map(str, shape[1:])) for shape in (given, node.shape))
-        raise CannotOperate(
-            f"the spatial convolution of unit '{unit.name}' cannot be left out: it makes {wanted} out of {seen}; "
-            "choose a unit that keeps its shape"
-        )
+    path, bypass = _middle(body, unit, middle[0])
+    return graft(model, path, bypass, "lesion", "around")
+
+
+def _middle(body: Dissection, unit: Unit, convolution: int) -> tuple[str, Bypass]:
+    node = body.graph[convolution]
     call = _call_of(body, node.index)
     if call is None:
         shared = why_shared(body, unit)
@@ -104,7 +128,24 @@ def _remove_middle(model: nn.Module, body: Dissection, unit: Unit, middle: list[
         raise CannotOperate(
             f"the spatial convolution of unit '{unit.name}' is no module of its own; write it as an nn.Conv2d"
         )
-    return graft(model, call.path, Bypass(), "lesion", "around")
+    return call.path, Bypass(_stride(body, unit, node, call))
+
+
+def _stride(body: Dissection, unit: Unit, node: Node, call: ModuleCall) -> tuple[int, int]:
+    """By which the points that stay lie apart; refuses a convolution that gives other channels than it takes."""
+    given = body.graph[node.inputs[0]].shape
+    said = getattr(body.model.get_submodule(call.path), "stride", (1, 1))
+    stride = (said, said) if isinstance(said, int) else tuple(said)
+    left = tuple(-(-side // step) for side, step in zip(given[2:], stride, strict=False))
+    if given == node.shape:
+        return 1, 1
+    if len(stride) != 2 or given[:2] != node.shape[:2] or left != tuple(node.shape[2:]):
+        seen, wanted = ("x".join(map(str, shape[1:])) for shape in (given, node.shape))
+        raise CannotOperate(
+            f"the spatial convolution of unit '{unit.name}' cannot be left out: it makes {wanted} out of {seen}; "
+            "choose a unit that keeps its channels, or part='branch'"
+        )
+    return stride[0], stride[1]
 
 
 def _spatial_convolutions(body: Dissection, unit: Unit) -> list[int]:

@@ -21,11 +21,13 @@ from vitscope.anatomy.positions import Layout, constant_along
 from vitscope.anatomy.shared_modules import why_shared
 from vitscope.anatomy.unit import AttentionSite
 from vitscope.anatomy.watch import Site
-from vitscope.surgery.choose import HALVES, Layers, choose_units
+from vitscope.arguments import Side
+from vitscope.surgery.choose import HALVES, choose_units
 from vitscope.surgery.graft import graft
 from vitscope.surgery.local_reach import FusedReach, LocalReach, SoftmaxReach
 from vitscope.surgery.map_source import MapNotes
 from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.vocabulary import Example, Layers
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class _Place:
 
 
 @operation
-def localize(model: nn.Module, kernel: int = 5, layers: Layers = "all", *, example: Any = None) -> Done:
+def localize(model: nn.Module, kernel: Side = 5, layers: Layers = "all", *, example: Example = None) -> Done:
     """Make the global attention of a model local.
 
     Args:
@@ -45,8 +47,6 @@ def localize(model: nn.Module, kernel: int = 5, layers: Layers = "all", *, examp
         layers: "all", "upper" (the later half), "lower", or a list of unit names, patterns and positions.
         example: As for `vs.anatomy`.
     """
-    if kernel < 1:
-        raise CannotOperate(f"kernel={kernel} sees nothing; use 1 or more, e.g. 5")
     body = dissect(model, example)
     by_name = not isinstance(layers, str) or layers not in HALVES
     asked = choose_units(body.parts, ("msa",), layers if by_name else "all")

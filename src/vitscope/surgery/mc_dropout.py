@@ -24,12 +24,15 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.ports import Port, branch_port
 from vitscope.anatomy.shared_modules import why_shared
+from vitscope.anatomy.unit import Kind
+from vitscope.arguments import Seed, checked
 from vitscope.errors import UnsupportedModel
-from vitscope.surgery.branches import one_of
-from vitscope.surgery.choose import HALVES, Layers, choose_units
+from vitscope.surgery.choose import HALVES, choose_units
 from vitscope.surgery.graft import graft_at
 from vitscope.surgery.map_source import MapNotes, Windows
-from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.predictions import averages_over
+from vitscope.surgery.record import CannotOperate, Done, operation, record
+from vitscope.surgery.vocabulary import DropRate, Example, Layers
 
 BITS = 32
 Bits = TypeVar("Bits", int, Tensor)
@@ -100,8 +103,9 @@ def dropouts(model: nn.Module) -> list[MCDropout]:
     return [module for module in model.modules() if isinstance(module, MCDropout)]
 
 
+@checked
 @contextmanager
-def sampling(model: nn.Module, seed: int = 0, *, own_dropout: bool = False) -> Iterator[None]:
+def sampling(model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False) -> Iterator[None]:
     """Inside it every pass of the model in evaluation mode is that of another sampled network.
 
     Pass k is the same for the same seed, whatever ran before. On leaving, the model is deterministic again.
@@ -112,6 +116,11 @@ def sampling(model: nn.Module, seed: int = 0, *, own_dropout: bool = False) -> I
         own_dropout: The model's own dropout and stochastic depth are on too (its submodules without weights are in
             training mode). They use torch's generator, which is seeded inside and restored on leaving.
     """
+    if "passes" in averages_over(model):
+        raise CannotOperate(
+            f"this {type(model).__name__} averages over passes by itself; vs.surgery.undo(model), or a model without "
+            "ensemble"
+        )
     places = dropouts(model)
     own = _stateless(model) if own_dropout else []
     if not places and not own:
@@ -155,12 +164,12 @@ def _stateless(model: nn.Module) -> list[nn.Module]:
 @operation
 def mc_dropout(
     model: nn.Module,
-    p: float = 0.3,
+    p: DropRate = 0.3,
     *,
-    kinds: str | Sequence[str] = ("conv", "msa", "mlp"),
+    kinds: Kind | Sequence[Kind] = ("conv", "msa", "mlp"),
     layers: Layers = "all",
     at: Literal["mid", "end"] = "mid",
-    example: Any = None,
+    example: Example = None,
 ) -> Done:
     """Put MC dropout into a model's residual branches.
 
@@ -173,11 +182,7 @@ def mc_dropout(
             nn.MultiheadAttention), or "end", after it.
         example: As for `vs.anatomy`.
     """
-    if not 0 < p < 1:
-        raise CannotOperate(
-            f"p is {p:g}; it is the share of elements to drop, above 0 and below 1 (published: 0.3)"
-        )
-    one_of("at", at, ("mid", "end"))
+    _refuse_after_ensemble(model)
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     body = dissect(model, example)
     named = not isinstance(layers, str) or layers not in HALVES
@@ -185,6 +190,7 @@ def mc_dropout(
     found = {unit.name: port for unit in asked if (port := _port(body, unit, at, named)) is not None}
     chosen = choose_units(body.parts, kinds, layers, lambda unit: unit.name in found)
     ports = [(unit, found[unit.name]) for unit in chosen]
+    _refuse_twice(model, chosen, at)
     if 0 < len(found) < len(asked):
         warnings.warn(_left_out(body, [unit for unit in asked if unit.name not in found]), stacklevel=3)
     first, notes = len(dropouts(model)), MapNotes(body)
@@ -201,6 +207,26 @@ def mc_dropout(
     shared = next((why for unit in asked if (why := why_shared(body, unit)) is not None), None)
     why_none = shared or f"no {'/'.join(kinds)} branch can take it"
     return Done(options, [unit.name for unit, _ in ports], grafts, why_none)
+
+
+def _refuse_after_ensemble(model: nn.Module) -> None:
+    if "passes" in averages_over(model):
+        raise CannotOperate(
+            f"this {type(model).__name__} averages over passes with the dropout it had then, and would not draw it; "
+            "take that back (vs.surgery.undo), do mc_dropout first, ensemble after it"
+        )
+
+
+def _refuse_twice(model: nn.Module, units: Sequence[Unit], at: str) -> None:
+    """Two masks on one tensor would be one dropout with another probability than either says."""
+    before = [entry["options"] for entry in record(model) if entry["operation"] == mc_dropout.__name__]
+    there = {name for options in before if options["at"] == at for name in options["layers"]}
+    twice = [unit.name for unit in units if unit.name in there]
+    if twice:
+        raise CannotOperate(
+            f"unit '{twice[0]}' has MC dropout there already; vs.surgery.undo(model) and give another p=, or choose "
+            "other layers"
+        )
 
 
 def _left_out(body: Dissection, units: list[Unit]) -> str:

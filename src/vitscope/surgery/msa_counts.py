@@ -63,13 +63,10 @@ def from_the_end(room: Sequence[int], number: int) -> list[int]:
 
 
 def check_rules(msa: Sequence[int] | None, budget: int | None, last: int | None) -> None:
-    """Refuse two rules at once, and numbers below 1."""
+    """Refuse two rules at once."""
     given = [name for name, value in (("msa", msa), ("budget", budget), ("last", last)) if value is not None]
     if len(given) > 1:
         raise CannotOperate(f"{' and '.join(given)} are different rules; give one of them")
-    for name, number in (("budget", budget), ("last", last)):
-        if number is not None and number < 1:
-            raise CannotOperate(f"{name} is {number}; expected 1 or more MSA blocks, e.g. {name}=4")
 
 
 def _check_room(name: str, stages: Sequence[ConvStage], msa: Sequence[int], room: tuple[int, ...]) -> None:

@@ -18,11 +18,11 @@ from vitscope.anatomy.layout import PICKS
 from vitscope.anatomy.ports import Port, port_at
 from vitscope.anatomy.shared_modules import why_shared
 from vitscope.errors import UnsupportedModel
-from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft_at, ungraft
 from vitscope.surgery.image_tokens import tokens_off_the_grid
 from vitscope.surgery.readout import Readout, head_reads
 from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.vocabulary import Example
 
 
 class PooledPrefix(nn.Module):
@@ -67,7 +67,7 @@ class WithoutPrefix(nn.Module):
 
 @operation
 def pool_tokens(
-    model: nn.Module, class_token: Literal["keep", "drop"] = "keep", *, example: Any = None
+    model: nn.Module, class_token: Literal["keep", "drop"] = "keep", *, example: Example = None
 ) -> Done:
     """Let the head read the mean of the patch tokens instead of its class token.
 
@@ -76,7 +76,6 @@ def pool_tokens(
         class_token: "keep": it stays in the stream, only the head does without it. "drop": it goes altogether.
         example: As for `vs.anatomy`.
     """
-    one_of("class_token", class_token, ("keep", "drop"))
     body = dissect(model, example)
     readout = head_reads(body, model, example)
     options: dict[str, Any] = {"class_token": class_token}

@@ -8,11 +8,23 @@ log-likelihood. Classes are axis 1: (N, classes) and (N, classes, H, W) alike.
 """
 
 import math
+from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 CLASS_AXIS = 1
+
+
+class Averaging(nn.Module):
+    """Lets a model say the average of several answers: over passes, over frames or over models."""
+
+    over: ClassVar[Literal["passes", "frames", "models"]]
+
+
+def averages_over(model: nn.Module) -> set[str]:
+    """What the answers of a model, or of a part of it, are averages over."""
+    return {module.over for module in model.modules() if isinstance(module, Averaging)}
 
 
 def log_probabilities(logits: Tensor) -> Tensor:

@@ -20,7 +20,9 @@ from typing import Any, Concatenate, ParamSpec
 from torch import nn
 
 from vitscope.anatomy.example import refuse_wrapped
-from vitscope.errors import BadResult, VitscopeError
+from vitscope.arguments import check, checked
+from vitscope.arguments.calling import bind, hints_of
+from vitscope.errors import BadArgument, BadResult, VitscopeError
 from vitscope.surgery.graft import ungraft
 from vitscope.surgery.proof import NotProved, prove
 from vitscope.surgery.snapshot import Snapshot
@@ -59,22 +61,25 @@ class Done:
 def operation(
     function: Callable[Concatenate[nn.Module, P], Done],
 ) -> Callable[Concatenate[nn.Module, P], nn.Module]:
-    """Make a surgery function out of one that returns what it did: see that it acts, record it, warn if it was nothing.
+    """Make a surgery function out of one that returns what it did: check what it is given by its signature, see that
+    it acts, record it, warn if it was nothing.
 
     The model is run on the function's `example`, if it has such an argument.
     """
     name = function.__name__
-    signature = inspect.signature(function)
+    run: Callable[..., Done] = function
 
     @functools.wraps(function)
-    def operate(model: nn.Module, *args: P.args, **kwargs: P.kwargs) -> nn.Module:
+    def operate(*args: Any, **kwargs: Any) -> nn.Module:
+        arguments = _arguments(function, args, kwargs)
+        model: nn.Module = arguments.pop("model")
         refuse_wrapped(model)
-        example = signature.bind(model, *args, **kwargs).arguments.get("example")
+        _refuse_sharded(model)
         before = Snapshot(model)
         try:
-            done = function(model, *args, **kwargs)
+            done = run(model, **arguments)
             if done.places:
-                prove(model, before, example)
+                prove(model, before, arguments.get("example"))
                 entry = {"operation": name, "options": _plain(done.options), "places": list(done.places)}
                 if done.grafts:
                     entry["grafts"] = list(done.grafts)
@@ -97,19 +102,48 @@ def operation(
     return operate
 
 
+def checked_call(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an operation as it takes them; no model is needed to refuse what it does not take."""
+    if "model" in options:
+        raise BadArgument(f"{name}(): no argument 'model' among its options")
+    function = inspect.unwrap(OPERATIONS[name])
+    bound = bind(function, inspect.signature(function), (None,), options).arguments
+    hints = hints_of(function)
+    return {key: check(bound[key], hints.get(key, Any), key) for key in options}
+
+
+def _arguments(function: Callable[..., Any], args: Any, kwargs: Any) -> dict[str, Any]:
+    """All that an operation is given, by name, as its signature wants it."""
+    signature = inspect.signature(function)
+    hints, given = hints_of(function), bind(function, signature, args, kwargs).arguments
+    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
+    return {
+        name: value if value is defaults[name] else check(value, hints.get(name, Any), name)
+        for name, value in given.items()
+    }
+
+
+@checked
 def record(model: nn.Module) -> list[dict[str, Any]]:
     """Every operation the model went through, in order, as plain values."""
     return list(getattr(model, "vitscope_surgery", []))
 
 
 def replay(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
-    """Do again what a record says, on a model built like the one it was made on."""
+    """Do again what a record says, on a model built like the one it was made on.
+
+    Raises:
+        BadResult: The record is damaged, of a newer vitscope, or of another model.
+    """
+    check(model, nn.Module, "model")
+    if not isinstance(entries, list | tuple):
+        raise _damaged(entries)
     for entry in entries:
-        name, options = entry.get("operation"), entry.get("options")
+        name, options = (
+            (entry.get(key) for key in ("operation", "options")) if isinstance(entry, Mapping) else ("", 0)
+        )
         if not isinstance(name, str) or not isinstance(options, Mapping):
-            raise BadResult(
-                f"the record of what was done to the model is damaged ({str(entry)[:60]}); copy the folder again"
-            )
+            raise _damaged(entry)
         if name not in OPERATIONS:
             raise BadResult(
                 f"the model was operated on by '{name}', which this vitscope does not know: pip install -U vitscope"
@@ -117,8 +151,12 @@ def replay(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("error", NoEffectWarning)
             try:
-                model = OPERATIONS[name](model, **options)
-            except (NoEffectWarning, TypeError) as error:
+                model = OPERATIONS[name](model, **checked_call(name, options))
+            except BadArgument as error:
+                raise BadResult(
+                    f"the record of what was done to the model is damaged: '{name}', {error}; copy the folder again"
+                ) from error
+            except (NoEffectWarning, VitscopeError) as error:
                 raise BadResult(
                     f"'{name}' cannot be done again on this {type(model).__name__}: {error}; "
                     "the record was made on a model of another shape"
@@ -126,8 +164,16 @@ def replay(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
     return model
 
 
+def _damaged(seen: Any) -> BadResult:
+    return BadResult(
+        f"the record of what was done to the model is damaged ({str(seen)[:60]}); copy the folder again"
+    )
+
+
+@checked
 def undo(model: nn.Module) -> nn.Module:
     """Take back the last operation, if all it did was to put something in; weights it had learned go with it."""
+    _refuse_sharded(model)
     entries = record(model)
     if not entries:
         raise CannotOperate(f"this {type(model).__name__} was not operated on; there is nothing to undo")
@@ -140,6 +186,17 @@ def undo(model: nn.Module) -> nn.Module:
         ungraft(model, path)
     model.vitscope_surgery = entries[:-1]  # type: ignore[assignment]
     return model
+
+
+def _refuse_sharded(model: nn.Module) -> None:
+    """What shards a model keeps lists of its weights, which neither know of new ones nor let old ones go."""
+    for path, module in model.named_modules():
+        if {"FSDPModule", "FullyShardedDataParallel"} & {cls.__name__ for cls in type(module).__mro__}:
+            what = f"its module '{path}'" if path else f"this {type(model).__name__}"
+            raise CannotOperate(
+                f"{what} is sharded over processes; operate, and undo, before fully_shard, or on a model that is built "
+                "again from its run folder"
+            )
 
 
 def _plain(value: Any) -> Any:

@@ -25,14 +25,15 @@ from vitscope.anatomy.mapview import MapView
 from vitscope.anatomy.neighbourhood import Grid
 from vitscope.anatomy.ports import Port
 from vitscope.anatomy.preserve import preserved
+from vitscope.arguments import Positive
 from vitscope.errors import VitscopeError
-from vitscope.surgery.branches import one_of
 from vitscope.surgery.graft import graft_at, ungraft
 from vitscope.surgery.image_tokens import ImageTokens
 from vitscope.surgery.map_ports import map_entering, map_leaving
 from vitscope.surgery.map_source import MapNotes, MapSource, Windows, same_shape
 from vitscope.surgery.readout import head_reads
 from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.vocabulary import Example
 
 Prob = Literal["tanh_relu", "tanh", "relu", "none"]
 PROBS: tuple[Prob, ...] = ("tanh_relu", "tanh", "relu", "none")
@@ -135,10 +136,10 @@ def smooth(
     model: nn.Module,
     where: Literal["subsampling", "stage_ends"] = "subsampling",
     prob: Prob = "tanh_relu",
-    temperature: float = 10.0,
+    temperature: Positive = 10.0,
     *,
     grow: bool = False,
-    example: Any = None,
+    example: Example = None,
 ) -> Done:
     """Put spatial smoothing into a model.
 
@@ -151,10 +152,6 @@ def smooth(
         grow: The published blur, one row and column larger; for models that take any map size.
         example: As for `vs.anatomy`.
     """
-    one_of("where", where, ("subsampling", "stage_ends"))
-    one_of("prob", prob, PROBS)
-    if temperature <= 0:
-        raise CannotOperate(f"temperature is {temperature:g}; it must be above 0 (published: 10)")
     body = dissect(model, example)
     places = _before_subsampling(body)
     why = "it never subsamples after its stem; where='stage_ends' smooths before its head"

@@ -13,12 +13,13 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
 from vitscope.anatomy.example import example_shapes
+from vitscope.arguments import Count
 from vitscope.surgery.branches import Where, branch_places, no_units
-from vitscope.surgery.choose import Layers
 from vitscope.surgery.graft import graft_at
 from vitscope.surgery.image_tokens import ImageTokens
 from vitscope.surgery.map_source import MapNotes
-from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.record import Done, operation
+from vitscope.surgery.vocabulary import Example, Layers
 
 OPEN = 4.0
 
@@ -47,10 +48,10 @@ class SqueezeExcitation(nn.Module):
 def squeeze_excite(
     model: nn.Module,
     where: Where = "mlp",
-    ratio: int = 4,
+    ratio: Count = 4,
     layers: Layers = "all",
     *,
-    example: Any = None,
+    example: Example = None,
 ) -> Done:
     """Put squeeze-and-excitation at the end of a model's branches.
 
@@ -62,8 +63,6 @@ def squeeze_excite(
         layers: "all", "upper" (the later half), "lower", or a list of unit names, patterns and positions.
         example: As for `vs.anatomy`.
     """
-    if ratio < 1:
-        raise CannotOperate(f"ratio={ratio} would make the hidden layer wider than the branch; use 1 or more")
     body = dissect(model, example)
     notes = MapNotes(body)
     places = branch_places(body, where, "end", layers, notes=notes)

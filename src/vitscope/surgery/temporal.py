@@ -14,20 +14,22 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.example import example_batch
 from vitscope.anatomy.preserve import preserved
+from vitscope.arguments import NotNegative, checked
 from vitscope.errors import VitscopeError
 from vitscope.outputs import Place, place_of_scores, scores_at, with_class_scores
 from vitscope.surgery.graft import graft
-from vitscope.surgery.predictions import log_average, log_probabilities
+from vitscope.surgery.predictions import Averaging, averages_over, log_average, log_probabilities
 from vitscope.surgery.record import CannotOperate, Done, operation
+from vitscope.surgery.vocabulary import Example, Frames
 
 
 class StreamChanged(VitscopeError):
     """A frame does not fit the frames before it."""
 
 
-def smooth_stream(probabilities: Tensor, rate: float = 0.8, previous: int = 5) -> Tensor:
+@checked
+def smooth_stream(probabilities: Tensor, rate: NotNegative = 0.8, previous: Frames = 5) -> Tensor:
     """The smoothed predictions of a whole stream (T, ...), frames first; what `temporal` does one frame at a time."""
-    _check(rate, previous)
     frames = len(probabilities)
     total = torch.zeros_like(probabilities)
     weight = torch.zeros(frames, dtype=probabilities.dtype, device=probabilities.device)
@@ -38,7 +40,7 @@ def smooth_stream(probabilities: Tensor, rate: float = 0.8, previous: int = 5) -
     return total / weight.view(-1, *(1 for _ in probabilities.shape[1:]))
 
 
-class TemporalSmoothing(nn.Module):
+class TemporalSmoothing(Averaging):
     """Around a model that is called with one frame after the other; a batch is several streams side by side.
 
     The frames seen are no part of the model's state: they are neither saved nor loaded.
@@ -49,6 +51,7 @@ class TemporalSmoothing(nn.Module):
         scores: Where the class scores are in what the model returns (see `vitscope.outputs`).
     """
 
+    over = "frames"
     ages: Tensor
     history: Tensor  # (previous, N, classes, ...), logarithms, the newest first
     seen: Tensor  # how many frames of this stream
@@ -83,12 +86,13 @@ class TemporalSmoothing(nn.Module):
         """The next frame is the first of a new stream."""
         self.streaming = False
         self.seen.zero_()
+        self.history.zero_()  # even without weight a number that is not finite would count
 
     def set_aside(self) -> tuple[Tensor, Tensor, bool]:
         """Begin a new stream and hand out the one that was going on, for whoever runs the model in between."""
         stream = self.history, self.seen, self.streaming
         self.history, self.seen, self.streaming = (
-            torch.empty_like(self.history),
+            torch.zeros_like(self.history),
             torch.zeros_like(self.seen),
             False,
         )
@@ -128,7 +132,9 @@ class TemporalSmoothing(nn.Module):
 
 
 @operation
-def temporal(model: nn.Module, rate: float = 0.8, previous: int = 5, *, example: Any = None) -> Done:
+def temporal(
+    model: nn.Module, rate: NotNegative = 0.8, previous: Frames = 5, *, example: Example = None
+) -> Done:
     """Let a model average over the frames of a stream whenever it is called in evaluation mode.
 
     Between two streams: `vs.surgery.reset(model)`.
@@ -139,7 +145,11 @@ def temporal(model: nn.Module, rate: float = 0.8, previous: int = 5, *, example:
         previous: How many frames before the current one take part.
         example: As for `vs.anatomy`.
     """
-    _check(rate, previous)
+    if "frames" in averages_over(model):
+        raise CannotOperate(
+            f"this {type(model).__name__} averages over frames already; to change how: vs.surgery.undo(model), then "
+            "temporal with another rate= or previous="
+        )
     images = example_batch(model, example)
     with preserved(model), torch.no_grad():
         scores = place_of_scores(model, model.forward(images))  # as a graft around it sees it
@@ -153,6 +163,7 @@ def temporal(model: nn.Module, rate: float = 0.8, previous: int = 5, *, example:
     return Done(options, [path], [path])
 
 
+@checked
 def reset(model: nn.Module) -> nn.Module:
     """Forget the frames seen so far: the next one begins a new stream."""
     found = [module for module in model.modules() if isinstance(module, TemporalSmoothing)]
@@ -163,10 +174,3 @@ def reset(model: nn.Module) -> nn.Module:
     for module in found:
         module.reset()
     return model
-
-
-def _check(rate: float, previous: int) -> None:
-    if rate < 0 or previous < 0:
-        raise CannotOperate(
-            f"rate is {rate:g} and previous is {previous}; neither can be below 0 (published: 0.8 and 5)"
-        )

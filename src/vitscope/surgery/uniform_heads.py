@@ -25,8 +25,7 @@ from vitscope.anatomy.graph import Slot
 from vitscope.anatomy.naming import is_list
 from vitscope.anatomy.residual import HEAVY
 from vitscope.anatomy.shared_modules import why_shared
-from vitscope.surgery.branches import one_of
-from vitscope.surgery.choose import Layers, choose_units
+from vitscope.surgery.choose import choose_units
 from vitscope.surgery.graft import graft
 from vitscope.surgery.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
 from vitscope.surgery.map_source import MapNotes
@@ -34,6 +33,7 @@ from vitscope.surgery.plain_attention import UniformHead, by_slot
 from vitscope.surgery.projections import read_projections
 from vitscope.surgery.record import CannotOperate, Done, operation
 from vitscope.surgery.stand_in import StandIn, prove, refuse_grafted, run_and_see
+from vitscope.surgery.vocabulary import Example, Layers
 
 Variant = Literal["A", "B", "C"]
 
@@ -62,7 +62,7 @@ class AppendedHead(nn.Module):
 
 @operation
 def uniform_heads(
-    model: nn.Module, variant: Variant = "A", layers: Layers = "all", *, example: Any = None
+    model: nn.Module, variant: Variant = "A", layers: Layers = "all", *, example: Example = None
 ) -> Done:
     """Give the MSAs of a model a head of uniform attention.
 
@@ -72,7 +72,6 @@ def uniform_heads(
         layers: "all", "upper" (the later half), "lower", or a list of unit names, patterns and positions.
         example: As for `vs.anatomy`.
     """
-    one_of("variant", variant, ("A", "B", "C"))
     body = dissect(model, example)
     units = choose_units(body.parts, ("msa",), layers)
     names = [unit.name for unit in units]

@@ -4,6 +4,7 @@ What a search chooses by must not be what its result is judged by in the end: th
 """
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from vitscope.data import ImageData, batches, load_data
 from vitscope.data.subsets import fraction_indices
 from vitscope.errors import BadData
 from vitscope.outputs import class_scores
+from vitscope.training import checkpoint
 from vitscope.training.loop import train
 
 
@@ -61,7 +63,7 @@ def train_and_score(
         epochs=epochs,
         batch_size=batch_size,
         lr=lr,
-        resume=True,
+        resume=checkpoint.exists(Path(out)),
         seed=seed,
         device=device,
         workers=loaders,

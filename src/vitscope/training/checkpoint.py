@@ -18,9 +18,11 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from vitscope import distributed
+from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.models.state import load_weights
 from vitscope.results.manifest import damage, write_listed
+from vitscope.results.plain_files import check_plain
 from vitscope.results.result import NewerSchema
 from vitscope.training.optimizer_state import check_moments
 from vitscope.training.parallel import placed, whole
@@ -162,6 +164,7 @@ def read_record(folder: Path, file: str = TENSORS) -> dict[str, Any]:
     if problem := damage(folder, file):
         raise BadResult(f"{path} is damaged: {problem}; else copy it again, or give another --out")
     try:
+        check_plain([path])
         with safe_open(path, "pt") as tensors:
             record: dict[str, Any] = json.loads((tensors.metadata() or {})["vitscope"])
         newer = record.get("schema", 0) > SCHEMA
@@ -169,7 +172,7 @@ def read_record(folder: Path, file: str = TENSORS) -> dict[str, Any]:
             _check(record)
     except (SafetensorError, OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise BadResult(
-            f"{path} is damaged ({type(error).__name__}: {error}); copy it again, or give another --out"
+            f"{path} is damaged ({reason(error)}); copy it again, or give another --out"
         ) from error
     if newer:
         raise NewerSchema(

@@ -23,9 +23,10 @@ import torch
 from torch import nn
 
 from vitscope import distributed
+from vitscope.arguments import Count, checked
 from vitscope.data import ImageData
-from vitscope.errors import VitscopeError
 from vitscope.models import create_model, name_of
+from vitscope.models.factory import check_name
 from vitscope.peers import explained
 from vitscope.results import Run
 from vitscope.training import parallel
@@ -34,7 +35,7 @@ from vitscope.training.disk import bytes_needed, check_room, check_writable
 from vitscope.training.guard import describe_recipe
 from vitscope.training.kept import checkpoints_expected
 from vitscope.training.log import Bar
-from vitscope.training.monitors import Monitors
+from vitscope.training.monitors import Monitors, find_monitors
 from vitscope.training.named import get_recipe
 from vitscope.training.readable import Readable, without_broken
 from vitscope.training.recipe import Recipe
@@ -63,6 +64,7 @@ class Trained:
     seconds: float
 
 
+@checked
 def train(
     model: str | os.PathLike[str] | nn.Module,
     data: Any,
@@ -79,8 +81,8 @@ def train(
     teacher: str | os.PathLike[str] | nn.Module | None = None,
     resume: bool = False,
     force: bool = False,
-    save_every: int | None = None,
-    checkpoint_every: int | None = None,
+    save_every: Count | None = None,
+    checkpoint_every: Count | None = None,
     seed: int = 0,
     device: str | torch.device | None = None,
     workers: int | None = None,
@@ -90,7 +92,7 @@ def train(
     timeout_minutes: float = 30.0,
     track: Tracker | None = None,
     monitor: Sequence[str] = (),
-    monitor_every: int | None = None,
+    monitor_every: Count | None = None,
     progress: bool = True,
     trust_code: bool = False,
 ) -> Trained:
@@ -139,12 +141,9 @@ def train(
     with distributed.process_group(timeout_minutes), explained(), preserved():
         where = parallel.device_of_process(device)
         with together():
-            for name, every in (("save_every", save_every), ("checkpoint_every", checkpoint_every)):
-                if every is not None and every < 1:
-                    raise VitscopeError(f"{name} is {every}, expected 1 or more")
-            for name, number in (("seed", seed), ("workers", workers)):
-                if number is not None and number < 0:
-                    raise VitscopeError(f"{name} is {number}, expected 0 or more")
+            find_monitors(monitor)
+            if isinstance(teacher, str | os.PathLike):
+                check_name(teacher, trust_code)
             seed_all(seed)
             given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, **(changes or {})}
             choices = get_recipe(recipe, **given)
@@ -197,6 +196,8 @@ def train(
             )
             for difference in start.changed:
                 print(f"warning: going on although {difference}", file=sys.stderr)
+        if start.missed and distributed.is_main() and (progress or "did you mean" in start.missed):
+            print(f"vitscope: {start.missed}", file=sys.stderr)
         if start.fell_back and distributed.is_main():
             print(
                 f"vitscope: {start.fell_back}. Going on from the state before it, after epoch {position.epoch}"

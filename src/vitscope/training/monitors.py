@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope import distributed
+from vitscope.arguments.files import reason
 from vitscope.curvature import top_eigenvalues
 from vitscope.errors import VitscopeError
 from vitscope.exams import EXAMS, Accumulator, examine
@@ -64,8 +65,6 @@ class Monitors:
         self._exams = find_monitors(names)
         self._hessian = HESSIAN in names
         self.active = bool(self._exams or self._hessian)
-        if every is not None and every < 1:
-            raise VitscopeError(f"monitor_every is {every}, expected 1 or more")
         if self.active and is_sharded(stepper.model):
             raise VitscopeError(
                 "monitors need the whole model in each process; leave --monitor out, or do without --shard"
@@ -151,7 +150,7 @@ class Monitors:
             return rows[rows["epoch"] <= epoch]
         except (ValueError, KeyError, OSError) as error:
             raise VitscopeError(
-                f"{self._path} is damaged ({error}); remove it: what it held is lost"
+                f"{self._path} is damaged ({reason(error)}); remove it: what it held is lost"
             ) from error
 
 

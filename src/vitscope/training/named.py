@@ -4,11 +4,13 @@ Each has a YAML twin in `recipes/`, to copy and change.
 """
 
 import dataclasses
+import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from vitscope.arguments import checked
 from vitscope.errors import VitscopeError
 from vitscope.training.recipe import Recipe
 
@@ -179,6 +181,7 @@ RECIPES: dict[str, Callable[[], Recipe]] = {
 }
 
 
+@checked
 def get_recipe(recipe: str | os.PathLike[str] | Recipe, **changes: Any) -> Recipe:
     """A recipe by name, from a YAML file or as it is, with the given choices changed; None changes nothing."""
     if not isinstance(recipe, Recipe):
@@ -189,6 +192,15 @@ def get_recipe(recipe: str | os.PathLike[str] | Recipe, **changes: Any) -> Recip
             recipe = Recipe.from_yaml(asked)
         else:
             raise VitscopeError(f"no recipe '{asked}'; there are: {', '.join(RECIPES)}, or give a .yaml file")
+    for name in changes:
+        if name not in Recipe.__dataclass_fields__:
+            near = difflib.get_close_matches(name, Recipe.__dataclass_fields__, 1)
+            meant = (
+                f"did you mean '{near[0]}'?"
+                if near
+                else f"there are: {', '.join(Recipe.__dataclass_fields__)}"
+            )
+            raise VitscopeError(f"a recipe has no '{name}'; {meant}")
     return dataclasses.replace(
         recipe, **{name: value for name, value in changes.items() if value is not None}
     )

@@ -11,17 +11,52 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import yaml
 
-from vitscope.errors import VitscopeError
+from vitscope.arguments import (
+    BatchSize,
+    Count,
+    Epochs,
+    Fraction,
+    LearningRate,
+    NotNegative,
+    Positive,
+    Range,
+    Refine,
+    Share,
+    check,
+    from_yaml,
+)
+from vitscope.arguments.yaml_files import read_yaml
+from vitscope.errors import BadArgument
 
-_COUNTS = ("epochs", "batch_size", "repeats", "accumulate", "patience")
-_SHARES = ("erase", "flip", "label_smoothing", "mix_probability", "drop_path", "distill_weight")
-_POSITIVE = ("lr", "lr_per", "clip_norm", "sam_rho", "temperature")
-_FACTORS = ("ema_decay", "layer_decay", "decay_rate")
+
+def _optimizer_problem(name: str) -> str | None:
+    from timm.optim import list_optimizers
+
+    known = list_optimizers()
+    if name.lower() in known:
+        return None
+    near = difflib.get_close_matches(name.lower(), known, 1)
+    return f"did you mean {near[0]}?" if near else "timm has no such optimiser"
+
+
+def _augment_problem(text: str) -> str | None:
+    from timm.data.auto_augment import rand_augment_transform
+
+    if not text.startswith("rand"):
+        return "it does not begin with rand"
+    try:
+        rand_augment_transform(text, {})
+    except Exception:  # timm's parser asserts, converts and looks up without a word of its own
+        return "timm cannot read it"
+    return None
+
+
+Optimizer = Annotated[str, Refine(_optimizer_problem, "an optimiser of timm, such as adamw, sgd or lamb")]
+RandAugment = Annotated[str, Refine(_augment_problem, "something like rand-m9-n2-mstd1.0")]
 
 
 @dataclass(frozen=True)
@@ -66,57 +101,46 @@ class Recipe:
         patience: Steps in a row without a finite loss after which the training stops.
     """
 
-    epochs: int
-    batch_size: int
-    lr: float
+    epochs: Epochs
+    batch_size: BatchSize
+    lr: LearningRate
     name: str = "custom"
-    lr_per: int | None = None
-    optimizer: str = "adamw"
-    weight_decay: float = 0.05
+    lr_per: Count | None = None
+    optimizer: Optimizer = "adamw"
+    weight_decay: NotNegative = 0.05
     decay_all: bool = False
-    layer_decay: float | None = None
-    warmup_epochs: float = 5
+    layer_decay: Fraction | None = None
+    warmup_epochs: NotNegative = 5
     warmup_adds: bool = False
-    warmup_lr: float = 1e-6
-    min_lr: float = 0.0
-    milestones: tuple[float, ...] = ()
-    decay_rate: float = 0.1
-    auto_augment: str | None = "rand-m9-n2-mstd1.0"
-    erase: float = 0.25
-    flip: float = 0.5
+    warmup_lr: NotNegative = 1e-6
+    min_lr: NotNegative = 0.0
+    milestones: tuple[Share, ...] = ()
+    decay_rate: Fraction = 0.1
+    auto_augment: RandAugment | None = "rand-m9-n2-mstd1.0"
+    erase: Share = 0.25
+    flip: Share = 0.5
     crop: Literal["auto", "pad", "resized"] = "auto"
-    repeats: int = 1
-    label_smoothing: float = 0.1
-    mixup: float = 1.0
-    cutmix: float = 0.8
-    mix_probability: float = 1.0
-    drop_path: float = 0.1
-    clip_norm: float | None = None
-    accumulate: int = 1
-    sam_rho: float | None = None
-    ema_decay: float | None = None
+    repeats: Annotated[int, Range(1, 100)] = 1
+    label_smoothing: Share = 0.1
+    mixup: NotNegative = 1.0
+    cutmix: NotNegative = 0.8
+    mix_probability: Share = 1.0
+    drop_path: Share = 0.1
+    clip_norm: Positive | None = None
+    accumulate: Count = 1
+    sam_rho: Positive | None = None
+    ema_decay: Fraction | None = None
     distill: Literal["hard", "soft"] | None = None
-    distill_weight: float = 0.5
-    temperature: float = 1.0
+    distill_weight: Share = 0.5
+    temperature: Positive = 1.0
     amp: Literal["auto", "never", "bfloat16", "float16"] = "auto"
     compile: bool = False
     channels_last: Literal["auto", "always", "never"] = "auto"
-    patience: int = 3
+    patience: Count = 3
 
     def __post_init__(self) -> None:
-        for name in _COUNTS:
-            self._expect(name, getattr(self, name) >= 1, "1 or more")
-        for name in _POSITIVE:
-            self._expect(name, getattr(self, name) is None or getattr(self, name) > 0, "more than 0")
-        for name in _SHARES:
-            self._expect(name, 0 <= getattr(self, name) <= 1, "0 to 1")
-        for name in _FACTORS:
-            value = getattr(self, name)
-            self._expect(name, value is None or 0 < value <= 1, "more than 0 and at most 1")
-        for name, hint in get_type_hints(Recipe).items():
-            words = _words(hint)
-            if words:
-                self._expect(name, getattr(self, name) in words, f"one of {', '.join(map(str, words))}")
+        for name, hint in get_type_hints(Recipe, include_extras=True).items():
+            object.__setattr__(self, name, check(getattr(self, name), hint, f"recipe: {name}"))
         self._expect("accumulate", self.accumulate <= self.batch_size, f"at most {self.batch_size} (a batch)")
         self._expect(
             "warmup_epochs",
@@ -129,17 +153,11 @@ class Recipe:
             all(a < b for a, b in itertools.pairwise(rising)),
             "rising shares of the epochs between 0 and 1, such as [0.3, 0.6, 0.8]",
         )
-        self._expect(
-            "auto_augment",
-            self.auto_augment is None or self.auto_augment.startswith("rand"),
-            "something like rand-m9-n2-mstd1.0",
-        )
+        self._expect("min_lr", self.min_lr <= self.peak_lr, f"at most the highest rate, {self.peak_lr:g}")
 
     def _expect(self, name: str, holds: bool, expected: str) -> None:
         if not holds:
-            value = getattr(self, name)
-            seen = f"'{value}'" if isinstance(value, str) else value
-            raise VitscopeError(f"recipe: {name} is {seen}, expected {expected}")
+            raise BadArgument(f"recipe: {name} is {getattr(self, name)}; expected {expected}")
 
     @property
     def total_epochs(self) -> float:
@@ -163,52 +181,19 @@ class Recipe:
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> "Recipe":
         """Read what `to_yaml` wrote, or a part of it; what is left out has the defaults of this class."""
-        try:
-            values = yaml.safe_load(Path(path).read_text())
-        except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-            reason = " ".join(str(error).split())
-            raise VitscopeError(f"cannot read the recipe {path} ({reason}); expected a YAML file") from error
-        if not isinstance(values, Mapping):
-            raise VitscopeError(f"{path} holds {type(values).__name__}, expected lines such as 'epochs: 300'")
-        return cls(**_typed(values, str(path)))
+        values = read_yaml(path, f"the recipe {os.fspath(path)}", "epochs: 300")
+        return cls(**_typed(values, os.fspath(path)))
 
 
 def _typed(values: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Values as the fields of `Recipe` want them; refuses unknown names, missing ones and wrong types."""
-    hints = get_type_hints(Recipe)
+    hints = get_type_hints(Recipe, include_extras=True)
     for name in values:
         if name not in hints:
             close = difflib.get_close_matches(str(name), hints, 1)
             meant = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(hints)}"
-            raise VitscopeError(f"{where}: a recipe has no '{name}'; {meant}")
+            raise BadArgument(f"{where}: a recipe has no '{name}'; {meant}")
     for field in dataclasses.fields(Recipe):
         if field.default is dataclasses.MISSING and field.name not in values:
-            raise VitscopeError(f"{where} does not say '{field.name}'; add a line such as '{field.name}: 1'")
-    return {name: _convert(value, hints[name], f"{where}: {name}") for name, value in values.items()}
-
-
-def _convert(value: Any, hint: Any, where: str) -> Any:
-    if get_origin(hint) in (Union, UnionType):
-        if value is None:
-            return None
-        hint = next(option for option in get_args(hint) if option is not NoneType)
-    if get_origin(hint) is tuple and isinstance(value, list):
-        return tuple(_convert(item, float, where) for item in value)
-    if hint is float and isinstance(value, int | float | str) and not isinstance(value, bool):
-        try:
-            return float(value)  # YAML reads 1e-3, without a dot, as text
-        except ValueError:
-            pass
-    if hint in (int, bool, str) and type(value) is hint:
-        return value
-    if get_origin(hint) is Literal and isinstance(value, str):
-        return value
-    expected = getattr(hint, "__name__", str(hint)) if get_origin(hint) is None else "a word or a list"
-    raise VitscopeError(f"{where} is {value!r}, expected {expected}")
-
-
-def _words(hint: Any) -> tuple[Any, ...]:
-    """The values that a `Literal` (or None) allows; nothing for other types."""
-    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    literal = [option for option in options if get_origin(option) is Literal]
-    return get_args(literal[0]) + ((None,) if NoneType in options else ()) if literal else ()
+            raise BadArgument(f"{where} does not say '{field.name}'; add a line such as '{field.name}: 1'")
+    return {name: from_yaml(value, hints[name], f"{where}: {name}") for name, value in values.items()}

@@ -1,5 +1,6 @@
 """Whether and how a training goes on with what its run folder holds."""
 
+import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -31,12 +32,14 @@ class Start:
         resumed: It goes on with a state; else it begins at the beginning.
         changed: What is different from when the state was written (empty unless forced).
         fell_back: Why it is not the latest state, which is damaged; empty if it is.
+        missed: What to say to somebody who wanted to go on where there is nothing to go on with; else empty.
     """
 
     position: Progress
     resumed: bool = False
     changed: Sequence[str] = ()
     fell_back: str = ""
+    missed: str = ""
 
 
 def find_position(
@@ -50,8 +53,13 @@ def find_position(
             f"{folder} holds a training that processes {blind} cannot see; give an --out that all machines share"
         )
     if not all(seen):
+        if resume and (folder / checkpoint.READABLE).exists():
+            raise VitscopeError(
+                f"{folder} was trained, and its state ({checkpoint.TENSORS}) is gone; copy it there again, or give "
+                "another --out"
+            )
         _refuse_to_overwrite(folder, stepper.model, setting)
-        return Start(Progress())
+        return Start(Progress(), missed=_missed(folder) if resume else "")
     with together():
         saved = checkpoint.find_state(folder)
     if len(set(distributed.gather(saved.file))) > 1:
@@ -81,6 +89,15 @@ def find_position(
     if changed:
         position.begin_epoch_anew()  # its steps may be others now
     return Start(position, resumed=True, changed=changed, fell_back=saved.fell_back)
+
+
+def _missed(folder: Path) -> str:
+    """That a folder holds no training, and which one beside it does and has nearly that name."""
+    beside = folder.parent.iterdir() if folder.parent.is_dir() else ()
+    trainings = [path.name for path in beside if path != folder and path.is_dir() and checkpoint.exists(path)]
+    near = difflib.get_close_matches(folder.name, trainings, 1, cutoff=0.7)
+    meant = f"; did you mean {folder.parent / near[0]}?" if near else ""
+    return f"{folder} holds no training to go on with, a new one begins there{meant}"
 
 
 def _refuse_to_overwrite(folder: Path, model: nn.Module, setting: dict[str, Any]) -> None:

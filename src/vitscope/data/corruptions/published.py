@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
+from vitscope.arguments.files import reason
 from vitscope.data.config import DataConfig
 from vitscope.data.corruptions.cache import Condition
 from vitscope.data.corruptions.constants import FAMILIES, SEVERITIES
@@ -210,5 +211,5 @@ def _load(path: Path) -> np.ndarray:
     try:
         found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise BadData(f"{path} is damaged ({error}); fetch it again") from error
+        raise BadData(f"{path} is damaged ({reason(error)}); fetch it again") from error
     return found

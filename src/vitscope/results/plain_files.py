@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from vitscope.errors import BadResult
@@ -40,15 +40,15 @@ def read_plain(path: Path, most: int = MOST_BYTES) -> bytes:
         return file.read(most + 1)[:most]
 
 
-def check_plain(paths: Iterator[Path], most: int = MOST_BYTES) -> None:
+def check_plain(paths: Iterable[Path], most: int | None = None) -> None:
     """Refuse paths that somebody else is going to read if one is no plain file, or too large."""
     for path in paths:
         _check(path, path.stat(), most)
 
 
-def _check(path: Path, status: os.stat_result, most: int) -> None:
+def _check(path: Path, status: os.stat_result, most: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise BadResult(f"{path.name} is {kind}, not a file; remove it and repeat the command")
-    if status.st_size > most:
+    if most is not None and status.st_size > most:
         raise BadResult(f"{path.name} has {status.st_size} bytes; at most {most} are read")

@@ -1,0 +1,67 @@
+"""One typed layer for everything a user can say: which values are allowed, how they are read, how they are refused.
+
+from vitscope.arguments import Count, checked
+
+@checked
+def examine(model: nn.Module, limit: Count | None = None): ...
+"""
+
+from vitscope.arguments.calling import checked
+from vitscope.arguments.checking import check
+from vitscope.arguments.files import files_in_words
+from vitscope.arguments.reading import from_yaml, read, read_list
+from vitscope.arguments.vocabulary import (
+    Address,
+    BatchSize,
+    Classes,
+    Count,
+    CountFromZero,
+    Device,
+    Epochs,
+    Fraction,
+    LearningRate,
+    Minutes,
+    NotNegative,
+    Number,
+    Port,
+    Positive,
+    Probability,
+    Range,
+    Refine,
+    Seed,
+    Share,
+    Side,
+    Workers,
+)
+from vitscope.arguments.words import describe
+
+__all__ = [
+    "Address",
+    "BatchSize",
+    "Classes",
+    "Count",
+    "CountFromZero",
+    "Device",
+    "Epochs",
+    "Fraction",
+    "LearningRate",
+    "Minutes",
+    "NotNegative",
+    "Number",
+    "Port",
+    "Positive",
+    "Probability",
+    "Range",
+    "Refine",
+    "Seed",
+    "Share",
+    "Side",
+    "Workers",
+    "check",
+    "checked",
+    "describe",
+    "files_in_words",
+    "from_yaml",
+    "read",
+    "read_list",
+]

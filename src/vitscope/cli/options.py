@@ -1,0 +1,159 @@
+"""From words and YAML files to a verb's options, each value read and checked by the type of its field."""
+
+import dataclasses
+import difflib
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+from vitscope.arguments import from_yaml, read
+from vitscope.arguments.kinds import alternatives, base_of
+from vitscope.errors import BadArgument, VitscopeError
+
+_METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
+
+
+def read_options(options_type: type, arguments: list[str], program: str) -> Any:
+    """Parse `arguments` into `options_type`; a `--config FILE.yaml` gives the defaults that flags then
+    override."""
+    import tyro
+
+    arguments, config = _take_config(arguments)
+    _use_own_words(options_type)
+    if config is None:
+        return tyro.cli(options_type, args=arguments, prog=program)
+    content = _read_yaml(config)
+    default = _defaults(options_type, content, config)
+    options = tyro.cli(options_type, args=arguments, prog=program, default=default)
+    _allow_code(options, content, arguments, config)
+    return options
+
+
+def hints_of_options(options_type: type) -> dict[str, Any]:
+    """The types of the fields, as they were declared."""
+    declared = getattr(options_type, "__declared__", None)
+    return declared or get_type_hints(options_type, include_extras=True)
+
+
+def _use_own_words(options_type: Any) -> None:
+    """Let every value be read by `arguments.read`, and `--help` say nothing of a default that is nothing."""
+    import tyro
+
+    if "__declared__" in options_type.__dict__:
+        return
+    options_type.__declared__ = hints_of_options(options_type)
+    annotated: Any = Annotated  # the types are known only when this runs
+    for field in dataclasses.fields(options_type):
+        hint = options_type.__declared__[field.name]
+        if field.default in ((), None):
+            hint = annotated[hint, tyro.conf.arg(help_behavior_hint="")]
+        if base_of(hint) is not bool:
+            hint = annotated[hint, _reader(hint, _flag(field.name, hint))]
+        options_type.__annotations__[field.name] = hint
+
+
+def _flag(name: str, hint: Any) -> str:
+    import tyro
+
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    positional = any(extra is tyro.conf.Positional or "Positional" in repr(extra) for extra in extras)
+    return name.upper() if positional else f"--{name.replace('_', '-')}"
+
+
+def _reader(hint: Any, flag: str) -> Any:
+    """How tyro is to read a field: one word, or several for a tuple."""
+    import tyro
+
+    one_of = [one for one in alternatives(hint) if base_of(one) is not NoneType]
+    several = [one for one in one_of if get_origin(base_of(one)) is tuple]
+    element = get_args(base_of(several[0]))[0] if several else hint
+
+    def from_words(words: list[str]) -> Any:
+        values = [_read(word, element, flag) for word in words]
+        return tuple(values) if several else values[0]
+
+    def to_words(value: Any) -> list[str]:
+        return [str(one) for one in value] if isinstance(value, tuple | list) else [str(value)]
+
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs="*" if several else 1,
+        metavar=_metavar(element) + (" ..." if several else ""),
+        instance_from_str=from_words,
+        is_instance=lambda value: True,
+        str_from_instance=to_words,
+    )
+
+
+def _read(word: str, hint: Any, flag: str) -> Any:
+    try:
+        return read(word, hint, flag)
+    except BadArgument as error:
+        raise VitscopeError(str(error)) from None  # tyro would put a ValueError into a box of its own
+
+
+def _metavar(hint: Any) -> str:
+    words = []
+    for one in alternatives(hint):
+        base = base_of(one)
+        if get_origin(base) is Literal:
+            words.append("{" + ",".join(map(str, get_args(base))) + "}")
+        elif base is not NoneType:
+            words.append(_METAVARS.get(base, "TEXT"))
+    return "|".join(dict.fromkeys(words))
+
+
+def _allow_code(options: Any, content: dict[str, Any], arguments: list[str], path: Path) -> None:
+    """Code that the file names, and the user has not typed as well, runs only with --trust-code."""
+    untyped = {name: _untyped(getattr(options, name), arguments) for name in content}
+    if any(":" in str(value) for value in untyped.values()):  # else torch need not be loaded
+        from vitscope.models.trust import allow_options
+
+        allow_options(untyped, f"--config {path}", getattr(options, "trust_code", False))
+
+
+def _untyped(value: Any, arguments: list[str]) -> Any:
+    if isinstance(value, tuple):
+        return [item for item in value if item not in arguments]
+    return None if value in arguments else value
+
+
+def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
+    for i, argument in enumerate(arguments):
+        if argument == "--config":
+            if i + 1 == len(arguments):
+                raise VitscopeError("--config needs a file: --config options.yaml")
+            return arguments[:i] + arguments[i + 2 :], read(arguments[i + 1], Path, "--config")
+        if argument.startswith("--config="):
+            return arguments[:i] + arguments[i + 1 :], read(argument.split("=", 1)[1], Path, "--config")
+    return arguments, None
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    from vitscope.arguments.yaml_files import read_yaml
+
+    content = read_yaml(path, f"--config {path}", "option: value")
+    if "trust_code" in content:
+        raise VitscopeError(
+            f"--config {path} sets trust_code, which no file can; type --trust-code if you trust what it names"
+        )
+    return content
+
+
+def _defaults(options_type: type, content: dict[str, Any], path: Path) -> Any:
+    import tyro
+
+    fields = {f.name: f for f in dataclasses.fields(options_type)}
+    hints = hints_of_options(options_type)
+    for name in content:
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, 1)
+            allowed = [name for name in fields if name != "trust_code"]
+            known = f"did you mean {near[0]}?" if near else f"known are: {', '.join(allowed)}"
+            raise VitscopeError(f"--config {path}: unknown {name}; {known}")
+    values = {}
+    for name, field in fields.items():
+        if name in content:
+            values[name] = from_yaml(content[name], hints[name], f"--config {path}: {name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            values[name] = tyro.MISSING
+    return options_type(**values)
