@@ -38,8 +38,32 @@ def timm_case(name: str, size: int, label: str | None = None, **arguments) -> Ca
     )
 
 
-def tv_case(name: str, size: int) -> Case:
-    return Case(f"tv:{name}", lambda: torchvision.models.get_model(name, weights=None), (3, size, size))
+def tv_case(name: str, size: int, **arguments) -> Case:
+    return Case(
+        f"tv:{name}",
+        lambda: torchvision.models.get_model(name, weights=None, **arguments),
+        (3, size, size),
+    )
+
+
+def small_maxvit() -> nn.Module:
+    """Torchvision's MaxViT for 64 pixels; `maxvit_t` takes no other windows than 7x7, which want 224."""
+    return torchvision.models.MaxVit(
+        input_size=(64, 64),
+        stem_channels=16,
+        partition_size=4,
+        block_channels=[16, 32, 64],
+        block_layers=[2, 2, 2],
+        head_dim=8,
+        stochastic_depth_prob=0.1,
+    )
+
+
+def small_torchvision_vit() -> nn.Module:
+    """Torchvision's ViT of few and narrow layers; `vit_b_32` has 88 million parameters."""
+    return torchvision.models.VisionTransformer(
+        image_size=64, patch_size=16, num_layers=4, num_heads=4, hidden_dim=96, mlp_dim=192
+    )
 
 
 def hf_case(name: str, config, cls, attention: str | None, size: int = 64) -> Case:
@@ -55,7 +79,7 @@ AT_32 = [
     timm_case("resnet101", 32),
     timm_case("resnext50_32x4d", 32),
     timm_case("resnetv2_50", 32, "pre-activation resnet"),
-    timm_case("vit_tiny_patch16_224", 32, "vit_tiny/2", img_size=32, patch_size=2),
+    timm_case("vit_tiny_patch16_224", 32, "vit_tiny/2", img_size=32, patch_size=2, depth=4),
     timm_case("vit_small_patch16_224", 32, "vit_small/4", img_size=32, patch_size=4, depth=4),
     timm_case("vit_base_patch16_224", 32, "vit_base/8", img_size=32, patch_size=8, depth=3),
     timm_case("pit_ti_224", 32, "pit_ti/4", img_size=32, patch_size=4),
@@ -72,10 +96,10 @@ AT_32 = [
 TORCHVISION = [
     tv_case("resnet18", 64),
     tv_case("convnext_tiny", 64),
-    tv_case("vit_b_32", 224),
+    Case("tv:vit", small_torchvision_vit, (3, 64, 64)),
     tv_case("swin_t", 64),
     tv_case("swin_v2_t", 64),
-    tv_case("maxvit_t", 224),
+    Case("tv:maxvit", small_maxvit, (3, 64, 64)),
     tv_case("efficientnet_b0", 64),
     tv_case("regnet_y_400mf", 64),
 ]
@@ -190,12 +214,12 @@ NORM_FIRST, NORM_LAST = (
 
 # one of each way to compute attention
 ATTENTION_DESIGNS = [
-    timm_case("vit_tiny_patch16_224", 32, "fused", img_size=32, patch_size=8),
+    timm_case("vit_tiny_patch16_224", 32, "fused", img_size=32, patch_size=8, depth=4),
     timm_case(
         "swin_tiny_patch4_window7_224", 64, "shifted windows, relative bias", img_size=64, window_size=4
     ),
     timm_case("swinv2_tiny_window8_256", 64, "cosine windows", img_size=64, window_size=4),
-    timm_case("cait_xxs24_224", 64, "talking heads and class attention", img_size=64),
+    timm_case("cait_xxs24_224", 64, "talking heads and class attention", img_size=64, depth=6),
     timm_case("xcit_nano_12_p16_224", 64, "across channels", img_size=64),
     timm_case("convit_tiny", 64, "gated positional", img_size=64),
     timm_case("coat_lite_tiny", 64, "factorised", img_size=64),
@@ -209,7 +233,7 @@ ATTENTION_DESIGNS = [
     timm_case("eva02_tiny_patch14_224", 56, "rotary", img_size=56),
     timm_case("beit_base_patch16_224", 64, "relative bias, fused", img_size=64, depth=2),
     timm_case("edgenext_xx_small", 64, "inside a convolution block"),
-    tv_case("vit_b_32", 224),
+    Case("tv:vit", small_torchvision_vit, (3, 64, 64)),
     *HUGGING_FACE[:6],
     HAND_MADE,
 ]

@@ -3,6 +3,7 @@
 `pytest --sums ORDER` runs all of them so; those marked `any_order` also run under each order when nobody asks.
 """
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +19,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("any_order") and not metafunc.config.getoption("--sums"):
         metafunc.fixturenames.append("sums")
         metafunc.parametrize("sums", [None, *ORDERS], ids=["as it is", *ORDERS])
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: the garbage collector need not go through it again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)

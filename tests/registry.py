@@ -16,6 +16,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import timm
@@ -147,13 +148,13 @@ class RealRow:
     problem: str = ""
 
 
-def real_row(name: str) -> RealRow:
-    """Check every invariant on one architecture with random weights."""
+def real_row(name: str, **arguments: Any) -> RealRow:
+    """Check every invariant on one architecture with random weights, made with these arguments."""
     torch.manual_seed(0)
     row = RealRow(module_of(name), name)
     start = time.perf_counter()
     try:
-        model = timm.create_model(name, pretrained=False).eval()
+        model = timm.create_model(name, pretrained=False, **arguments).eval()
         randomise_zeros(model)
         size, parts = affordable_anatomy(model)
         row.input_size = "x".join(map(str, size))

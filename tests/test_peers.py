@@ -13,13 +13,19 @@ from vitscope.cli.app import main
 from vitscope.errors import VitscopeError
 
 HANG = """
-import os, signal, sys
+import os, signal, sys, time
+from pathlib import Path
 from vitscope import distributed, peers
 from vitscope.cli.app import main
 
 peers.SAY_AFTER = 1.0
 
 def work(options):
+    here = Path(__file__).parent / "here"  # the time begins when all are there
+    here.mkdir(exist_ok=True)
+    (here / os.environ["RANK"]).touch()
+    while len(list(here.iterdir())) < int(os.environ["WORLD_SIZE"]):
+        time.sleep(0.01)
     with distributed.process_group(float(sys.argv[2])):
         distributed.barrier()
         if distributed.rank() == int(sys.argv[1]):
@@ -67,7 +73,7 @@ def test_who_is_waited_for_is_said_once(tmp_path: Path, meet: str) -> None:
 
 
 def test_the_time_is_up(tmp_path: Path) -> None:
-    job = hang(tmp_path, MEETINGS["gather"], 1, 0.5, processes=3)
+    job = hang(tmp_path, MEETINGS["gather"], 1, 0.2, processes=3)
     for rank in (0, 2):
         job.processes[rank].join(900)
     job.send(signal.SIGKILL, rank=1)

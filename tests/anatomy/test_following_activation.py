@@ -205,5 +205,5 @@ def test_a_lesion_leaves_the_activation_in_place():
 
 def test_no_other_stream_is_known():
     model = torchvision.models.resnet18()
-    with pytest.raises(VitscopeError, match="stream is 'branch'; it can be: read, sum"):
+    with pytest.raises(VitscopeError, match="stream is 'branch'; expected read or sum"):
         vs.Tap(model, vs.anatomy(model, SIZE), stream="branch")

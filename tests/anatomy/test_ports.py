@@ -1,19 +1,34 @@
 """Ports: where a step can be put into a model. What stands at a port is checked against the tensors a tap sees."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 from tests.cases import AT_32, HAND_MADE, HUGGING_FACE, TORCHVISION, Case
 from vitscope.anatomy import Tap, dissect
+from vitscope.anatomy.dissect import Dissection
 from vitscope.anatomy.ports import Port, block_call, branch_port, port_at, silencing_port
 from vitscope.errors import UnsupportedModel
 
 CASES = [case for case in (*AT_32, *TORCHVISION, *HUGGING_FACE, HAND_MADE) if case.size[-1] <= 64]
 
 
-def named(cases: list[Case]) -> list:
-    return [pytest.param(case, id=case.name) for case in cases]
+@dataclass(frozen=True)
+class Dissected:
+    """A model, its dissection and two images; no test changes any of them."""
+
+    model: nn.Module
+    body: Dissection
+    images: Tensor
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.name)
+def dissected(request: pytest.FixtureRequest) -> Dissected:
+    case: Case = request.param
+    model = case.model()
+    return Dissected(model, dissect(model, case.size), case.images(2))
 
 
 def tensors_at(model: nn.Module, port: Port, images: Tensor) -> list[Tensor]:
@@ -37,12 +52,9 @@ def tensors_at(model: nn.Module, port: Port, images: Tensor) -> list[Tensor]:
     return seen
 
 
-@pytest.mark.parametrize("case", named(CASES))
-def test_what_stands_at_the_silencing_port_is_what_is_added(case: Case) -> None:
+def test_what_stands_at_the_silencing_port_is_what_is_added(dissected: Dissected) -> None:
     """If zero stands there, the stream after the unit is the stream before it."""
-    model = case.model()
-    body = dissect(model, case.size)
-    images = case.images(2)
+    model, body = dissected.model, dissected.body
     units = [unit for unit in body.parts if unit.removable and "#" not in unit.name]
     for unit in {unit.kind: unit for unit in units}.values():
         try:
@@ -56,26 +68,23 @@ def test_what_stands_at_the_silencing_port_is_what_is_added(case: Case) -> None:
             )
         )
         with torch.no_grad(), Tap(model, body.parts, [unit], streams=True) as tap:
-            model(images)
+            model(dissected.images)
         handle.remove()
         before, branch, after = tap.streams[unit.name]
         assert not branch.any()
         assert torch.equal(before, after)
 
 
-@pytest.mark.parametrize("case", named(CASES))
 @pytest.mark.parametrize("place", ["front", "mid", "end"])
-def test_ports_say_how_their_tensor_is_laid_out(case: Case, place: str) -> None:
-    model = case.model()
-    body = dissect(model, case.size)
-    images = case.images(2)
+def test_ports_say_how_their_tensor_is_laid_out(dissected: Dissected, place: str) -> None:
+    body = dissected.body
     found = 0
     for unit in {unit.kind: unit for unit in body.parts if unit.residual}.values():
         try:
             port = branch_port(body, unit, place)
         except UnsupportedModel:
             continue
-        seen = tensors_at(model, port, images)
+        seen = tensors_at(dissected.model, port, dissected.images)
         assert [tuple(t.shape) for t in seen] == [port.shape]
         assert port.shape[port.batch_axis] == 2 * port.parts_per_image
         if place == "end" and unit.map_shape:

@@ -56,7 +56,7 @@ def test_position_embeddings_and_biases_are_no_units():
 def test_projection_shortcut():
     model = Stack(lambda m, x: m.b(m.a(x)) + m.short(x), a=conv(), b=conv(), short=nn.Conv2d(4, 4, 1))
     (unit,) = (u for u in vs.anatomy(model, (3, 8, 8)) if u.residual)
-    assert not unit.removable
+    assert unit.removable
     with torch.no_grad(), vs.Tap(model, vs.anatomy(model, (3, 8, 8)), streams=True) as tap:
         x = torch.randn(2, 3, 8, 8)
         model(x)
@@ -120,3 +120,9 @@ def test_a_unit_may_work_on_a_smaller_map():
         return x
 
     assert names(Stack(forward, blocks=blocks)) == ["blocks.0", "blocks.1"]
+
+
+def test_of_two_sides_that_do_the_same_neither_is_the_stream():
+    model = Stack(lambda m, x: m.a(x).relu() + m.b(x).relu(), a=conv(), b=nn.Conv2d(4, 4, 1))
+    units = [u for u in vs.anatomy(model, (3, 8, 8)) if u.residual]
+    assert [(u.removable, u.obstacle) for u in units] == [(False, "its shortcut does as much as its branch")]

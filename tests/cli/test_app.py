@@ -73,7 +73,7 @@ def test_options_come_from_a_file_and_flags_win(tmp_path):
     options = read_options(Options, ["--config", str(config), "--limit", "7"], "vitscope diagnose")
     assert (options.models, options.limit, options.exams) == (("vit_mini",), 7, ("fourier",))
     config.write_text("limits: 100\n")
-    with pytest.raises(VitscopeError, match="unknown limits; known are: models"):
+    with pytest.raises(VitscopeError, match="unknown limits; did you mean limit"):
         read_options(Options, [f"--config={config}"], "vitscope diagnose")
     with pytest.raises(VitscopeError, match="cannot read"):
         read_options(Options, ["--config", str(tmp_path / "none.yaml")], "vitscope diagnose")

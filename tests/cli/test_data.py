@@ -1,17 +1,12 @@
-import os
 import subprocess
 import sys
 from pathlib import Path
 
+from tests.processes import Done, run
 
-def vitscope(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "vitscope.cli.app", "data", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | environment,
-    )
+
+def vitscope(*arguments: str, **environment: str) -> Done:
+    return run("-m", "vitscope.cli.app", "data", *arguments, environment=environment)
 
 
 def test_list_tells_what_there_is(tmp_path: Path) -> None:

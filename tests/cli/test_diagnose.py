@@ -18,7 +18,9 @@ ROOT = Path(__file__).parents[2]
 SMALL = ["--no-pretrained", "--data", "fashion", "--limit", "50", "--batch-size", "16"]
 
 
-def test_several_models_below_one_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_models_below_one_folder_and_a_page_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["diagnose", "resnet_mini", "vit_mini", *SMALL, "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     for text in ("resnet_mini", "vit_mini", "accuracy", "variance", "blocks.0.attn", "layer1.0"):
@@ -29,6 +31,12 @@ def test_several_models_below_one_folder(tmp_path: Path, capsys: pytest.CaptureF
         assert run.state == "done"
         assert set(run.results()) == {exam.result.exam for exam in find_exams()}
         assert run.model["name"] == name
+    page = tmp_path / "page.html"
+    assert main(["report", str(tmp_path), "-o", str(page), "--title", "Two <small> models"]) == 0
+    assert f"wrote {page}" in capsys.readouterr().out
+    text = page.read_text()
+    assert "Two &lt;small&gt; models" in text
+    assert text.count("<svg") >= 8
 
 
 def test_one_model_and_chosen_exams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -49,7 +57,10 @@ def test_one_model_and_chosen_exams(tmp_path: Path, capsys: pytest.CaptureFixtur
         (["resnet_mini", "--exams", "palmistry"], "no exam 'palmistry'"),
         (["no_such_model_at_all"], "no model 'no_such_model_at_all'"),
         (["resnet_mini", "--data", "no_such_data"], "no_such_data"),
-        (["resnet_mini", "--device", "nonsense", *SMALL], "cannot use device 'nonsense'"),
+        (
+            ["resnet_mini", "--device", "nonsense", *SMALL],
+            "--device is 'nonsense' (torch knows no such device)",
+        ),
         (["resnet_mini", "--num-classes", "3", *SMALL], "num_classes=10"),
         ([], "no model was named"),
     ],

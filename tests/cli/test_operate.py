@@ -7,7 +7,7 @@ import torch
 
 import vitscope as vs
 from vitscope.cli.app import main
-from vitscope.cli.operate import OPERATIONS, expand, read_operation
+from vitscope.cli.operate import OPERATIONS, expand
 
 
 def test_short_forms_become_plain_flags() -> None:
@@ -21,24 +21,6 @@ def test_short_forms_become_plain_flags() -> None:
         "broadcast_context",
     ]
     assert expand(["resnet50", "--pretrained"]) == ["resnet50", "--pretrained"]
-
-
-@pytest.mark.parametrize(
-    ("text", "wanted"),
-    [
-        ("alternate", ("alternate", {}, [])),
-        ("alternate msa=0,1,1,2 window=7", ("alternate", {"msa": [0, 1, 1, 2], "window": 7}, [])),
-        ("mc-dropout p=0.3", ("mc_dropout", {"p": 0.3}, [])),
-        ("lesion blocks.3.attn", ("lesion", {}, ["blocks.3.attn"])),
-        ("extend msa", ("extend", {}, ["msa"])),
-        (
-            "broadcast_context layers=all pyramid=a,b",
-            ("broadcast_context", {"layers": "all", "pyramid": ["a", "b"]}, []),
-        ),
-    ],
-)
-def test_operations_are_read(text, wanted) -> None:
-    assert read_operation(text) == wanted
 
 
 def test_the_table_names_every_operation() -> None:
@@ -73,7 +55,7 @@ def test_alternate_shows_in_the_anatomy(tmp_path, capsys) -> None:
         main(
             [
                 "operate",
-                "resnet50",
+                "resnet26",
                 "--img-size",
                 "64",
                 "--num-classes",
@@ -103,8 +85,11 @@ def test_alternate_shows_in_the_anatomy(tmp_path, capsys) -> None:
     [
         (["operate", "resnet_mini"], "nothing to do"),
         (["operate", "resnet_mini", "--operations", "smoth"], "did you mean smooth?"),
-        (["operate", "resnet_mini", "--smooth", "heat=1"], "smooth takes"),
-        (["operate", "resnet_mini", "--lesion"], "missing a required argument: 'unit'"),
+        (
+            ["operate", "resnet_mini", "--smooth", "heat=1"],
+            "--smooth: no argument 'heat'; it takes where, prob",
+        ),
+        (["operate", "resnet_mini", "--lesion"], "--lesion needs unit"),
         (["operate", "resnet_mini", "--lesion", "layer9.1"], "no unit 'layer9.1'"),
     ],
 )
@@ -155,3 +140,72 @@ def test_which_output_is_meant_is_said_and_kept(tmp_path, capsys) -> None:
     assert "--output" in capsys.readouterr().err
     assert main([*words, "--output", "scores", "--out", str(tmp_path / "run")]) == 0
     assert json.loads((tmp_path / "run" / "config.json").read_text())["interface"]["output"] == "scores"
+
+
+def test_several_models_become_one(tmp_path, capsys) -> None:
+    members = [tmp_path / "a", tmp_path / "b"]
+    for number, folder in enumerate(members):
+        vs.operate("resnet_mini", "smooth", pretrained=number == 0, seed=number, out=folder)
+    words = ["operate", str(members[0]), "--deep-ensemble", str(members[1]), "--temporal", "rate=0.5"]
+    assert main([*words, "--out", str(tmp_path / "both")]) == 0
+    assert "deep_ensemble: 2 models" in capsys.readouterr().out
+    images = torch.randn(2, 3, 32, 32)
+    each = [vs.create_model(folder).eval() for folder in members]
+    for folder in members:
+        (folder / "model.safetensors").unlink()  # the ensemble needs them no more
+    whole = vs.create_model(tmp_path / "both").eval()
+    with torch.no_grad():
+        wanted = torch.stack([model(images).softmax(1) for model in each]).mean(0)
+        torch.testing.assert_close(whole(images).softmax(1), wanted)
+    assert [entry["operation"] for entry in vs.surgery.record(whole)] == ["temporal"]
+    assert main(["anatomy", str(tmp_path / "both")]) == 0
+
+
+def test_members_that_do_not_fit_are_refused(tmp_path, capsys) -> None:
+    vs.operate("resnet_mini", "smooth", num_classes=7, out=tmp_path / "seven")
+    words = [
+        "operate",
+        "resnet_mini",
+        "--deep-ensemble",
+        str(tmp_path / "seven"),
+        "--out",
+        str(tmp_path / "y"),
+    ]
+    assert main(words) == 2
+    assert "differs from member 0 in its output shape" in capsys.readouterr().err
+    assert not (tmp_path / "y").exists()
+
+
+def right_for_msa(model, out, seed, *, more: int = 1) -> list[int]:
+    """Every MSA block makes `more` of ten images right."""
+    return [int(i < 3 + more * len(vs.anatomy(model).of_kind("msa"))) for i in range(10)]
+
+
+def test_a_search_from_the_command_line(tmp_path, capsys) -> None:
+    out = tmp_path / "build"
+    search = ["--build-up", "budget=2", f"measure={__name__}:right_for_msa", "more=2"]
+    assert main(["operate", "preresnet_mini", *search, "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert "0.7000" in text
+    assert "best: msa=" in text
+    assert len(vs.anatomy(vs.create_model(out)).of_kind("msa")) == 2
+    assert main(["operate", "preresnet_mini", *search, "--out", str(out)]) == 0  # goes on: all is done
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--build-up", "budget=2", "data=fashion"], "say where: --out"),
+        (["--build-up", "data=fashion"], "--build-up needs budget"),
+        (["--build-up", "budget=2"], "--build-up needs data"),
+        (["--build-up", "budget=0", "data=fashion"], "--build-up budget is '0'"),
+        (["--build-up", "budget=2", "data=fashion", "epoch=2"], "did you mean 'epochs'?"),
+        (["--build-up", "4"], "'4' has no name"),
+        (["--build-up", "budget=2", "data=fashion", "--smooth"], "stands alone"),
+    ],
+)
+def test_a_search_is_asked_for_in_full(words, said, capsys) -> None:
+    assert main(["operate", "preresnet_mini", *words]) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1
+    assert said in lines[0]

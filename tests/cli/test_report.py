@@ -8,18 +8,6 @@ from tests.report.older import COMMAND, age
 from vitscope.cli.app import main
 
 
-def test_diagnose_then_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = tmp_path / "runs"
-    arguments = ["--no-pretrained", "--limit", "20", "--out", str(runs)]
-    assert main(["diagnose", "resnet_mini", "vit_mini", *arguments]) == 0
-    page = tmp_path / "page.html"
-    assert main(["report", str(runs), "-o", str(page), "--title", "Two <small> models"]) == 0
-    assert f"wrote {page}" in capsys.readouterr().out
-    text = page.read_text()
-    assert "Two &lt;small&gt; models" in text
-    assert text.count("<svg") >= 8
-
-
 def test_a_page_for_nobody(tmp_path: Path) -> None:
     """A special file is written to, not replaced by a page."""
     assert (

@@ -29,7 +29,7 @@ def test_folders_are_used_in_place_and_archives_are_unpacked(tmp_path: Path) -> 
 def test_half_an_archive_is_refused(tmp_path: Path, keep: int) -> None:
     archive = make_archive(tmp_path / "x.tar.gz")
     archive.write_bytes(archive.read_bytes()[:keep])
-    with pytest.raises(BadData, match=r"x\.tar\.gz is not a whole archive"):
+    with pytest.raises(BadData, match=r"x\.tar\.gz is not a whole .tar.gz"):
         unpack(archive, tmp_path)
 
 
@@ -38,7 +38,7 @@ def test_an_archive_cannot_write_outside(tmp_path: Path) -> None:
         info = tarfile.TarInfo("../escaped")
         archive.addfile(info)
     (tmp_path / "out").mkdir()
-    with pytest.raises(BadData, match="not a whole archive"):
+    with pytest.raises(BadData, match="not a whole"):
         unpack(tmp_path / "evil.tar", tmp_path / "out")
     assert not (tmp_path / "escaped").exists()
 

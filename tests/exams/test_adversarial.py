@@ -92,7 +92,9 @@ def test_tables_and_options(tmp_path: Path) -> None:
     table = Result.load(tmp_path).table()
     assert table.equals(result.table())
     assert list(table["quantity"]) == ["accuracy", "accuracy", "drop"]
-    with pytest.raises(VitscopeError, match="strengths are"):
+    with pytest.raises(
+        VitscopeError, match=r"strengths is \(0,\) \(0 in it\); expected several of: a number, more than 0"
+    ):
         adversarial(LinearClassifier(), data, strengths=(0,))
 
 

@@ -63,7 +63,7 @@ def test_finished_work_is_not_done_again_and_a_temperature_is_other_work(
         vs.evaluate(trained, fashion, ONE, limit=20, out=tmp_path, temperature=temperature)
         times.append(path.stat().st_mtime_ns)
     assert times[0] == times[1] < times[2] == times[3]
-    assert Run.open(tmp_path).record["options"]["settings"] == {"prediction": "temperature 2.0"}
+    assert Run.open(tmp_path).record["options"]["settings"] == {"prediction": {"temperature": 2.0}}
 
 
 def test_restricted_classes_are_all_that_can_be_chosen(
@@ -145,7 +145,7 @@ def test_models_of_one_name_are_told_apart(fashion: ImageData) -> None:
 def test_bad_requests(trained: nn.Module, fashion: ImageData) -> None:
     with pytest.raises(VitscopeError, match="no exam 'palmistry'"):
         vs.evaluate(trained, fashion, ["palmistry"])
-    with pytest.raises(VitscopeError, match="option of 'prediction'"):
+    with pytest.raises(VitscopeError, match="options are for prediction, which is not among the exams"):
         vs.evaluate(trained, fashion, ["variance"], temperature="fit")
     with pytest.raises(VitscopeError, match="no model was named"):
         vs.evaluate([], fashion)

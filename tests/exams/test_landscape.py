@@ -264,11 +264,14 @@ def test_diagnose_runs_it_on_the_training_split_and_keeps_it(tmp_path: Path) -> 
 
 def test_what_makes_no_landscape_is_refused() -> None:
     for options, message in (
-        ({"points": 1}, "points is 1; expected at least 2"),
-        ({"span": 0.0}, "span is 0.0; expected a positive number"),
-        ({"directions": "up"}, "directions is 'up'; expected random, pca, hessian"),
+        ({"points": 1}, "points is 1; expected a whole number from 2"),
+        ({"span": 0.0}, "span is 0.0; expected a number, more than 0"),
+        ({"directions": "up"}, "directions is 'up'; expected one of random, pca, hessian"),
         ({"directions": "pca"}, "a plane needs two other models"),
-        ({"memory_format": "fast"}, "memory_format is 'fast'; expected auto, contiguous, channels_last"),
+        (
+            {"memory_format": "fast"},
+            "memory_format is 'fast'; expected one of auto, contiguous, channels_last",
+        ),
         ({"limit": 0}, "limit is 0"),
     ):
         with pytest.raises(VitscopeError, match=message):

@@ -4,8 +4,7 @@ import pytest
 from tests.exams.landscape_cases import images, linear, nudged
 from vitscope.curvature.moved import moved_parameters
 from vitscope.curvature.penalty import Penalty
-from vitscope.errors import VitscopeError
-from vitscope.exams.landscape_axes import check_grid, choose_axes
+from vitscope.exams.landscape_axes import choose_axes
 from vitscope.exams.landscape_marks import find_near
 from vitscope.exams.landscape_passes import HeldLoss
 
@@ -37,15 +36,3 @@ def test_the_plane_of_other_models_reaches_beyond_them() -> None:
         assert len(grid) == 5
     assert 0.0 < found.explained[1] <= found.explained[0] < 1.0
     np.testing.assert_allclose(axes("pca", span=2.0)[1].y, [-2, -1, 0, 1, 2])
-
-
-def test_what_is_no_grid_is_refused() -> None:
-    check_grid(2, 0.1, "pca")
-    for request, message in (
-        ((1, None, "pca"), "points is 1"),
-        ((5, -1.0, "pca"), "span is -1.0"),
-        ((5, float("inf"), "pca"), "span is inf"),
-        ((5, None, "down"), "directions is 'down'"),
-    ):
-        with pytest.raises(VitscopeError, match=message):
-            check_grid(*request)

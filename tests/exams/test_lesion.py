@@ -40,14 +40,35 @@ def test_equals_operating_on_a_copy_unit_by_unit(name: str, fashion: ImageData) 
         assert result.value[i] == pytest.approx((int(right.sum()) - int(still.sum())) / 60)
 
 
+@pytest.mark.parametrize("name", ["resnet26", "convnext_atto"])
+def test_the_spatial_convolution_alone_equals_operating_on_a_copy(name: str) -> None:
+    torch.manual_seed(0)
+    model = vs.create_model(name, num_classes=5, img_size=32).eval()
+    images, labels = torch.rand(12, 3, 32, 32), torch.arange(12) % 5
+    result = lesion(model, (images, labels), batch_size=5, part="convolution")
+    units = {unit.name: (i, result.removed[i]) for i, unit in enumerate(result.units)}
+    assert "convolution" in result.removed
+    assert set(result.table()["removed"].dropna()) == set(result.removed)
+    for unit in [*units][::3]:
+        i, part = units[unit]
+        operated = deepcopy(model)
+        vs.surgery.lesion(operated, unit, part=part)
+        with torch.no_grad():
+            right, still = model(images).argmax(1) == labels, operated(images).argmax(1) == labels
+        assert (result.lost[i], result.gained[i]) == (
+            int((right & ~still).sum()),
+            int((~right & still).sum()),
+        )
+
+
 def test_units_that_cannot_be_removed_are_listed(fashion: ImageData) -> None:
     result = lesion(vs.create_model("resnet_mini"), fashion, limit=10)
     kept = result.kept_table().set_index("unit")["reason"].to_dict()
-    assert kept["layer2.0"] == "its shortcut does work of its own"
     assert kept["conv1"] == kept["fc"] == "everything passes through it"
     names = [unit.name for unit in result.units]
-    assert names == ["layer1.0", "layer1.1", "layer2.1", "layer3.1", "layer4.1"]
-    assert result.position == ("first", "last", "last", "last", "last")  # layer2.0 is its stage's first
+    assert names == [f"layer{stage}.{block}" for stage in (1, 2, 3, 4) for block in (0, 1)]
+    assert result.position == ("first", "last") * 4
+    assert {"conv first", "conv last"} <= {group.name for group in result.groups}
 
 
 def test_counts_and_groups_equal_loops_over_images() -> None:

@@ -102,7 +102,7 @@ def test_pooled_keys_give_a_coarser_map() -> None:
 def test_a_unit_without_a_map_is_refused() -> None:
     with pytest.raises(VitscopeError, match=r"'blocks\.0\.mlp' has no attention map: it does not attend"):
         maps(vit(), images(2), unit="blocks.0.mlp")
-    with pytest.raises(VitscopeError, match="count is 0; expected at least 1"):
+    with pytest.raises(VitscopeError, match="count is 0; expected a whole number, 1 or more"):
         maps(vit(), images(2), count=0)
 
 

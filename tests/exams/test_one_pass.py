@@ -243,7 +243,7 @@ def test_more_outputs_than_classes_is_said(fashion: ImageData) -> None:
 
 
 def test_a_device_that_is_not_there(small_vit: nn.Module, fashion: ImageData) -> None:
-    with pytest.raises(VitscopeError, match=r"cannot use device 'nonsense'.*--device cpu"):
+    with pytest.raises(VitscopeError, match=r"device is 'nonsense'.*torch knows no such device"):
         examine(small_vit, fashion, ALL, limit=4, device="nonsense")
 
 

@@ -124,7 +124,10 @@ def test_kept_and_loaded(fashion: ImageData, tmp_path: Path) -> None:
 
 def test_strengths_that_make_no_sense() -> None:
     data = (torch.zeros(1, 3, 16, 16), torch.zeros(1, dtype=torch.long))
-    with pytest.raises(VitscopeError, match=r"strengths are \(0.0, 5\); expected numbers above 0"):
+    with pytest.raises(
+        VitscopeError,
+        match=r"strengths is \(0.0, 5\) \(0.0 in it\); expected several of: a number, more than 0",
+    ):
         noise(Contrast(), data, strengths=(0.0, 5))
     with pytest.raises(VitscopeError, match="draws is 0"):
         noise(Contrast(), data, draws=0)

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Batch, Subject
-from vitscope.exams.prediction import PredictionResult, Temperature, at_temperature, scores
+from vitscope.exams.prediction import PredictionResult, Temperature, at_temperature, prediction, scores
 from vitscope.exams.prediction_temperature import (
     QUANTITIES,
     TEMPERATURES,
     UNSCALED,
     Scaling,
-    check_temperature,
     in_fitting_half,
 )
 
@@ -87,8 +87,8 @@ def test_says_so_if_the_best_is_beyond_what_was_tried() -> None:
 
 def test_refuses_what_is_no_temperature_and_halves_without_images() -> None:
     for wrong in (0.0, -1.0, float("nan"), float("inf"), "hot"):
-        with pytest.raises(VitscopeError, match="expected a number above 0, or fit"):
-            check_temperature(wrong)
+        with pytest.raises(VitscopeError, match="expected a number, more than 0, or fit"):
+            prediction(nn.Flatten(), (torch.zeros(2, 3, 1, 1), torch.zeros(2).long()), temperature=wrong)
     with pytest.raises(VitscopeError, match="images in both halves"):
         finish(torch.randn(1, 3), torch.tensor([0]))
 

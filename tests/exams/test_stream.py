@@ -102,5 +102,5 @@ def test_a_run_keeps_which_it_was_and_its_definition(
 
 
 def test_another_stream_is_refused_before_any_pass(fashion: ImageData) -> None:
-    with pytest.raises(VitscopeError, match="stream is 'after'; it can be: read, sum"):
+    with pytest.raises(VitscopeError, match="stream is 'after'; expected read or sum"):
         vs.diagnose(nn.Identity(), fashion, ["variance"], stream="after")

@@ -11,7 +11,9 @@ from vitscope.models.input_configs import CIFAR_MEAN, CIFAR_STD
 TRANSFORMERS = [
     *[(f"vit_tiny_patch{p}_32", "vit_tiny_patch16_224", {"patch_size": p}) for p in (2, 4, 8)],
     *[(f"vit_small_patch{p}_32", "vit_small_patch16_224", {"patch_size": p}) for p in (2, 4, 8)],
+    *[(f"vit_base_patch{p}_32", "vit_base_patch16_224", {"patch_size": p}) for p in (2, 4, 8)],
     ("pit_ti_patch2_32", "pit_ti_224", {"patch_size": 2, "stride": 2}),
+    ("pit_b_patch2_32", "pit_b_224", {"patch_size": 2, "stride": 2}),
     ("swin_tiny_patch1_window4_32", "swin_tiny_patch4_window7_224", {"patch_size": 1, "window_size": 4}),
     ("twins_svt_small_32", "twins_svt_small", {"patch_size": 1}),
     ("convit_tiny_32", "convit_tiny", {"patch_size": 2}),
@@ -40,16 +42,24 @@ def test_resnets_are_timms_but_for_the_stem(name: str) -> None:
     assert ours == theirs
 
 
-def test_mixer_is_half_of_mixer_s() -> None:
+@pytest.mark.parametrize(
+    ("name", "large", "times"),
+    [("tiny", "mixer_s32_224", 2), ("small", "mixer_s16_224", 1), ("base", "mixer_b16_224", 1)],
+)
+def test_mixers_are_timms_on_other_tokens_and_the_tiny_one_half_of_mixer_s(
+    name: str, large: str, times: int
+) -> None:
     with torch.device("meta"):
-        block = timm.create_model("mixer_tiny_patch2_32").blocks[0]
-        small = timm.create_model("mixer_s32_224").blocks[0]
+        ours, theirs = timm.create_model(f"mixer_{name}_patch2_32"), timm.create_model(large)
+    assert len(ours.blocks) == len(theirs.blocks)
+    block, wide = ours.blocks[0], theirs.blocks[0]
     assert block.mlp_tokens.fc1.in_features == 16 * 16
-    for mlp, wide in ((block.mlp_tokens, small.mlp_tokens), (block.mlp_channels, small.mlp_channels)):
-        assert 2 * mlp.fc1.out_features == wide.fc1.out_features
+    assert times * block.mlp_channels.fc1.in_features == wide.mlp_channels.fc1.in_features
+    for mlp, other in ((block.mlp_tokens, wide.mlp_tokens), (block.mlp_channels, wide.mlp_channels)):
+        assert times * mlp.fc1.out_features == other.fc1.out_features
 
 
-@pytest.mark.parametrize("name", [*[row[0] for row in TRANSFORMERS], "resnet18_32", "mixer_tiny_patch2_32"])
+@pytest.mark.parametrize("name", [*[row[0] for row in TRANSFORMERS], "resnet18_32", "mixer_base_patch2_32"])
 def test_input_and_classes(name: str) -> None:
     with torch.device("meta"):
         model = create_model(name)

@@ -46,10 +46,10 @@ def test_what_a_factory_does_not_say_nobody_says(tmp_path: Path) -> None:
     assert data_config(grey).input_size == (1, 224, 224)
     model = create_model("users_nets:fixed")
     assert data_config(model).said_by == "nobody"
-    save_model(model, tmp_path / "kept", "abcd")
+    save_model(model, tmp_path / "kept", list("abcd"))
     assert data_config(create_model(tmp_path / "kept", trust_code=True)).said_by == "nobody"
     declare(model, mean=0.1, std=0.2)
-    save_model(model, tmp_path / "kept", "abcd")
+    save_model(model, tmp_path / "kept", list("abcd"))
     back = data_config(create_model(tmp_path / "kept", trust_code=True))
     assert (back.mean, back.std, back.said_by) == ((0.1,) * 3, (0.2,) * 3, "the user")
 

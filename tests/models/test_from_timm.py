@@ -74,7 +74,7 @@ def test_surplus_argument_beside_an_image_size() -> None:
 
 def test_no_weights_for_the_name() -> None:
     with pytest.raises(
-        BadWeights, match=r"no pretrained weights for vit_tiny_r_s16_p8_224 \(.*vitscope models"
+        BadWeights, match=r"no pretrained weights for vit_tiny_r_s16_p8_224: .*vitscope models"
     ):
         create_model(
             "vit_tiny_r_s16_p8_224", pretrained=True, pretrained_cfg={"url": "", "architecture": "x"}

@@ -39,8 +39,8 @@ FORK = (
     "lock = FolderLock(Path(sys.argv[1])); assert lock.acquire()\n"
     "child = os.fork()\n"
     "if not child:\n"
-    "    time.sleep(3600)\n"
-    "print(child, flush=True); time.sleep(3600)"
+    "    print(os.getpid(), flush=True)\n"  # by the child: it is then past what a fork does
+    "time.sleep(3600)"
 )
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vitscope.cli.app import main
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.exams.variance import VarianceResult
 from vitscope.results import Run, UnitRow
@@ -156,3 +158,18 @@ def test_note_is_written_at_once(tmp_path: Path) -> None:
     with Run.start(tmp_path) as run:
         run.note(best={"accuracy": np.float64(0.5)})
         assert Run.open(tmp_path).record["best"] == {"accuracy": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [("run.json", "report"), ("exams/fourier/result.json", "report"), ("config.json", "anatomy")],
+)
+def test_a_pipe_in_the_place_of_a_file_is_said_and_not_waited_for(
+    name: str, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "exams" / "fourier").mkdir(parents=True)
+    Run.start(tmp_path).finish()
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    assert main([verb, str(tmp_path)]) == 2
+    assert "is a pipe, not a file" in capsys.readouterr().err

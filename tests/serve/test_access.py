@@ -22,7 +22,7 @@ def test_an_empty_host_is_refused(tmp_path: Path, host: str, capsys: pytest.Capt
 
 @pytest.mark.parametrize("host", ["no.such.host.invalid", "a\0b", "x" * 300, "..", "256.256.256.256"])
 def test_hosts_that_are_none_are_refused(tmp_path: Path, host: str) -> None:
-    with pytest.raises(VitscopeError, match="cannot listen on"):
+    with pytest.raises(VitscopeError, match=r"cannot listen on|it holds a zero byte"):
         serve(tmp_path, host, 0)
 
 

@@ -11,11 +11,20 @@ import torch
 from torch import Tensor, nn
 
 import vitscope as vs
+from tests.registry import randomise_zeros
 from vitscope.anatomy.preserve import preserved
 from vitscope.anatomy.watch import main_output
 from vitscope.models import origin, save_model
 from vitscope.models.origin import set_origin
 from vitscope.surgery.graft import grafts
+
+
+def short(name: str, **arguments: Any) -> nn.Module:
+    """One of the minis of fewer blocks, no parameter of which is all zeros: quick to export and to compile."""
+    torch.manual_seed(0)
+    model = vs.create_model(name, **arguments).eval()
+    randomise_zeros(model)
+    return model
 
 
 def outputs(model: nn.Module, images: Tensor) -> list[Tensor]:
@@ -156,4 +165,5 @@ __all__ = [
     "check_saved",
     "outputs",
     "set_origin",
+    "short",
 ]

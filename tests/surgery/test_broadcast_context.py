@@ -204,10 +204,6 @@ def test_refusals_leave_the_model_alone() -> None:
         vs.surgery.broadcast_context(pvt, "cb_gate")
     vs.surgery.broadcast_context(pvt, "cb_gate", layers=["stages.3.blocks.1.mlp"])
     for options, message in (
-        ({"kind": "cbs"}, "kind='cbs' is not known"),
-        ({"at": "top"}, "at='top' is not known"),
-        ({"where": "conv"}, "where='conv' is not known"),
-        ({"tokens": "words"}, "tokens='words' is not known"),
         ({"tokens": "text"}, "no words were found among the tokens"),
         ({"kind": "cb_gate", "tokens": "image"}, "use tokens='all'|no words"),
         ({"pyramid": ["blocks.5"], "layers": ["blocks.5.mlp"]}, "feeds the pyramid"),

@@ -86,7 +86,7 @@ def test_workers_do_the_fall_back_at_the_same_time_and_find_the_same(tmp_path):
 TRAINING = """
 from tests.surgery.measures import tiny
 from vitscope.surgery import build_up
-build_up(tiny((1, 1, 2, 2)), data="fashion", fraction=0.06, epochs=1, budget=2, heads=(1, 1, 1, 1), out={out!r})
+build_up(tiny((1, 1, 2, 2)), data="fashion", fraction=0.03, epochs=1, budget=2, heads=(1, 1, 1, 1), out={out!r})
 """
 
 
@@ -96,7 +96,7 @@ def steps_of(folder) -> int:
 
 
 def test_killed_and_started_again_it_goes_on(tmp_path):
-    """Real trainings on 300 images: the table is that of a search nobody disturbed, and nothing is done twice."""
+    """Real trainings on 150 images: the table is that of a search nobody disturbed, and nothing is done twice."""
     folder = tmp_path / "killed"
     script = TRAINING.format(out=str(folder))
     (tmp_path / "search.py").write_text(script)
@@ -117,7 +117,7 @@ def test_killed_and_started_again_it_goes_on(tmp_path):
     calm = build_up(
         tiny((1, 1, 2, 2)),
         data="fashion",
-        fraction=0.06,
+        fraction=0.03,
         epochs=1,
         budget=2,
         heads=HEADS,
@@ -136,7 +136,7 @@ def test_killed_and_started_again_it_goes_on(tmp_path):
         "parameters",
     ]
     assert found.table()[columns].to_csv() == calm.table()[columns].to_csv()
-    assert 0 < found.steps[0].n < 300
+    assert 0 < found.steps[0].n < 150
 
 
 def test_by_name_with_the_extra_block(tmp_path):
@@ -153,8 +153,6 @@ def test_by_name_with_the_extra_block(tmp_path):
 
 
 def test_refusals(tmp_path):
-    with pytest.raises(CannotOperate, match="budget is 0"):
-        build_up(tiny(), by_counts, budget=0, out=tmp_path / "a", right=PAPER)
     with pytest.raises(CannotOperate, match="was built in Python"):
         build_up(torch.nn.Conv2d(3, 3, 3), by_counts, budget=1, out=tmp_path / "b", right=PAPER)
     with pytest.raises(CannotOperate, match="no conv blocks"):

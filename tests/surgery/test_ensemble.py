@@ -7,7 +7,15 @@ from torch import nn
 
 import vitscope as vs
 from tests.cases import HUGGING_FACE
-from tests.surgery.checks import assert_close, assert_equal, check_graph, check_operated, check_saved, outputs
+from tests.surgery.checks import (
+    assert_close,
+    assert_equal,
+    check_graph,
+    check_operated,
+    check_saved,
+    outputs,
+    short,
+)
 from tests.surgery.fashion import fashion
 from vitscope.errors import BadResult, UnsupportedModel
 from vitscope.models import origin, save_model
@@ -18,8 +26,12 @@ def images_for(model: nn.Module, count: int = 3) -> torch.Tensor:
     return torch.randn(count, *vs.anatomy(model).input_shape, generator=torch.Generator().manual_seed(0))
 
 
-def with_dropout(p: float = 0.3, name: str = "vit_mini") -> nn.Module:
-    return vs.surgery.mc_dropout(vs.create_model(name, pretrained=True), p)
+def with_dropout(p: float = 0.3) -> nn.Module:
+    return vs.surgery.mc_dropout(vs.create_model("vit_mini", pretrained=True), p)
+
+
+def short_resnet() -> nn.Module:
+    return short("resnet_mini", layers=(1, 1, 1, 1))
 
 
 def test_average_of_sampled_networks() -> None:
@@ -84,8 +96,6 @@ def test_refusals() -> None:
     model = vs.create_model("vit_mini")
     with pytest.raises(vs.surgery.CannotOperate, match="mc_dropout"):
         vs.surgery.ensemble(model)
-    with pytest.raises(vs.surgery.CannotOperate, match="at least 1"):
-        vs.surgery.ensemble(with_dropout(), 0)
 
     class Two(nn.Module):
         def __init__(self) -> None:
@@ -100,7 +110,7 @@ def test_refusals() -> None:
 
 
 def test_operated(tmp_path) -> None:
-    model = vs.surgery.ensemble(with_dropout(name="resnet_mini"), 2)
+    model = vs.surgery.ensemble(vs.surgery.mc_dropout(short_resnet()), 2)
     check_operated(model, images_for(model), tmp_path)
     moved = copy.deepcopy(model)
     assert all(place in list(moved.modules()) for place in moved.ensemble.places)
@@ -144,7 +154,8 @@ def test_deep_ensemble_is_saved_and_loaded(tmp_path) -> None:
     whole = vs.surgery.deep_ensemble(members())
     images = images_for(whole)
     check_saved(whole, images, tmp_path)
-    check_graph(vs.surgery.deep_ensemble(members()[:2]), images)
+    short = [short_resnet(), vs.surgery.smooth(short_resnet(), "stage_ends")]
+    check_graph(vs.surgery.deep_ensemble(short), images)
     described = json.loads((tmp_path / "run" / "config.json").read_text())["model"]
     assert [m["name"] for m in described["arguments"]["members"]] == [
         "resnet_mini",

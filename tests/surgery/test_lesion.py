@@ -12,10 +12,13 @@ from vitscope.errors import UnsupportedModel, VitscopeError
 
 QUICK = (
     "resnet18", "resnet50", "pre-activation resnet", "vit_tiny/2", "pit_ti/4", "levit_128s", "coat_lite_tiny",
-    "pvt_v2_b1", "tv:convnext_tiny", "tv:vit_b_32", "tv:efficientnet_b0", "hf:vit-sdpa", "hf:dinov2-sdpa",
+    "pvt_v2_b1", "tv:convnext_tiny", "tv:vit", "tv:efficientnet_b0", "hf:vit-sdpa", "hf:dinov2-sdpa",
     "hf:swin-sdpa", "hand-made",
 )  # fmt: skip
 CASES = {case.name: case for case in (*AT_32, *TORCHVISION, *HUGGING_FACE, HAND_MADE)}
+
+# bottlenecks as in resnet50, fewer and narrower; the first one still widens what comes in
+SMALL = {"num_classes": 10, "layers": (2, 2, 2, 1), "channels": (32, 48, 64, 96)}
 
 
 def said_with_gradient(model: nn.Module, images: torch.Tensor) -> list[torch.Tensor]:
@@ -42,10 +45,10 @@ def test_branch_is_left_out_as_a_tap_does_it(name: str) -> None:
 
 
 def test_default_of_a_bottleneck_is_its_middle_convolution() -> None:
-    model = vs.create_model("resnet50", num_classes=10, img_size=32).eval()
+    model = vs.create_model("resnet50", img_size=32, **SMALL).eval()
     randomise_zeros(model)
     block = model.layer1[1]
-    x = torch.randn(2, 256, 8, 8).relu()
+    x = torch.randn(2, 128, 8, 8).relu()
     with torch.no_grad():
         inner = block.act2(block.bn2(block.act1(block.bn1(block.conv1(x)))))  # without conv2
         wanted = (block.bn3(block.conv3(inner)) + x).relu()
@@ -68,21 +71,62 @@ def test_defaults_by_kind() -> None:
     assert part(resnet, "layer1.0") == "branch"  # two 3x3 convolutions and nothing around them
 
 
-def test_a_projection_shortcut_keeps_only_the_convolution_from_going() -> None:
-    model = vs.create_model("resnet50", num_classes=10, img_size=32)
+def first_block(model: nn.Module, path: str, x: torch.Tensor, part: str) -> torch.Tensor:
+    """A bottleneck of timm's ResNet, written out, without its branch or without its 3x3 convolution."""
+    block = model.get_submodule(path)
+    shortcut = x if block.downsample is None else block.downsample(x)
+    if part == "branch":
+        return shortcut.relu()
+    inner = block.bn1(block.conv1(x)).relu()
+    inner = inner[:, :, :: block.conv2.stride[0], :: block.conv2.stride[1]]
+    return (block.bn3(block.conv3(block.bn2(inner).relu())) + shortcut).relu()
+
+
+@pytest.mark.parametrize("part", ["branch", "convolution"])
+@pytest.mark.parametrize(
+    ("path", "shape"), [("layer1.0", (32, 8, 8)), ("layer1.1", (128, 8, 8)), ("layer2.0", (128, 9, 7))]
+)
+def test_bottlenecks_by_hand(path: str, shape: tuple[int, ...], part: str) -> None:
+    model = vs.create_model("resnet50", img_size=32, **SMALL).eval().double()
     randomise_zeros(model)
-    images = torch.randn(2, 3, 32, 32)
+    images = torch.randn(2, 3, 32, 32, dtype=torch.float64)
     said = outputs(model, images)
-    vs.surgery.lesion(model, "layer1.0")  # projects its shortcut, but its 3x3 convolution keeps its shape
+    x = torch.randn(2, *shape, dtype=torch.float64).relu()
+    with torch.no_grad():
+        wanted = first_block(model, path, x, part)
+        vs.surgery.lesion(model, path, part)
+        torch.testing.assert_close(model.get_submodule(path)(x), wanted, rtol=0, atol=1e-12)
     assert not torch.equal(outputs(model, images)[0], said[0])
     vs.surgery.undo(model)
     assert_equal(outputs(model, images), said)
-    with pytest.raises(vs.surgery.CannotOperate, match="shortcut does work of its own"):
-        vs.surgery.lesion(model, "layer1.0", "branch")
-    with pytest.raises(vs.surgery.CannotOperate, match="makes 128x16x16 out of 128x32x32"):
-        vs.surgery.lesion(model, "layer2.0")
-    assert vs.surgery.record(model) == []
-    assert_equal(outputs(model, images), said)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "part"),
+    [
+        ("resnet18", "layer2.0", "branch"),
+        ("resnet50", "layer2.0", "convolution"),
+        ("resnet50d", "layer2.0", "branch"),
+        ("resnext50_32x4d", "layer3.0", "convolution"),
+        ("regnetx_002", "s3.b1", "convolution"),
+        ("regnety_002", "s3.b1", "branch"),
+        ("preresnet_mini", "stages.1.blocks.0", "branch"),
+    ],
+)
+def test_the_first_block_of_a_stage(name: str, unit: str, part: str, tmp_path) -> None:
+    settings = SMALL if name.startswith("resne") else {"num_classes": 10}
+    model = vs.create_model(name, **({} if name == "preresnet_mini" else {"img_size": 64, **settings})).eval()
+    randomise_zeros(model)
+    images = torch.randn(2, *vs.anatomy(model).input_shape)
+    vs.surgery.lesion(model, unit, part)
+    said = outputs(model, images)
+    check_operated(model, images, tmp_path, graph=False)
+    vs.surgery.undo(model)
+    if part == "branch":
+        parts = vs.anatomy(model)
+        assert parts[unit].downsamples
+        with vs.Tap(model, parts, units=[], remove=[unit]):
+            assert_equal(outputs(model, images), said)
 
 
 def test_refusals() -> None:
@@ -92,8 +136,6 @@ def test_refusals() -> None:
         vs.surgery.lesion(model, unit, "convolution")
     with pytest.raises(vs.surgery.CannotOperate, match="everything passes through it"):
         vs.surgery.lesion(model, vs.anatomy(model)[0])
-    with pytest.raises(vs.surgery.CannotOperate, match="part='middle'"):
-        vs.surgery.lesion(model, unit, "middle")
     with pytest.raises(VitscopeError, match=r"no unit 'blocks\.99'"):
         vs.surgery.lesion(model, "blocks.99")
     shared = CASES["coat_lite_tiny"]
@@ -118,7 +160,7 @@ def test_a_lesion_silences_infinity_and_gives_every_parameter_a_gradient() -> No
 
 
 def test_a_bypassed_convolution_has_a_gradient_in_training() -> None:
-    model = vs.create_model("resnet50", num_classes=10, img_size=32).train()
+    model = vs.create_model("resnet50", img_size=32, **SMALL).train()
     randomise_zeros(model)
     vs.surgery.lesion(model, "layer1.1")
     model(torch.randn(2, 3, 32, 32)).sum().backward()

@@ -31,5 +31,3 @@ def test_one_rule_at_a_time():
     check_rules(None, None, None)
     with pytest.raises(CannotOperate, match="budget and last are different rules"):
         check_rules(None, 4, 2)
-    with pytest.raises(CannotOperate, match="last is -1; expected 1 or more"):
-        check_rules(None, None, -1)

@@ -9,7 +9,7 @@ from torch import nn
 
 import vitscope as vs
 from tests.cases import AT_32, HUGGING_FACE, TORCHVISION
-from tests.surgery.checks import assert_close, check_acts, check_operated, check_saved, outputs
+from tests.surgery.checks import assert_close, check_acts, check_operated, check_saved, outputs, short
 from vitscope.anatomy.mapview import MapView
 from vitscope.errors import VitscopeError
 from vitscope.surgery.smooth import SpatialSmoothing, blur, probable
@@ -196,15 +196,6 @@ def test_a_class_token_does_not_see_the_end_of_the_last_stage() -> None:
         vs.surgery.smooth(model, "stage_ends", example=case.size)
 
 
-@pytest.mark.parametrize(
-    ("option", "value"), [("where", "stages"), ("prob", "sigmoid"), ("temperature", 0.0)]
-)
-def test_bad_options(option: str, value: object) -> None:
-    model = vs.create_model("resnet_mini")
-    with pytest.raises(vs.surgery.CannotOperate, match=option):
-        vs.surgery.smooth(model, **{option: value})
-
-
 def test_another_image_size() -> None:
     model = vs.surgery.smooth(vs.create_model("resnet18", img_size=32))
     outputs(model, torch.randn(1, 3, 48, 40))
@@ -231,7 +222,7 @@ def test_points_in_another_order_are_of_one_size() -> None:
 
 
 def test_operated_resnet(tmp_path) -> None:
-    model = vs.create_model("resnet_mini", pretrained=True)
+    model = short("resnet_mini", layers=(1, 1, 1, 1))
     images = torch.randn(2, *vs.anatomy(model).input_shape)
     said = outputs(model, images)
     vs.surgery.smooth(model, "stage_ends", "tanh", 5)
@@ -242,7 +233,7 @@ def test_operated_resnet(tmp_path) -> None:
 
 
 def test_operated_pyramid_of_tokens(tmp_path) -> None:
-    model = vs.create_model("pit_mini", num_classes=5)
+    model = short("pit_mini", num_classes=5, depth=(1, 1, 1))
     images = torch.randn(2, *vs.anatomy(model).input_shape)
     vs.surgery.smooth(model)
     check_operated(model, images, tmp_path)

@@ -14,6 +14,7 @@ from tests.surgery.checks import (
     check_graph,
     check_operated,
     outputs,
+    short,
 )
 from vitscope.surgery import CannotOperate, NoEffectWarning
 
@@ -85,13 +86,13 @@ def test_parameters_of_vit_small(variant: str, millions: float) -> None:
 
 @pytest.mark.parametrize("variant", ["A", "B", "C"])
 def test_operated(variant: str, tmp_path) -> None:
-    model = vs.create_model("vit_mini", pretrained=True).eval()
+    model = short("vit_mini", depth=2)
     was, before = outputs(model, IMAGES), parameters(model)
     vs.surgery.uniform_heads(model, variant, layers="upper")
     d, hd = 96, 32
     change = {"A": -2 * hd * (d + 1), "B": -hd, "C": 4 * d * d + 2 * d}[variant]
-    assert parameters(model) - before == 3 * change
-    assert [u.name for u in vs.anatomy(model).of_kind("msa")] == [f"blocks.{i}.attn" for i in range(6)]
+    assert parameters(model) - before == change
+    assert [u.name for u in vs.anatomy(model).of_kind("msa")] == ["blocks.0.attn", "blocks.1.attn"]
     check_operated(model, IMAGES, tmp_path)
     if variant == "C":
         assert_equal(outputs(vs.surgery.undo(model), IMAGES), was)
@@ -164,8 +165,6 @@ def test_a_refuses_what_is_not_plain_and_c_takes_it(name: str, why: str) -> None
 
 
 def test_refusals() -> None:
-    with pytest.raises(CannotOperate, match="variant='D'"):
-        vs.surgery.uniform_heads(vs.create_model("vit_mini"), "D")
     with pytest.raises(CannotOperate, match="one head"):
         vs.surgery.uniform_heads(vs.create_model("vit_mini", num_heads=1), "A")
     with pytest.warns(NoEffectWarning, match="no MSA unit"):

@@ -38,10 +38,10 @@ def test_one_number_that_is_none_is_seen_wherever_it_is() -> None:
 
 
 MODELS = {
-    "resnet18": {},
+    "resnet18": {"layers": (1, 1, 1, 1), "channels": (16, 32, 64, 128)},
     "vit_tiny_patch16_224": {"img_size": 32, "patch_size": 4, "depth": 4},
-    "mixer_s32_224": {"img_size": 32},
-    "convnext_atto": {},
+    "mixer_mini": {"num_blocks": 3},
+    "convnext_atto": {"depths": (1, 1, 2, 1)},
     "mobilenetv2_035": {},
 }
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,13 +25,13 @@ from vitscope.models import create_model
 from vitscope.results import Run
 from vitscope.training import TrainingDiverged, evaluate, get_recipe, train
 
-QUICK = replace(get_recipe("mini"), epochs=2, batch_size=32, warmup_epochs=0.25)
+QUICK = replace(get_recipe("mini"), epochs=2, batch_size=16, warmup_epochs=0.25)
 
 
 def quick(out: Path, model: Any = "resnet_mini", recipe: Any = QUICK, **options: Any) -> Any:
     options = {
-        "fraction": 0.02,
-        "held_out": load_data("fashion", fraction=0.05),
+        "fraction": 0.01,
+        "held_out": load_data("fashion", fraction=0.02),
         "progress": False,
         **options,
     }
@@ -40,6 +41,19 @@ def quick(out: Path, model: Any = "resnet_mini", recipe: Any = QUICK, **options:
 def same(a: nn.Module, b: nn.Module) -> bool:
     states = zip(a.state_dict().items(), b.state_dict().items(), strict=True)
     return all(n == m and torch.equal(x, y) for (n, x), (m, y) in states)
+
+
+@pytest.fixture(scope="module")
+def one_epoch(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """The folder of a training that is done, and what it gave back."""
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    return folder, quick(folder, epochs=1)
+
+
+@pytest.fixture
+def finished(one_epoch: tuple[Path, Any], tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(one_epoch[0], tmp_path / "finished"))
 
 
 def test_run_folder_is_complete_and_gives_the_model_back(tmp_path: Path) -> None:
@@ -52,21 +66,27 @@ def test_run_folder_is_complete_and_gives_the_model_back(tmp_path: Path) -> None
     assert run.model["name"] == "resnet_mini"
     table = pd.read_csv(tmp_path / "metrics.csv")
     assert list(table["epoch"]) == [1, 2]
-    score = evaluate(create_model(tmp_path), load_data("fashion", fraction=0.05))
+    score = evaluate(create_model(tmp_path), load_data("fashion", fraction=0.02))
     assert score.accuracy == pytest.approx(done.accuracy) == pytest.approx(table["accuracy"].iloc[-1])
     assert score.nll == pytest.approx(done.nll, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])
-def test_it_learns(tmp_path: Path, name: str) -> None:
-    """Little augmentation, 300 images, six times: twice chance on 500 others, seven deviations above it."""
-    recipe = replace(QUICK, epochs=6, batch_size=16, auto_augment=None, erase=0.0, mix_probability=0.0)
+@pytest.mark.parametrize(
+    ("name", "shape", "fraction", "epochs", "lr"),
+    [("resnet_mini", {"layers": (1, 1, 1, 1)}, 0.04, 4, 3e-3), ("vit_mini", {"depth": 2}, 0.05, 6, 1e-3)],
+)
+def test_it_learns(
+    tmp_path: Path, name: str, shape: dict[str, Any], fraction: float, epochs: int, lr: float
+) -> None:
+    """Little augmentation, 240 or 300 images: twice chance on 500 others, seven deviations above it."""
+    recipe = replace(QUICK, epochs=epochs, lr=lr, auto_augment=None, erase=0.0, mix_probability=0.0)
+    torch.manual_seed(0)
     train(
-        name,
+        create_model(name, num_classes=10, **shape),
         "fashion",
         recipe,
         tmp_path,
-        fraction=0.05,
+        fraction=fraction,
         held_out=load_data("fashion", fraction=0.01),
         progress=False,
     )
@@ -77,7 +97,7 @@ def test_it_learns(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])
 def test_resuming_gives_the_same_weights_as_never_stopping(tmp_path: Path, name: str) -> None:
-    choices = {"seed": 3, "epochs": 3}
+    choices = {"seed": 3, "epochs": 2}
     quick(tmp_path / "whole", name, **choices)
     stop_after(lambda: quick(tmp_path / "parts", name, **choices), tmp_path / "parts" / "metrics.csv", rows=1)
     assert Run.open(tmp_path / "parts").state == "interrupted"
@@ -109,59 +129,63 @@ def test_seed_decides(tmp_path: Path) -> None:
     assert not same(a, c)
 
 
-def test_folder_with_a_training_is_not_overwritten(tmp_path: Path) -> None:
-    quick(tmp_path, epochs=1)
-    before = (tmp_path / "model.safetensors").read_bytes()
+def test_folder_with_a_training_is_not_overwritten(finished: Path) -> None:
+    before = (finished / "model.safetensors").read_bytes()
     with pytest.raises(
         VitscopeError, match=r"holds a training that has finished 1 epochs; go on with --resume"
     ):
-        quick(tmp_path, epochs=1)
-    assert (tmp_path / "model.safetensors").read_bytes() == before
+        quick(finished, epochs=1)
+    assert (finished / "model.safetensors").read_bytes() == before
 
 
-def test_resuming_a_finished_training_changes_nothing(tmp_path: Path) -> None:
-    first = quick(tmp_path, epochs=1)
-    before = (tmp_path / "model.safetensors").read_bytes()
-    assert quick(tmp_path, epochs=1, resume=True) == first
-    assert (tmp_path / "model.safetensors").read_bytes() == before
+def test_resuming_a_finished_training_changes_nothing(one_epoch: tuple[Path, Any], finished: Path) -> None:
+    before = (finished / "model.safetensors").read_bytes()
+    again = quick(finished, epochs=1, resume=True)
+    assert again == replace(one_epoch[1], path=finished)
+    assert (finished / "model.safetensors").read_bytes() == before
 
 
 def test_resuming_with_other_choices_is_refused_unless_forced(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    quick(tmp_path, epochs=1)
     changed = r"recipe.epochs was 1 and is 2 now; recipe.lr was 0.001 and is 0.5 now; seed was 0 and is 1 now"
     with pytest.raises(VitscopeError, match=f"{changed}.*--force"):
-        quick(tmp_path, epochs=2, lr=0.5, seed=1, resume=True)
-    quick(tmp_path, epochs=2, lr=0.5, seed=1, resume=True, force=True, progress=True)
+        quick(finished, epochs=2, lr=0.5, seed=1, resume=True)
+    quick(finished, epochs=2, lr=0.5, seed=1, resume=True, force=True, progress=True)
     assert "going on although recipe.lr was 0.001 and is 0.5 now" in capsys.readouterr().err
-    table = pd.read_csv(tmp_path / "metrics.csv")
+    table = pd.read_csv(finished / "metrics.csv")
     assert list(table["epoch"]) == [1, 2]
     assert table["lr"].iloc[1] > 1e-3  # the new rate rules
 
 
-def test_forcing_another_optimiser_is_refused(tmp_path: Path) -> None:
-    quick(tmp_path, epochs=1)
+def test_forcing_another_optimiser_is_refused(finished: Path) -> None:
     with pytest.raises(
         VitscopeError, match=r"has groups of \[\d+, \d+\] parameters and the optimiser here \[\d+\]"
     ):
-        quick(tmp_path, recipe=replace(QUICK, decay_all=True), epochs=1, resume=True, force=True)
+        quick(finished, recipe=replace(QUICK, decay_all=True), epochs=1, resume=True, force=True)
     with pytest.raises(VitscopeError, match="by another optimiser"):
-        quick(tmp_path, recipe=replace(QUICK, optimizer="lamb"), epochs=1, resume=True, force=True)
+        quick(finished, recipe=replace(QUICK, optimizer="lamb"), epochs=1, resume=True, force=True)
+
+
+def test_a_mistyped_folder_to_go_on_with_is_said(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    quick(finished.parent / "finishd", epochs=1, resume=True)
+    shown = capsys.readouterr().err
+    assert (
+        f"finishd holds no training to go on with, a new one begins there; did you mean {finished}?" in shown
+    )
 
 
 @pytest.mark.parametrize("name", ["seed", "workers"])
 def test_numbers_below_zero_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(VitscopeError, match=rf"^{name} is -1, expected 0 or more$"):
+    with pytest.raises(VitscopeError, match=rf"^{name} is -1; expected a whole number"):
         quick(tmp_path, **{name: -1})
 
 
-def test_resuming_from_a_damaged_state(tmp_path: Path) -> None:
-    quick(tmp_path, epochs=1)
-    state = tmp_path / "last.safetensors"
+def test_resuming_from_a_damaged_state(finished: Path) -> None:
+    state = finished / "last.safetensors"
     state.write_bytes(state.read_bytes()[:-100])
     with pytest.raises(BadResult, match="is damaged"):
-        quick(tmp_path, epochs=1, resume=True)
+        quick(finished, epochs=1, resume=True)
 
 
 class Bomb(nn.Module):
@@ -186,7 +210,7 @@ class Bomb(nn.Module):
 def test_nan_stops_and_the_last_good_weights_stay(tmp_path: Path) -> None:
     model = Bomb(
         batches=6
-    )  # of 32 images, four per epoch: the third batch of the second epoch is one too many
+    )  # of 16 images, four per epoch: the third batch of the second epoch is one too many
     with pytest.raises(
         TrainingDiverged, match=r"nan.*in epoch 2.*after epoch 1, are in .*model\.safe.*lower --lr"
     ):
@@ -248,7 +272,7 @@ def test_callers_generators_are_left_alone(tmp_path: Path) -> None:
 def test_a_run_folder_is_trained_further(tmp_path: Path) -> None:
     quick(tmp_path / "first", "vit_mini", epochs=1)
     first = create_model(tmp_path / "first")
-    quick(tmp_path / "second", tmp_path / "first", replace(QUICK, lr=1e-12, warmup_lr=1e-13))
+    quick(tmp_path / "second", tmp_path / "first", replace(QUICK, epochs=1, lr=1e-12, warmup_lr=1e-13))
     second = create_model(tmp_path / "second")
     torch.testing.assert_close(
         second.head.weight, first.head.weight, rtol=0, atol=1e-7

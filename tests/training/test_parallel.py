@@ -40,7 +40,11 @@ recipe = replace(get_recipe("mini"), epochs=5, batch_size=34, mix_probability=0.
 
 def model():
     torch.manual_seed(0)
-    return vs.create_model("vit_mini", depth=2, drop_path_rate=0.3)
+    return vs.create_model("vit_mini", depth=2, embed_dim=48, drop_path_rate=0.3)
+
+def cnn():
+    torch.manual_seed(0)
+    return vs.create_model("resnet_mini", layers=(1, 1, 1, 1))
 
 def losses(unused=False):
     net = model()
@@ -78,7 +82,7 @@ with distributed.process_group(5):
         parallel.synchronise_batch_norm(vs.create_model("resnet_mini"), cpu)
     except VitscopeError as error:
         found["sync"] = str(error)
-    net = vs.create_model("resnet_mini")
+    net = cnn()
     done = train(net, data, recipe, out / "cnn", epochs=1, held_out=held_out, progress=False, monitor=["variance"])
     found["cnn"] = [done.nll, evaluate(net, held_out).nll, float(sum(b.double().sum() for b in net.buffers()))]
     (out / f"{distributed.rank()}.json").write_text(json.dumps(found))

@@ -1,7 +1,7 @@
 """A signal ends a training inside whatever it is doing, nothing that was done is lost, and the end is the same."""
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,19 @@ def network() -> nn.Module:
     return vs.create_model("resnet_mini")
 
 
+def small_vit() -> nn.Module:
+    torch.manual_seed(0)
+    return vs.create_model("vit_mini", depth=1, embed_dim=24)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training that nobody stopped."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    small(folder, network())
+    return folder
+
+
 def weights(folder: Path) -> dict[str, torch.Tensor]:
     return vs.create_model(folder).state_dict()
 
@@ -65,14 +78,13 @@ def stopped(out: Path, sender: SignalInside, model: nn.Module, **options: Any) -
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("epoch", [1, 2])
-def test_while_held_out_images_are_measured(tmp_path: Path, number: int, epoch: int) -> None:
-    small(tmp_path / "whole", network())
+def test_while_held_out_images_are_measured(tmp_path: Path, whole: Path, number: int, epoch: int) -> None:
     model = network()
     stopped(tmp_path / "parts", SignalInside(model, epoch, number, least=3), model)
     steps = SignalInside(model := network(), at=-1, training=True, least=3)
     small(tmp_path / "parts", model, resume=True)
     assert steps.passes == STEPS * (2 - epoch)  # the epoch's steps were kept
-    assert_same(tmp_path / "whole", tmp_path / "parts")
+    assert_same(whole, tmp_path / "parts")
 
 
 @pytest.mark.parametrize("sam_rho", [None, 0.05])
@@ -90,19 +102,20 @@ def test_inside_a_step(tmp_path: Path, sam_rho: float | None) -> None:
     assert_same(tmp_path / "whole", tmp_path / "parts")
 
 
-def test_in_the_first_step_of_all(tmp_path: Path) -> None:
+def test_in_the_first_step_of_all(tmp_path: Path, whole: Path) -> None:
     model = network()
     stopped(tmp_path / "parts", SignalInside(model, 1, least=3, training=True), model)
-    small(tmp_path / "whole", network())
     small(tmp_path / "parts", network(), resume=True)
-    assert_same(tmp_path / "whole", tmp_path / "parts")
+    assert_same(whole, tmp_path / "parts")
 
 
-@pytest.mark.parametrize("monitor", ["variance", "hessian"])
-def test_while_a_monitor_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, monitor: str) -> None:
+@pytest.mark.parametrize(("monitor", "make"), [("variance", network), ("hessian", small_vit)])
+def test_while_a_monitor_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, monitor: str, make: Callable[[], nn.Module]
+) -> None:
     options = {"monitor": [monitor], "monitor_every": 1}
-    small(tmp_path / "whole", network(), **options)
-    model = network()
+    small(tmp_path / "whole", make(), **options)
+    model = make()
     sender = SignalInside(model, at=-1, least=3)
     look = Monitors.look
 
@@ -114,7 +127,7 @@ def test_while_a_monitor_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     with monkeypatch.context() as patch:
         patch.setattr(Monitors, "look", looked_at)
         stopped(tmp_path / "parts", sender, model, **options)
-    again = SignalInside(model := network(), at=-1, training=True, least=3)
+    again = SignalInside(model := make(), at=-1, training=True, least=3)
     small(tmp_path / "parts", model, **options, resume=True)
     assert again.passes == STEPS
     assert_same(tmp_path / "whole", tmp_path / "parts")

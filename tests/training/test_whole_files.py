@@ -232,7 +232,7 @@ def test_two_processes_fall_back_together_and_write_the_model_anew(tmp_path: Pat
 def test_an_interrupted_training_leaves_no_parts_after_the_next(run: Path) -> None:
     (run / ".last.safetensors.0123abcd.part").write_bytes(b"half")
     (run / ".model.safetensors.0123abcd.part").write_bytes(b"half")
-    for name in ("last.safetensors", "previous.safetensors"):
+    for name in ("last.safetensors", "previous.safetensors", "last.json"):
         (run / name).unlink()
     go(run, resume=True)
     assert not list(run.rglob("*.part"))
