@@ -9,6 +9,7 @@ from vitscope.exams.one_pass import examine
 from vitscope.exams.prediction import prediction
 from vitscope.exams.fourier import fourier
 from vitscope.exams.variance import variance
+from vitscope.exams.effective_rank import effective_rank
 from vitscope.exams.cka import cka
 from vitscope.exams.attention import attention
 from vitscope.exams.softmax_gradient import softmax_gradient
@@ -48,6 +49,7 @@ __all__ = [
     "corruption",
     "covariance",
     "diagnose",
+    "effective_rank",
     "examine",
     "find_exams",
     "fourier",

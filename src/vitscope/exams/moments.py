@@ -31,10 +31,11 @@ def kind_changes(
 
 
 class FeatureMoments(Accumulator):
-    """Sums over images of what `measure` gives per unit, and of the change of its last number across a unit.
+    """Sums over images of what `measure` gives per unit, and of the change of its last numbers across a unit.
 
     The change is taken image by image, so its interval is much narrower than that of either level. That of a kind
-    is the mean over its units, image by image.
+    is the mean over its units, image by image. Changes are of the last number alone, an entry per unit, or of the
+    last `changing` numbers, (units, changing).
     """
 
     needs_maps = True
@@ -47,20 +48,22 @@ class FeatureMoments(Accumulator):
     kind_total: Tensor
     kind_squares: Tensor
 
-    def __init__(self, subject: Subject, widths: tuple[int, ...]) -> None:
+    def __init__(self, subject: Subject, widths: tuple[int, ...], changing: int | None = None) -> None:
         super().__init__(subject)
-        self.ends = np.cumsum(widths) - 1  # column of each unit's last number
+        last = np.cumsum(widths) - 1  # column of each unit's last number
+        self.ends = last if changing is None else last[:, None] + np.arange(1 - changing, 1)
         self.owner = np.repeat(np.arange(len(widths)), widths)  # unit of each column
-        sizes = {"total": sum(widths), "squares": sum(widths)}
-        sizes |= {"change_total": len(widths), "change_squares": len(widths)}
-        changing = [
-            unit.kind if known else None for unit, known in zip(subject.units, self.comparable(), strict=True)
+        known = [
+            unit.kind if defined else None
+            for unit, defined in zip(subject.units, self.comparable(), strict=True)
         ]
-        self.kinds = tuple(dict.fromkeys(kind for kind in changing if kind is not None))
-        self.members = [np.flatnonzero([kind == k for k in changing]) for kind in self.kinds]
-        sizes |= {"kind_total": len(self.kinds), "kind_squares": len(self.kinds)}
-        for name, size in sizes.items():
-            self.add_sum(name, (size,))
+        self.kinds = tuple(dict.fromkeys(kind for kind in known if kind is not None))
+        self.members = [np.flatnonzero([kind == k for k in known]) for kind in self.kinds]
+        numbers = () if changing is None else (changing,)
+        shapes = {"": (sum(widths),), "change_": (len(widths), *numbers), "kind_": (len(self.kinds), *numbers)}
+        for name, shape in shapes.items():
+            self.add_sum(f"{name}total", shape)
+            self.add_sum(f"{name}squares", shape)
         self.add_sum("n", dtype=torch.int64)
 
     def update(self, batch: Batch) -> None:
@@ -76,8 +79,8 @@ class FeatureMoments(Accumulator):
         self.change_squares += change.square().sum(0)
         for i, members in enumerate(self.members):
             of_kind = change[:, members].mean(1)
-            self.kind_total[i] += of_kind.sum()
-            self.kind_squares[i] += of_kind.square().sum()
+            self.kind_total[i] += of_kind.sum(0)
+            self.kind_squares[i] += of_kind.square().sum(0)
 
     def levels(self) -> Estimate:
         """Every number, in the order of the columns."""
