@@ -14,6 +14,7 @@ from vitscope.exams.cka import cka
 from vitscope.exams.attention import attention
 from vitscope.exams.softmax_gradient import softmax_gradient
 from vitscope.exams.low_pass import low_pass
+from vitscope.exams.token_norms import token_norms
 from vitscope.exams.maps import maps
 from vitscope.exams.cb_scale import cb_scale
 from vitscope.exams.lesion import lesion
@@ -71,6 +72,7 @@ __all__ = [
     "shape_bias",
     "softmax_gradient",
     "temporal",
+    "token_norms",
     "trajectory",
     "uncertainty",
     "variance",

@@ -60,7 +60,11 @@ class FeatureMoments(Accumulator):
         self.kinds = tuple(dict.fromkeys(kind for kind in known if kind is not None))
         self.members = [np.flatnonzero([kind == k for k in known]) for kind in self.kinds]
         numbers = () if changing is None else (changing,)
-        shapes = {"": (sum(widths),), "change_": (len(widths), *numbers), "kind_": (len(self.kinds), *numbers)}
+        shapes = {
+            "": (sum(widths),),
+            "change_": (len(widths), *numbers),
+            "kind_": (len(self.kinds), *numbers),
+        }
         for name, shape in shapes.items():
             self.add_sum(f"{name}total", shape)
             self.add_sum(f"{name}squares", shape)
