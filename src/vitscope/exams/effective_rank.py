@@ -62,8 +62,8 @@ class EffectiveRankResult(Result, exam="effective_rank"):
         shows="Effective rank of the points of the feature map after each unit (line) with its largest possible value "
         "(dotted), and below the mean cosine between two points. Rank that falls while the cosine rises to 1 is "
         "over-smoothing: all points come to say the same.",
-        papers="Attention averages points, so a stack of it alone collapses to rank one; skip connections and MLPs work "
-        "against it. The papers' attention lowers the variance over points in the same way.",
+        papers="Attention averages points: a stack of nothing else collapses to rank one; skip connections and MLPs "
+        "work against it. The papers' attention lowers the variance over points in the same way.",
         misleads="One direction that all points share (a large mean) raises the cosine and lowers the rank without "
         "making points hard to tell apart. Maps of different size or width have different bounds: compare changes "
         "across a unit, or shares of the bound.",

@@ -1,4 +1,4 @@
-"""How long tokens are, whether some are far longer than the rest, where those sit, and whether attention drains into them.
+"""How long tokens are, whether some are far longer than the rest, where they sit, and whether attention drains there.
 
 For the tokens x_p of one image after a unit (the points of its map, no class or register tokens), with m the median of
 their norms that are not 0,
@@ -39,7 +39,7 @@ from vitscope.interface import takes_interface
 from vitscope.intervals import mean_interval, ratio_interval, share_interval
 from vitscope.results import About, Result, UnitRow, tidy
 
-FACTOR = 4.0  # times the median: what the papers on registers call artefacts is 5 to 10 times, other tokens stay below 3
+FACTOR = 4.0  # times the median: the artefacts that registers cure are at 5 to 10, other tokens stay below 3
 PERCENTILES = (5, 50, 95, 99)
 DECADES, BINS = (-6.0, 6.0), 1200
 
@@ -134,12 +134,12 @@ class TokenNormsResult(Result, exam="token_norms"):
 
     about = About(
         title="Token norms and attention sinks",
-        shows="Norms of the tokens after each unit: median, the middle 90 % and the 99th percentile; below, the share of "
-        "tokens whose norm is more than 4 times their image's median, and how much attention these, the class token and "
-        "registers receive for each token, where 1 is their even share.",
-        papers="Large vision transformers trained for long turn a few tokens on plain background into outliers with norms "
-        "of 5 to 10 times the rest, which attention drains into; register tokens take over that part, and the maps "
-        "become clean. Density of attention, as the uniform-attention paper has it, is measured beside them.",
+        shows="Norms of the tokens after each unit: median, the middle 90 % and the 99th percentile; the share of "
+        "tokens with a norm of more than 4 times their image's median; and how much attention these, the class token "
+        "and registers receive for each token, where 1 is an even share.",
+        papers="Large vision transformers that were trained for long turn a few tokens on plain background into "
+        "outliers with 5 to 10 times the norm of the rest, and attention drains into them. Register tokens take over "
+        "their part, and the maps become clean (Darcet et al., 2024).",
         misleads="A token may be long because its patch is: in the first units norms follow the contrast of the image. "
         "Where the last norm comes after the unit, norms before it are not what the head reads. Few outliers have wide "
         "intervals, and where there is none they sit nowhere.",

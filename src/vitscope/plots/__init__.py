@@ -11,6 +11,7 @@ from vitscope.plots.corruption import (
     plot_corruptions_types,
 )
 from vitscope.plots.covariance import plot_covariance, plot_covariance_maps
+from vitscope.plots.effective_rank import plot_effective_rank, plot_token_cosine, plot_token_cosine_change
 from vitscope.plots.figures import PLOTS, Plot, save_figures
 from vitscope.plots.fourier import (
     plot_fourier,
@@ -54,6 +55,7 @@ from vitscope.plots.prediction import plot_prediction, plot_prediction_classes, 
 from vitscope.plots.shape_bias import plot_shape_bias, plot_shape_bias_phase, plot_shape_biases
 from vitscope.plots.softmax_gradient import plot_softmax_gradient
 from vitscope.plots.temporal import plot_temporal, plot_temporal_throughput, plot_temporal_trace
+from vitscope.plots.token_norms import plot_attention_sinks, plot_outlier_places, plot_token_norms
 from vitscope.plots.training import plot_training
 from vitscope.plots.trajectory import plot_trajectories, plot_trajectory
 from vitscope.plots.uncertainty import plot_uncertainty, plot_uncertainty_model, plot_uncertainty_share
@@ -66,6 +68,7 @@ cb_scale = plot_cb_scale
 cka = plot_cka
 corruption = plot_corruption
 covariance = plot_covariance
+effective_rank = plot_effective_rank
 fourier = plot_fourier
 frequency_noise = plot_frequency_noise
 hessian = plot_hessian
@@ -84,6 +87,7 @@ prediction = plot_prediction
 shape_bias = plot_shape_bias
 softmax_gradient = plot_softmax_gradient
 temporal = plot_temporal
+token_norms = plot_token_norms
 training = plot_training
 trajectory = plot_trajectory
 uncertainty = plot_uncertainty
@@ -99,6 +103,7 @@ __all__ = [
     "cka",
     "corruption",
     "covariance",
+    "effective_rank",
     "fourier",
     "frequency_noise",
     "hessian",
@@ -119,6 +124,7 @@ __all__ = [
     "plot_attention",
     "plot_attention_distance",
     "plot_attention_heads",
+    "plot_attention_sinks",
     "plot_blur",
     "plot_cb_scale",
     "plot_cb_scale_ratio",
@@ -129,6 +135,7 @@ __all__ = [
     "plot_corruptions_types",
     "plot_covariance",
     "plot_covariance_maps",
+    "plot_effective_rank",
     "plot_fourier",
     "plot_fourier_change",
     "plot_fourier_radial",
@@ -154,6 +161,7 @@ __all__ = [
     "plot_noise",
     "plot_occlusion",
     "plot_occlusions",
+    "plot_outlier_places",
     "plot_passes",
     "plot_passes_accuracy",
     "plot_passes_ece",
@@ -170,6 +178,9 @@ __all__ = [
     "plot_temporal",
     "plot_temporal_throughput",
     "plot_temporal_trace",
+    "plot_token_cosine",
+    "plot_token_cosine_change",
+    "plot_token_norms",
     "plot_training",
     "plot_trajectories",
     "plot_trajectory",
@@ -183,6 +194,7 @@ __all__ = [
     "shape_bias",
     "softmax_gradient",
     "temporal",
+    "token_norms",
     "training",
     "trajectory",
     "uncertainty",

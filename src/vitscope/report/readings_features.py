@@ -100,6 +100,47 @@ def _repeated(result: Result) -> str:
     )
 
 
+@reads("effective_rank")
+def _alike(result: Result) -> str:
+    table = result.table()
+    cosine = rows_of(table, "cosine").dropna(subset="value")
+    if cosine.empty:
+        return ""
+    first, last = cosine.iloc[0], cosine.iloc[-1]
+    changes = rows_of(table, "cosine_change")
+    said = [
+        f"{number(row)} across {plural(row.kind)}" for row in changes[changes["unit"].isna()].itertuples()
+    ]
+    mean = f" On average it changes by {'; '.join(said)}." if said else ""
+    rank, bound = (rows_of(table, name).iloc[-1] for name in ("effective_rank", "rank_bound"))
+    return (
+        f"The cosine of two points goes from {number(first)} ({first.unit}) to {number(last)} ({last.unit}).{mean} "
+        f"At the end the effective rank is {number(rank)} of at most {bound.value:.0f}."
+    )
+
+
+@reads("token_norms")
+def _norms(result: Result) -> str:
+    table = result.table()
+    outliers = rows_of(table, "outliers")
+    if outliers.empty:
+        return ""
+    _, most = extremes(outliers)
+    if not most.value > 0:
+        text = f"No token of {result.n} images has a norm of more than 4 times the median of its image."
+    else:
+        text = (
+            f"Most outliers are after {most.unit}: {100 * most.value:.2g} % of the tokens have a norm of more than "
+            "4 times their image's median."
+        )
+    sinks = rows_of(table, "sink").dropna(subset="value")
+    sinks = sinks[sinks["token"] != "other points"]
+    if sinks.empty:
+        return text
+    _, deepest = extremes(sinks)
+    return f"{text} The strongest sink is {deepest.token} in {deepest.unit}: {number(deepest)} times an even share."
+
+
 @reads("maps")
 def _maps(result: MapsResult) -> str:
     area = rows_of(result.table(), "area")
