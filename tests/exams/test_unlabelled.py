@@ -11,7 +11,7 @@ import vitscope as vs
 from vitscope.errors import BadData
 from vitscope.exams import EXAMS, Procedure
 
-NEED_NONE = "fourier variance cka attention softmax_gradient low_pass maps uncertainty covariance".split()
+NEED_NONE = "fourier variance effective_rank cka attention softmax_gradient low_pass token_norms maps uncertainty covariance".split()
 NEED_SOME = "prediction lesion hessian landscape passes corruption noise occlusion adversarial".split()
 
 
