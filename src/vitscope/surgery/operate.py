@@ -12,7 +12,7 @@ from torch import nn
 from vitscope.arguments import Classes, Seed, Side, checked
 from vitscope.data import data_config
 from vitscope.errors import BadArgument, VitscopeError
-from vitscope.interface import declare
+from vitscope.interface import declare, declared
 from vitscope.models import create_model, name_of, save_model
 from vitscope.results import Run
 from vitscope.surgery.candidate import seeded
@@ -117,7 +117,8 @@ def _operate(made: list[nn.Module], plans: list[Plan], output: int | str | None,
     try:
         for one in made:
             declare(one, output=output)
-        before = Before(made[0], example)
+        with declared(made[0], output=output):
+            before = Before(made[0], example)
         model = average(made).train(made[0].training) if len(made) > 1 else made[0]
         already = len(record(model))
         for name, options in plans:
