@@ -26,6 +26,7 @@ from vitscope.errors import VitscopeError
 from vitscope.exams.base import Accumulator, Procedure, find_exams
 from vitscope.exams.corruption import CorruptionResult
 from vitscope.exams.diagnose import run_exams
+from vitscope.exams.fitting import fitting, tell_of_nothing
 from vitscope.exams.options import with_options
 from vitscope.exams.paired import Flips, differences, flips
 from vitscope.exams.prediction import PredictionResult, Temperature
@@ -136,12 +137,14 @@ def evaluate(
     for model in named.values():
         if not isinstance(model, nn.Module):
             check_name(model, creation.get("trust_code", False))
+    chosen = fitting(chosen, exams, data)
     folders = {} if out is None else run_folders(list(named), Path(out), Path(out))
     results: dict[str, dict[str, Result]] = {}
     for name, model in _made(named, seed, creation):
         if hint := labels_hint(data, class_count(model)):
             warnings.warn(hint, stacklevel=2)
         results[name] = run_exams(model, data, chosen, request, folders.get(name), name, **said)
+        tell_of_nothing(results[name], exams)
     found = Evaluation(results, folders)
     if out is not None and len(results) > 1 and distributed.is_main():
         atomic_write(Path(out) / DIFFERENCES, found.differences().to_csv(index=False))

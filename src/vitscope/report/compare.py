@@ -5,6 +5,7 @@ training. What still has to be examined is examined as the other one was, so tha
 """
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ from vitscope.anatomy.taps import Stream
 from vitscope.arguments import Address, checked
 from vitscope.data import load_data
 from vitscope.errors import VitscopeError
-from vitscope.exams import diagnose
+from vitscope.exams import EXAMS, diagnose
+from vitscope.exams.fitting import NothingToShow, lacks_frames
 from vitscope.interface import Interface
 from vitscope.models import create_model
 from vitscope.models.factory import check_name
@@ -41,6 +43,7 @@ class Request:
     seed: int = 0
     stream: Stream = "read"
     options: Mapping[str, Mapping[str, Any]] | None = None
+    recorded: bool = False  # in a run; not what somebody asks for now
 
 
 @checked
@@ -154,7 +157,15 @@ def _request(options: dict[str, Any], path: Path, trust_code: bool) -> Request:
         options["seed"] or 0,
         options.get("stream", "read"),
         {exam: _own(said) for exam, said in (options.get("settings") or {}).items()},
+        recorded=True,
     )
+
+
+def _exams(request: Request, data: Any) -> Sequence[str] | None:
+    """The exams; earlier versions also recorded those about streams that had nothing to show on pictures."""
+    if request.exams is None or not request.recorded:
+        return request.exams
+    return [name for name in request.exams if name not in EXAMS or not lacks_frames(EXAMS[name], data)]
 
 
 def _own(said: Any) -> Any:
@@ -178,17 +189,21 @@ def _examine(
     label = Path(name).name if Path(name).is_dir() else name
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     for request in requests:
-        diagnose(
-            model,
-            load_data(request.data or DATA, split=request.split),
-            request.exams,
-            limit=request.limit,
-            batch_size=request.batch_size,
-            seed=request.seed,
-            device=chosen,
-            out=folder,
-            name=label,
-            stream=request.stream,
-            options=request.options,
-            **said.to_dict(),
-        )
+        data = load_data(request.data or DATA, split=request.split)
+        with warnings.catch_warnings():
+            if request.recorded:
+                warnings.simplefilter("ignore", NothingToShow)  # nobody has asked for it
+            diagnose(
+                model,
+                data,
+                _exams(request, data),
+                limit=request.limit,
+                batch_size=request.batch_size,
+                seed=request.seed,
+                device=chosen,
+                out=folder,
+                name=label,
+                stream=request.stream,
+                options=request.options,
+                **said.to_dict(),
+            )
