@@ -43,7 +43,10 @@ def run(options: Options) -> None:
     from vitscope.report.console import notes_on_stderr, print_results, print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
+    from vitscope.results.writable import check_file
 
+    page = options.out / "report.html"
+    check_file(page)
     console = Console(width=None if sys.stdout.isatty() else 140)
     data = load_data(DATA, split="test")
     plan = _plan(options, data)
@@ -67,7 +70,7 @@ def run(options: Options) -> None:
     console.print()
     folders = [options.out / name for name in MODELS]
     print_verdicts(all_verdicts(find_runs(folders)), console)
-    page = report(folders, options.out / "report.html", title="A CNN, a vision transformer and an AlterNet")
+    report(folders, page, title="A CNN, a vision transformer and an AlterNet")
     console.print(f"\nthe page: {page} (open it in a browser; it needs no network)")
     console.print(
         "\nnow your own model and images:\n"

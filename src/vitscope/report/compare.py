@@ -27,6 +27,7 @@ from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
 from vitscope.results.folders import run_folders
+from vitscope.results.writable import check_file
 
 DATA = "fashion"
 
@@ -92,10 +93,11 @@ def compare(
     Returns:
         The path of the page.
     """
+    path = Path(page) if page is not None else Path(out) / "report.html"
+    check_file(path)
     said = Interface().merged(output, mean, std)
     request = Request(data, split, exams, limit, batch_size, seed)
     runs = examined_runs(first, second, request, device, out, said, trust_code)
-    path = Path(page) if page is not None else Path(out) / "report.html"
     if distributed.is_main():
         report(runs, path, title, docs)
     return path

@@ -7,7 +7,6 @@ the number of kept checkpoints, and two moments per parameter are what the usual
 """
 
 import errno
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from vitscope.errors import VitscopeError
+from vitscope.results.writable import probe
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -62,14 +62,9 @@ def writing(folder: Path, kept: str) -> Iterator[None]:
 
 
 def check_writable(folder: Path) -> None:
-    """Make the folder and a file in it, so that what is not allowed is known before the first epoch."""
+    """Write a little there, so that what is not allowed is known before the first epoch."""
     with writing(folder, "nothing was trained yet"):
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{os.getpid()}"
-        try:
-            probe.write_bytes(b"\0" * 4096)
-        finally:
-            probe.unlink(missing_ok=True)
+        probe(folder, size=4096)
 
 
 def _size(tensor: Tensor) -> int:
