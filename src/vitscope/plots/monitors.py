@@ -10,12 +10,14 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
+from vitscope.arguments import checked
 from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import DEPTH, MODELS, grid
 
 
+@checked
 def plot_monitors(
     run: str | os.PathLike[str], exam: str, quantity: str | None = None, ax: Axes | None = None
 ) -> Axes:

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from vitscope.arguments import checked
 from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.plots.figures import axes_or_new
@@ -16,6 +17,7 @@ from vitscope.plots.style import MODELS, grid
 _TRAIN, _HELD_OUT, _ACCURACY = MODELS[1], MODELS[0], MODELS[2]
 
 
+@checked
 def plot_training(run: str | os.PathLike[str], ax: Axes | None = None) -> Axes:
     """Training loss and held-out loss, and on a second axis the held-out accuracy with its 95 % interval.
 
