@@ -22,7 +22,7 @@ from vitscope import distributed
 from vitscope.arguments import checked
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
-from vitscope.errors import VitscopeError
+from vitscope.errors import BadArgument, VitscopeError
 from vitscope.exams.base import Accumulator, Procedure, find_exams
 from vitscope.exams.corruption import CorruptionResult
 from vitscope.exams.diagnose import run_exams
@@ -162,7 +162,11 @@ def _chosen(
     given = {name: dict(own) for name, own in (options or {}).items()}
     if temperature is not None:
         given.setdefault("prediction", {})["temperature"] = temperature
-    if cache is not None and any(exam.result is CorruptionResult for exam in exams):
+    if cache is not None and not any(exam.result is CorruptionResult for exam in exams):
+        raise BadArgument(
+            "cache (--no-cache) is about corrupted images, and corruption is not among the exams; leave it out"
+        )
+    if cache is not None:
         given.setdefault("corruption", {})["cache"] = cache
     return with_options(exams, given)
 

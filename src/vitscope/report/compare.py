@@ -115,6 +115,7 @@ def examined_runs(
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
     examined = [name for name in names if _is_examined(Path(name))]
+    _refuse_without_effect(request, len(examined), len(set(names)))
     if request.data is None and request.exams is None and examined:
         requests = _requests(Run.open(examined[0]), trust_code)
     else:
@@ -126,6 +127,22 @@ def examined_runs(
     for name, folder in folders.items():
         _examine(name, folder, requests, device, interface, trust_code)
     return [folders.get(name, Path(name)) for name in names]
+
+
+def _refuse_without_effect(request: Request, examined: int, models: int) -> None:
+    """Options of an examination that nothing is examined by."""
+    usual = Request()
+    fields = ("data", "split", "exams", "limit", "batch_size", "seed")
+    said = [field for field in fields if getattr(request, field) != getattr(usual, field)]
+    if not said or not examined:
+        return
+    flag = f"{said[0]} (--{said[0].replace('_', '-')})"
+    if examined == models:
+        raise VitscopeError(f"{flag} is about examining, and both runs are examined already; leave it out")
+    if not {"data", "exams"} & set(said):
+        raise VitscopeError(
+            f"{flag} has no effect: one model is examined as the run beside it was; leave it out, or add --data"
+        )
 
 
 def _is_examined(path: Path) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from vitscope.arguments.files import reason
 from vitscope.errors import VitscopeError
 from vitscope.results.writable import probe
 
@@ -53,18 +54,23 @@ def writing(folder: Path, kept: str) -> Iterator[None]:
         yield
     except OSError as error:
         full = error.errno in _FULL
-        reason = "the disk (or your quota) is full" if full else f"it cannot be written ({error.strerror})"
+        why = "the disk (or your quota) is full" if full else f"it cannot be written ({error.strerror})"
         advice = "make room" if full else "make it writable"
         raise CannotWrite(
-            f"{folder}: {reason}; {kept}. Either {advice} and give the same command with --resume, "
+            f"{folder}: {why}; {kept}. Either {advice} and give the same command with --resume, "
             "or give another --out"
         ) from error
 
 
 def check_writable(folder: Path) -> None:
     """Write a little there, so that what is not allowed is known before the first epoch."""
-    with writing(folder, "nothing was trained yet"):
+    try:
         probe(folder, size=4096)
+    except OSError as error:
+        raise CannotWrite(
+            f"{folder}: it cannot be written ({reason(error)}); nothing was trained yet. Make it writable, or give "
+            "another --out"
+        ) from error
 
 
 def _size(tensor: Tensor) -> int:
