@@ -15,6 +15,7 @@ from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import DEPTH, MODELS, grid
+from vitscope.results.plain_files import check_plain
 
 
 @checked
@@ -75,6 +76,7 @@ def _draw_whole_model(ax: Axes, rows: pd.DataFrame) -> None:
 def _read(run: Path, exam: str) -> pd.DataFrame:
     path = run / "monitors.csv"
     try:
+        check_plain([path])
         table = pd.read_csv(path)
         seen = list(dict.fromkeys(table["exam"]))
         rows = table[table["exam"] == exam]

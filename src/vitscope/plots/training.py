@@ -13,6 +13,7 @@ from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import MODELS, grid
+from vitscope.results.plain_files import check_plain
 
 _TRAIN, _HELD_OUT, _ACCURACY = MODELS[1], MODELS[0], MODELS[2]
 
@@ -64,6 +65,7 @@ def plot_training(run: str | os.PathLike[str], ax: Axes | None = None) -> Axes:
 def _read(run: Path) -> pd.DataFrame:
     path = run / "metrics.csv"
     try:
+        check_plain([path])
         table = pd.read_csv(path)
         table = table[["epoch", "train_loss", "nll", "accuracy", "low", "high"]].astype(float)
     except FileNotFoundError:
