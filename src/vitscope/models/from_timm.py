@@ -29,7 +29,7 @@ def _no_pickle(name: str) -> Iterator[None]:
             "model.safetensors: convert it, or build the model with --no-pretrained"
         )
 
-    modules = (_hub, _helpers) if name.startswith(PREFIXES) else ()
+    modules: tuple[Any, ...] = (_hub, _helpers) if name.startswith(PREFIXES) else ()
     own = [module._torch_load for module in modules]
     for module in modules:
         module._torch_load = refuse
