@@ -25,6 +25,7 @@ from vitscope.curvature.penalty import Convention
 from vitscope.errors import VitscopeError
 from vitscope.exams.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.exams.own_passes import OwnNumbers
+from vitscope.exams.parts import Parts
 from vitscope.exams.product_bar import ProductBar
 from vitscope.interface import takes_interface
 from vitscope.intervals import mean_interval
@@ -121,18 +122,23 @@ def hessian_density(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
+    parts: Parts | None = None,
 ) -> HessianDensityResult:
     """The density of eigenvalues and the trace, from `steps` products per batch; `hessian` documents the others."""
     if steps < 2:
         raise VitscopeError(f"steps is {steps}; expected at least 2")
     penalty = Penalty(weight_decay, l2, recipe is None or get_recipe(recipe).decay_all)
     setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
-    with curvature_passes(model, data, setup, device, name) as passes:
+    parts = parts or Parts.nowhere()
+    with curvature_passes(model, data, setup, device, name) as passes, parts:
         densities = BatchDensities(batches, steps)
-        with ProductBar(f"{passes.about['model']}: hessian density", len(passes.share), guess=steps) as bar:
+        passes.resume(densities, parts)
+        heading = f"{passes.about['model']}: hessian density"
+        with passes.interruptible() as at_once, ProductBar(heading, len(passes.share), guess=steps) as bar:
             for number, product in passes:
-                probe = random_signs(product.size, product.gradient(), seed * 1_000_003 + number)
-                found = quadrature(product, probe, steps, bar.step)
+                with at_once():
+                    probe = random_signs(product.size, product.gradient(), seed * 1_000_003 + number)
+                    found = quadrature(product, probe, steps, bar.step)
                 bar.finish_batch(product.count)
                 if passes.counts:
                     densities.update(number, found)
