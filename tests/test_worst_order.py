@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tests import cases, invariants
+from tests.comparing import compares_numbers
 from tests.worst_order import ORDERS, added_up, rounding
 
 
@@ -84,3 +86,25 @@ def test_values_and_gradients_are_the_same_up_to_rounding(name: str, order: str)
         assert torch.equal(b, c)
         # no sum has more than 4 * 4 * 6 * 6 terms, nor terms larger than a few times the largest result
         torch.testing.assert_close(a.double(), b, rtol=0, atol=rounding(576) * float(b.abs().max()))
+
+
+def of_its_own() -> None:
+    assert pytest.approx(0.3) == 0.1 + 0.2
+
+
+def by_another() -> None:
+    of_its_own()
+
+
+def by_a_module() -> None:
+    invariants.check_all(None, None, None)  # type: ignore[arg-type]
+
+
+def by_nobody() -> None:
+    assert cases.__name__.endswith("cases")
+
+
+def test_tests_that_compare_numbers_are_known_by_their_lines_and_those_they_call() -> None:
+    assert [compares_numbers(f) for f in (of_its_own, by_another, by_a_module, by_nobody)] == [True] * 3 + [
+        False
+    ]

@@ -52,14 +52,18 @@ class Order:
         if self.block == 1 and batch * m * n <= FEW < k:
             return self._written_out(a, b)
         total = a.new_zeros(batch, m, n)
-        starts = range(0, k, self.block)
-        for i in reversed(starts) if self.backwards else starts:
-            block = slice(i, i + self.block)
-            if self.block == 1:
-                total.baddbmm_(a[:, :, block], b[:, block])
-            else:
-                total += torch.bmm(a[:, :, block], b[:, block])
+        if self.block == 1:
+            columns, rows = a.permute(2, 0, 1).contiguous(), b.transpose(0, 1).contiguous()
+            for column, row in self._in_turn(zip(columns[..., None], rows[:, :, None], strict=True)):
+                total.addcmul_(column, row)
+        else:
+            blocks = zip(a.split(self.block, 2), b.split(self.block, 1), strict=True)
+            for left, right in self._in_turn(blocks):
+                total += torch.bmm(left, right)
         return total
+
+    def _in_turn(self, terms: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+        return reversed(list(terms)) if self.backwards else terms
 
     def _written_out(self, a: Tensor, b: Tensor) -> Tensor:
         a, b = (a.flip(2), b.flip(1)) if self.backwards else (a, b)
