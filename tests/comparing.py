@@ -1,7 +1,8 @@
 """Which tests compare numbers, so that other orders of adding up (`worst_order.py`) may make a difference to them.
 
 Those whose own lines, or those of a function of `tests` that they call, hold a comparison up to a tolerance or to the
-bit. What trains until something is learnt, or looks at names, shapes and messages, takes hours and shows nothing.
+bit. What trains until something is learnt, or looks at names, shapes and messages, takes hours and shows nothing; what
+compares with a thread or process of its own would compare two orders, because those add up as they always do.
 """
 
 import inspect
@@ -13,10 +14,13 @@ from typing import Any
 COMPARISON = re.compile(
     r"(?i)assert_close|allclose|approx|torch\.equal|array_equal|\batol|\brtol|tolerance|\de-\d"
 )
+ELSEWHERE = re.compile(r"processes=|subprocess\.|ThreadPoolExecutor")
 
 
 def compares_numbers(test: Callable[..., Any]) -> bool:
     """Whether a test, or a function of `tests` that it leads to, compares numbers."""
+    if ELSEWHERE.search(inspect.getsource(test)):
+        return False
     seen: set[FunctionType] = set()
     waiting = [inspect.unwrap(test)]
     while waiting:

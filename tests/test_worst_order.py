@@ -1,5 +1,6 @@
 """The tool itself: it adds up as it says, everywhere, and leaves float64 alone."""
 
+import subprocess
 from collections.abc import Callable
 
 import numpy as np
@@ -51,6 +52,23 @@ def test_an_image_alone_and_in_a_batch() -> None:
         torch.testing.assert_close(x @ w, torch.cat([row[None] @ w for row in x]))
 
 
+def test_passes_without_gradients_are_added_up_in_the_same_way() -> None:
+    """In inference mode PyTorch hands over whole layers, not their products."""
+    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))
+    x = draw(4, 3, 8, 8)
+    plain = layers(x)
+    with added_up("by shape"):
+        found = layers(x)
+        with torch.inference_mode():
+            assert torch.equal(layers(x), found)
+    assert not torch.equal(found, plain)
+
+
+def test_what_pytorch_refuses_is_refused() -> None:
+    with added_up("sequential"), pytest.raises(RuntimeError):
+        torch.nn.functional.linear(draw(2, 5), draw(4, 4))
+
+
 CALCULATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "matrices": lambda x: x.flatten(1) @ x.flatten(1).T,
     "batches": lambda x: torch.baddbmm(x[:, 2], x[:, 0], x[:, 1].mT),
@@ -98,6 +116,10 @@ def by_another() -> None:
 
 def by_a_module() -> None:
     invariants.check_all(None, None, None)  # type: ignore[arg-type]
+
+
+def with_another_process() -> None:
+    assert subprocess.run(["true"], check=True).returncode == pytest.approx(0)
 
 
 def by_nobody() -> None:
