@@ -9,6 +9,10 @@ drawn with each point widened to a normal distribution of standard deviation `wi
 The trace is unbiased for any number of steps. Of the share of eigenvalues below -width the steps give bounds (see
 `curvature.density`): its value is their middle, and its interval reaches from the lower end of the interval of the
 lower bounds to the upper end of that of the upper bounds. It gets narrower with more steps and with more batches.
+
+What a vector of random signs finds of a share s of P eigenvalues is v'Av / P, with a projection A of rank sP. Its
+variance, 2 (sP - sum_i A_ii^2) / P^2, is at most 2 s(1-s) / P: that of a share of P/2 yes-or-no answers. A few vectors
+may agree by chance, and more so where they find too little: the interval never takes their error for less than that.
 """
 
 from dataclasses import dataclass
@@ -28,7 +32,7 @@ from vitscope.exams.own_passes import OwnNumbers
 from vitscope.exams.parts import Parts
 from vitscope.exams.product_bar import ProductBar
 from vitscope.interface import takes_interface
-from vitscope.intervals import mean_interval
+from vitscope.intervals import mean_interval, mean_share_interval
 from vitscope.results import About, Result, tidy
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
@@ -159,9 +163,12 @@ def _result(found: dict[str, np.ndarray], about: dict[str, Any]) -> HessianDensi
     fields |= {"value": value, "low": np.maximum(low, 0.0), "high": high}  # a density does not reach below 0
     trace, low, high = _over_batches(traces)
     fields |= {"trace": float(trace), "trace_low": float(low), "trace_high": float(high)}
-    ends, low, high = _over_batches(bounds)
-    fields["negative"] = float(ends.mean())
-    fields |= {"negative_low": max(float(low[0]), 0.0), "negative_high": min(float(high[1]), 1.0)}
+    low, high = mean_share_interval(bounds, about["parameters"] / 2)
+    fields |= {
+        "negative": float(bounds.mean()),
+        "negative_low": float(low[0]),
+        "negative_high": float(high[1]),
+    }
     return HessianDensityResult(**fields)
 
 
