@@ -1,24 +1,37 @@
 """The tests as on a machine whose libraries add up in another order (`worst_order.py`).
 
-`pytest --sums ORDER` runs all of them so; those marked `any_order` also run under each order when nobody asks.
+`pytest --sums ORDER` runs those that compare numbers so, `--sums "file by file"` each file under one of the orders; the
+tests marked `any_order` also run under each order when nobody asks.
 """
 
 import gc
+import zlib
 from collections.abc import Iterator
 
 import pytest
 
+from tests.comparing import compares_numbers
 from tests.worst_order import ORDERS, added_up
+
+FILE_BY_FILE = "file by file"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--sums", choices=list(ORDERS), help="the order in which float32 numbers are added up")
+    orders = [*ORDERS, FILE_BY_FILE]
+    parser.addoption("--sums", choices=orders, help="the order in which float32 numbers are added up")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.definition.get_closest_marker("any_order") and not metafunc.config.getoption("--sums"):
         metafunc.fixturenames.append("sums")
         metafunc.parametrize("sums", [None, *ORDERS], ids=["as it is", *ORDERS])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--sums"):
+        others = {i for i in items if isinstance(i, pytest.Function) and not compares_numbers(i.function)}
+        config.hook.pytest_deselected(items=list(others))
+        items[:] = [item for item in items if item not in others]
 
 
 def pytest_collection_finish() -> None:
@@ -35,6 +48,8 @@ def pytest_unconfigure() -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     order = item.config.getoption("--sums") or parameters.get("sums")
+    if order == FILE_BY_FILE:  # not test by test: what a file's fixtures have computed is compared to the bit
+        order = list(ORDERS)[zlib.crc32(item.path.name.encode()) % len(ORDERS)]
     if order is None:
         return (yield)
     with added_up(order):

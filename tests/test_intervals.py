@@ -9,6 +9,7 @@ from vitscope.intervals import (
     difference_of,
     few_interval,
     mean_interval,
+    mean_share_interval,
     paired_interval,
     score_interval,
     share_interval,
@@ -119,3 +120,30 @@ def test_few_units_have_students_interval() -> None:
     low, high = few_interval(x.mean(1), x.std(1) / math.sqrt(5), 5)
     assert np.mean((low < 1.0) & (high > 1.0)) == pytest.approx(0.95, abs=0.012)
     assert np.isnan(few_interval(np.array(1.0), 0.0, 1)).all()
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
+@pytest.mark.parametrize(
+    ("share", "answers"),
+    [
+        (0.005, 200),
+        (0.02, 200),
+        (0.1, 200),
+        (0.5, 200),
+        (0.1, 40),
+        (0.5, 40),
+    ],  # 40: they vary more than is known
+)
+def test_means_of_a_few_shares_are_covered(share: float, answers: float, n: int) -> None:
+    drawn = np.random.default_rng(0).beta(answers * share, answers * (1 - share), (n, 4000))
+    low, high = mean_share_interval(drawn, 200)
+    mean = drawn.mean(0)
+    assert ((low >= 0) & (low <= mean) & (mean <= high) & (high <= 1)).all()
+    assert np.mean((low <= share) & (share <= high)) >= 0.94  # 0.95 and what 4000 draws leave open
+
+
+def test_one_share_has_no_interval_and_equal_ones_have_that_of_their_answers() -> None:
+    assert np.isnan(mean_share_interval(np.array([[0.3, 0.0]]), 50)).all()
+    shares = np.tile([0.0, 0.25, 1.0], (4, 1))
+    expected = share_interval(np.array([0, 50, 200]), 200)
+    np.testing.assert_allclose(mean_share_interval(shares, 50), expected)

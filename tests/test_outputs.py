@@ -3,6 +3,7 @@
 import dataclasses
 from collections import namedtuple
 from functools import cache
+from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
@@ -16,6 +17,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling, ImageClass
 import vitscope as vs
 from tests.exams.every_exam import CLASSES, FORMS, OF_WEIGHTS, RUNS, images, run, small_vit
 from vitscope import exams
+from vitscope.cli.app import main
 from vitscope.errors import UnsupportedModel
 from vitscope.exams.pass_sources import Members
 from vitscope.outputs import (
@@ -164,6 +166,43 @@ def test_every_exam_refuses_what_cannot_be_decided(exam: str) -> None:
         UnsupportedModel, match=r"output='logits' is none of what SmallViT returns: 0: \d+x16"
     ):
         run(exam, small_vit(FORMS["tuple"]), output="logits")
+
+
+@pytest.mark.parametrize("exam", [exam for exam in RUNS if exam not in OF_WEIGHTS])
+def test_every_exam_refuses_to_choose_where_there_is_one_tensor(exam: str) -> None:
+    with pytest.raises(UnsupportedModel, match=r"output='zzz' .* returns one tensor, \d+x10; leave output"):
+        run(exam, small_vit(), output="zzz")
+
+
+def test_the_verbs_refuse_to_choose_where_there_is_one_tensor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    diagnosed = tmp_path / "diagnosed"
+    few = ["--exams", "variance", "--limit", "4"]
+    assert main(["diagnose", "vit_mini", *few, "--out", str(diagnosed)]) == 0
+    said = ["--output", "zzz"]
+    for words in (
+        ["diagnose", "vit_mini", *few, "--out", str(tmp_path / "a"), *said],
+        [
+            "evaluate",
+            "vit_mini",
+            "--exams",
+            "prediction",
+            "--limit",
+            "4",
+            "--out",
+            str(tmp_path / "b"),
+            *said,
+        ],
+        ["compare", "vit_mini", str(diagnosed), *few, "--out", str(tmp_path / "c"), *said],
+        ["operate", "vit_mini", "--mc-dropout", "--out", str(tmp_path / "d"), *said],
+        ["prescribe", str(diagnosed), *said],
+    ):
+        capsys.readouterr()
+        assert main(words) == 2, words
+        assert "returns one tensor" in capsys.readouterr().err, words
+    kept = vs.declare(small_vit(), output="zzz")  # for good: such a model may return more while it is trained
+    assert exams.prediction(kept, images()).n == 8
 
 
 def test_the_classes_of_the_data_decide_where_the_model_says_nothing() -> None:

@@ -1,5 +1,6 @@
 """The tool itself: it adds up as it says, everywhere, and leaves float64 alone."""
 
+import subprocess
 from collections.abc import Callable
 
 import numpy as np
@@ -8,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from tests import cases, invariants
+from tests.comparing import compares_numbers
 from tests.worst_order import ORDERS, added_up, rounding
 
 
@@ -49,6 +52,23 @@ def test_an_image_alone_and_in_a_batch() -> None:
         torch.testing.assert_close(x @ w, torch.cat([row[None] @ w for row in x]))
 
 
+def test_passes_without_gradients_are_added_up_in_the_same_way() -> None:
+    """In inference mode PyTorch hands over whole layers, not their products."""
+    layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))
+    x = draw(4, 3, 8, 8)
+    plain = layers(x)
+    with added_up("by shape"):
+        found = layers(x)
+        with torch.inference_mode():
+            assert torch.equal(layers(x), found)
+    assert not torch.equal(found, plain)
+
+
+def test_what_pytorch_refuses_is_refused() -> None:
+    with added_up("sequential"), pytest.raises(RuntimeError):
+        torch.nn.functional.linear(draw(2, 5), draw(4, 4))
+
+
 CALCULATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "matrices": lambda x: x.flatten(1) @ x.flatten(1).T,
     "batches": lambda x: torch.baddbmm(x[:, 2], x[:, 0], x[:, 1].mT),
@@ -84,3 +104,29 @@ def test_values_and_gradients_are_the_same_up_to_rounding(name: str, order: str)
         assert torch.equal(b, c)
         # no sum has more than 4 * 4 * 6 * 6 terms, nor terms larger than a few times the largest result
         torch.testing.assert_close(a.double(), b, rtol=0, atol=rounding(576) * float(b.abs().max()))
+
+
+def of_its_own() -> None:
+    assert pytest.approx(0.3) == 0.1 + 0.2
+
+
+def by_another() -> None:
+    of_its_own()
+
+
+def by_a_module() -> None:
+    invariants.check_all(None, None, None)  # type: ignore[arg-type]
+
+
+def with_another_process() -> None:
+    assert subprocess.run(["true"], check=True).returncode == pytest.approx(0)
+
+
+def by_nobody() -> None:
+    assert cases.__name__.endswith("cases")
+
+
+def test_tests_that_compare_numbers_are_known_by_their_lines_and_those_they_call() -> None:
+    assert [compares_numbers(f) for f in (of_its_own, by_another, by_a_module, by_nobody)] == [True] * 3 + [
+        False
+    ]

@@ -4,11 +4,12 @@
         ...                          # matrix products, convolutions, sums, means, norms, variances, normalisations
 
 replaces PyTorch's sums, forwards and backwards: strictly one after another, the same from the end, in blocks, or by the
-shapes now this way and now that. float64 is left alone, and so are the processes that a test starts.
+shapes now this way and now that. float64 is left alone, and so are the threads and processes that a test starts.
 
 `rounding(n)` is the bound that holds for every order: a float32 sum of n terms t is off by at most rounding(n) sum |t|.
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,14 +53,18 @@ class Order:
         if self.block == 1 and batch * m * n <= FEW < k:
             return self._written_out(a, b)
         total = a.new_zeros(batch, m, n)
-        starts = range(0, k, self.block)
-        for i in reversed(starts) if self.backwards else starts:
-            block = slice(i, i + self.block)
-            if self.block == 1:
-                total.baddbmm_(a[:, :, block], b[:, block])
-            else:
-                total += torch.bmm(a[:, :, block], b[:, block])
+        if self.block == 1:
+            columns, rows = a.permute(2, 0, 1).contiguous(), b.transpose(0, 1).contiguous()
+            for column, row in self._in_turn(zip(columns[..., None], rows[:, :, None], strict=True)):
+                total.addcmul_(column, row)
+        else:
+            blocks = zip(a.split(self.block, 2), b.split(self.block, 1), strict=True)
+            for left, right in self._in_turn(blocks):
+                total += torch.bmm(left, right)
         return total
+
+    def _in_turn(self, terms: Iterator[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+        return reversed(list(terms)) if self.backwards else terms
 
     def _written_out(self, a: Tensor, b: Tensor) -> Tensor:
         a, b = (a.flip(2), b.flip(1)) if self.backwards else (a, b)
@@ -127,12 +132,24 @@ class _Replaced(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         mine = _MINE.get(func)
+        if (
+            mine is None and _plain(args) and _composed(func)
+        ):  # as they come in inference mode: linear, conv2d ...
+            with self:
+                return func.decompose(*args, **kwargs)
         if mine is None or not _plain(args) or kwargs.get("dtype", torch.float32) is torch.float64:
             return func(*args, **kwargs)
+        like = func(*tree_map(_nowhere, args), **tree_map(_nowhere, kwargs))  # refuses what PyTorch refuses
         found = mine(self.order, *args, **kwargs)
         if found is None:
             return func(*args, **kwargs)
-        return tree_map(_laid_out, found, func(*tree_map(_nowhere, args), **tree_map(_nowhere, kwargs)))
+        return tree_map(_laid_out, found, like)
+
+
+@functools.cache
+def _composed(func: Any) -> bool:
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    return bool(func.namespace == "aten" and func.has_kernel_for_dispatch_key(key))
 
 
 def _nowhere(value: Any) -> Any:

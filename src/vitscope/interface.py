@@ -22,6 +22,7 @@ from vitscope.errors import BadArgument
 
 ATTRIBUTE = "vitscope_interface"
 DATA_CLASSES = "vitscope_data_classes"
+ASKED_OUTPUT = "vitscope_asked_output"
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned", covariant=True)
@@ -107,15 +108,22 @@ def declared(
 ) -> Iterator[Interface]:
     """`declare` for the length of a block; afterwards, also after an exception, the model says what it said before."""
     said = vars(unwrap(model))
-    before = said.get(ATTRIBUTE)
+    before = {name: said[name] for name in (ATTRIBUTE, ASKED_OUTPUT) if name in said}
     declare(model, output, mean, std)
+    if output is not None:
+        said[ASKED_OUTPUT] = output
     try:
         yield interface_of(model)
     finally:
-        if before is None:
-            said.pop(ATTRIBUTE, None)
-        else:
-            said[ATTRIBUTE] = before
+        for name in (ATTRIBUTE, ASKED_OUTPUT):
+            said.pop(name, None)
+        said.update(before)
+
+
+def asked_output(model: nn.Module) -> str | int | None:
+    """Which output somebody asks for just now; unlike one that was declared for good, which training may need."""
+    found = getattr(unwrap(model), ASKED_OUTPUT, None)
+    return found if isinstance(found, str | int) else None
 
 
 class TakesInterface(Protocol[Parameters, Returned]):

@@ -106,6 +106,25 @@ def termination_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+@contextmanager
+def signals_wait() -> Iterator[None]:
+    """Inside, signals wait, and act when it is left: for a moment in which something is made that has to be ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, frame: waiting.append(number)) for number in _SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in waiting[:1]:
+            signal.raise_signal(number)
+
+
 _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 

@@ -90,6 +90,22 @@ def ratio_interval(
         return value, value - reach * error, value + reach * error
 
 
+def mean_share_interval(shares: np.ndarray, answers: float) -> Ends:
+    """Wilson's interval of the mean of a few independent shares (first axis), NaN for fewer than two of them.
+
+    Each is known to vary like a share of `answers` yes-or-no answers does, or more. Shares that happen to agree do not
+    pass for certainty then, and one that is small because the draw is does not take its error for small as well.
+    """
+    n, mean = len(shares), shares.mean(0)
+    if n < 2:
+        return np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reach = (student(n - 1) / NORMAL) ** 2
+        seen = mean * (1 - mean) / (reach * shares.var(0, ddof=1) / n)
+    effective = np.fmin(seen, n * answers)
+    return share_interval(mean * effective, effective)
+
+
 def paired_interval(total: Any, squares: Any, n: int) -> Ends:
     """Agresti and Min's interval of a mean of differences in [-1, 1] over `n` images, from sum and sum of squares.
 

@@ -1,6 +1,7 @@
 """Which output of a model holds the class scores: one rule for every exam, and for training.
 
-    1. What the user said (`output="logits"`, `output=1`, `vs.declare`), if the model returns more than one tensor.
+    1. What the user said (`output="logits"`, `output=1`, `vs.declare`). Asking a model that returns one tensor for an
+       output is refused; one that was declared stays without effect there, since models may return more in training.
     2. A tensor is the class scores. So is what is named `logits`, then what is named `out`, if it fits.
     3. The one output (images, classes) with as many classes as the model says it has (`num_classes`, `num_labels`), or
        where it says nothing as the data has; where neither says, the one output with two axes.
@@ -15,7 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from vitscope.errors import UnsupportedModel
-from vitscope.interface import class_count, classes_of_data, interface_of
+from vitscope.interface import asked_output, class_count, classes_of_data, interface_of
 
 Place = str | int  # of a tensor in what a model returns
 
@@ -66,6 +67,7 @@ def place_of_scores(
 ) -> Place | None:
     """The key or index of the class scores; None for a plain tensor. `class_scores` documents the arguments."""
     if isinstance(output, Tensor):
+        _refuse_asked(model, output)
         _check(model, output, n_images)
         return None
     found = outputs_by_place(output)
@@ -142,6 +144,14 @@ def _said(
         )
     _check(model, found[place], n_images)
     return place
+
+
+def _refuse_asked(model: nn.Module, output: Tensor) -> None:
+    if (asked := asked_output(model)) is not None:
+        raise UnsupportedModel(
+            f"output={asked!r} is to choose among several outputs, but {type(model).__name__} returns one tensor, "
+            f"{_shape(output)}; leave output (--output) out"
+        )
 
 
 def _check(model: nn.Module, scores: Tensor, n_images: int | None) -> None:

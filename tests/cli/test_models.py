@@ -19,12 +19,17 @@ def lines(capsys: Capture, *arguments: str) -> list[str]:
 
 
 def test_without_a_pattern_ours_and_what_else_there_is(capsys: Capture) -> None:
-    shown = [line.split() for line in lines(capsys)]
+    shown = lines(capsys)
+    assert tuple(shown[: len(OURS)]) == OURS
+    assert "--sizes" in shown[len(OURS)]
+    assert shown[len(OURS) + 1].split()[2:4] == ["of", "timm,"]
+
+
+def test_sizes(capsys: Capture) -> None:
+    shown = [line.split() for pattern in ("vit_mini", "pvt_small") for line in lines(capsys, pattern)]
     assert shown[0] == ["name", "parameters", "FLOPs", "input", "source"]
-    assert tuple(words[0] for words in shown[1 : len(OURS) + 1]) == OURS
     assert ["vit_mini", "0.68", "M", "0.10", "G", "3x32x32", "vitscope"] in shown
     assert ["pvt_small", "24.49", "M", "7.63", "G", "3x224x224", "vitscope"] in shown
-    assert shown[len(OURS) + 1][2:4] == ["of", "timm,"]
 
 
 def test_only_the_table_goes_to_the_output(capsys: Capture) -> None:

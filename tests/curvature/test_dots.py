@@ -44,7 +44,9 @@ def test_the_error_is_that_of_one_piece(
     a, b, rows = a.double(), b.double(), rows.double()
     bound = rounding(PIECE)  # nothing here is negative but a - b: the terms add up to the products themselves
     assert found == pytest.approx(float(a @ b), rel=bound, abs=0)
-    assert size == pytest.approx(float(a.norm()), rel=bound, abs=0)
+    assert size == pytest.approx(
+        float(a.norm()), rel=bound / 2 + rounding(1), abs=0
+    )  # the root halves errors
     error = (along - rows @ b).abs()
     assert (error <= bound * (rows.abs() @ b)).all()
 

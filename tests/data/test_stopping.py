@@ -2,12 +2,15 @@
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.processes import Job
+from tests.processes import Job, alive
+from vitscope.data import fetch
 
 PREPARE = """
 import sys
@@ -26,14 +29,6 @@ touch half-a-file
 echo $$ > "$FETCHED"
 exec sleep 3600
 """
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -58,3 +53,27 @@ def test_fetching_ends_with_the_command(tmp_path: Path, number: signal.Signals, 
     assert "Traceback" not in done.stderr
     assert not alive(int(told.read_text()))
     assert not [path for path in kept.rglob("*") if path.is_file() and "half" in path.name]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_program_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """It comes after the program was started and before anybody knows of it."""
+    started: list[int] = []
+
+    class Interrupted(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            started.append(self.pid)
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            fetch._run(["sleep", "3600"], tmp_path)
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+    assert not alive(started[0])

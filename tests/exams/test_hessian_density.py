@@ -87,6 +87,21 @@ def test_the_share_of_negative_eigenvalues_is_covered() -> None:
     assert np.mean(off[40]) < np.mean(off[20]) < np.mean(off[10])
 
 
+def test_few_negative_eigenvalues_are_covered() -> None:
+    """Two of 100: what a probe finds of them is skewed like χ²(2), and probes that find little agree about it."""
+    generator = np.random.default_rng(0)
+    values = np.concatenate([[-0.8, -0.5], generator.uniform(0.02, 1.0, 98)])
+    turned = np.linalg.qr(generator.normal(size=(100, 100)))[0]
+    missed = {"too low": 0, "too high": 0}
+    for _ in range(100):
+        probes = turned @ generator.choice([-1.0, 1.0], (100, 4))
+        nodes, weights = map(np.stack, zip(*(gauss(values, p, 20) for p in probes.T), strict=True))
+        result = summarised({"nodes": nodes, "weights": weights}, {**ABOUT, "parameters": 100})
+        missed["too low"] += result.negative_high < 0.02
+        missed["too high"] += result.negative_low > 0.02
+    assert sum(missed.values()) <= 0.05 * 100, missed
+
+
 def test_table_and_files(found: HessianDensityResult, tmp_path) -> None:
     table = found.table()
     assert table["quantity"].tolist()[:3] == ["trace", "negative", "density"]

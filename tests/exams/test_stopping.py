@@ -13,6 +13,7 @@ from tests.exams.landscape_cases import convolutional, images
 from tests.processes import Job
 from tests.stopping import SignalInside
 from vitscope.exams import landscape
+from vitscope.exams.hessian import HessianResult
 from vitscope.exams.parts import Parts
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -111,3 +112,27 @@ def test_sigterm_outside_of_a_shared_pass_leaves_in_order(tmp_path: Path) -> Non
     assert "what was finished is kept" in done.stderr
     assert vs.results.Run.open(tmp_path / "run").state == "interrupted"
     assert list((tmp_path / "run" / "parts").rglob("*.safetensors"))  # the batches that were done
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_spectrum_keeps_its_finished_batches(tmp_path: Path, number: int) -> None:
+    options = {"hessian": {"batches": 3, "k": 1, "max_products": 6, "weight_decay": 0.0}}
+
+    def spectra(out: Path) -> HessianResult:
+        found = vs.diagnose(model, images(48), ["hessian"], out=out, options=options)["hessian"]
+        assert isinstance(found, HessianResult)
+        return found
+
+    model = convolutional()
+    counter = SignalInside(model, at=-1, least=4)
+    whole = spectra(tmp_path / "whole")
+    counter.remove()
+    sender = SignalInside(model, at=counter.passes, number=number, least=4)
+    with pytest.raises(KeyboardInterrupt):
+        spectra(tmp_path / "parts")
+    sender.remove()
+    assert sender.sent
+    again = SignalInside(model, at=-1, least=4)
+    assert spectra(tmp_path / "parts").table().equals(whole.table())
+    assert again.passes < counter.passes
+    assert not (tmp_path / "parts" / "parts").exists()

@@ -170,12 +170,17 @@ def test_a_model_that_smooths_already_is_compared_with_itself_without() -> None:
 
 
 def test_data_that_is_no_stream(small_vit: nn.Module, fashion: ImageData, tmp_path: Path) -> None:
-    result = vs.diagnose(small_vit, fashion, ["temporal"], limit=4, out=tmp_path)["temporal"]
-    assert isinstance(result, TemporalResult)
-    assert result.why == "the data is no stream of frames"
-    assert len(result.table()) == 0
-    assert (tmp_path / "figures" / "temporal.png").exists()
-    assert Result.load(tmp_path / "exams" / "temporal").table().equals(result.table())
+    small_vit.register_forward_pre_hook(lambda *_: pytest.fail("a pass was begun"))
+    for examine in (
+        lambda: vs.diagnose(small_vit, fashion, ["all", "temporal"], limit=4, out=tmp_path / "a"),
+        lambda: vs.evaluate(small_vit, fashion, ["prediction", "temporal"], limit=4, out=tmp_path / "b"),
+        lambda: temporal(small_vit, fashion),
+    ):
+        with pytest.raises(
+            BadData, match=r"fashion \(test\) is no stream of frames, which temporal needs; give"
+        ):
+            examine()
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+import matplotlib.font_manager  # noqa: F401 - keeps a list of fonts below HOME when it is first imported
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

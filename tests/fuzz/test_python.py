@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -35,8 +36,8 @@ def functions() -> dict[str, Callable[..., Any]]:
     ]
     names += ["prescribe", "report", "save_model", "train"]
     found = {name: getattr(vs, name) for name in names}
-    for name in ("anatomy", "report"):  # the package of that name can be called, too
-        found[name] = getattr(found[name], name, found[name])
+    for name in names:  # a package of that name can be called, too
+        found[name] = getattr(found[name], name) if isinstance(found[name], ModuleType) else found[name]
     for name in vs.exams.__all__:
         value = getattr(vs.exams, name)
         if callable(value) and not isinstance(value, type) and name not in _NOT_EXAMS:

@@ -1,10 +1,15 @@
 """timm's models through `create_model`."""
 
+import json
 from pathlib import Path
 
 import pytest
+import timm
 import torch
+from safetensors.torch import save_file
 
+import vitscope as vs
+from vitscope.errors import VitscopeError
 from vitscope.models import BadWeights, UnknownArgument, create_model, origin, save_model
 
 
@@ -79,3 +84,24 @@ def test_no_weights_for_the_name() -> None:
         create_model(
             "vit_tiny_r_s16_p8_224", pretrained=True, pretrained_cfg={"url": "", "architecture": "x"}
         )
+
+
+@pytest.mark.parametrize("file", ["pytorch_model.bin", "model.safetensors"])
+def test_weights_of_a_stranger_are_never_unpickled(file: str, tmp_path: Path) -> None:
+    made = timm.create_model("test_resnet", num_classes=3)
+    config = {
+        "architecture": "test_resnet",
+        "num_classes": 3,
+        "pretrained_cfg": {"input_size": [3, 160, 160]},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    if file.endswith(".bin"):
+        torch.save(made.state_dict(), tmp_path / file)
+        with pytest.raises(
+            VitscopeError, match=r"weights as a pickle \(pytorch_model\.bin\), which is never read"
+        ):
+            vs.create_model(f"local-dir:{tmp_path}", pretrained=True)
+    else:
+        save_file(made.state_dict(), tmp_path / file)
+        read = vs.create_model(f"local-dir:{tmp_path}", pretrained=True)
+        assert torch.equal(read.conv1[0].weight, made.conv1[0].weight)

@@ -1,11 +1,15 @@
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
+import vitscope as vs
 from tests.report.older import COMMAND, age
-from vitscope.errors import BadResult
+from vitscope.errors import BadResult, VitscopeError
+from vitscope.exams.model_facts import training_facts
+from vitscope.exams.tensor_file import read_tensors
 from vitscope.plots.style import MODELS
 from vitscope.report.subject import exam_order, find_runs, left_out
 from vitscope.results import Run
@@ -101,3 +105,17 @@ def test_a_run_of_nothing_but_outdated_exams_says_what_to_type(runs: Path, tmp_p
 
 def test_exams_stand_in_the_order_of_the_page() -> None:
     assert exam_order(["later", "maps", "prediction", "later"]) == ["prediction", "maps", "later"]
+
+
+def test_a_pipe_in_a_run_is_not_waited_for(tmp_path: Path) -> None:
+    for name in ("metrics.csv", "monitors.csv", "run.json"):
+        os.mkfifo(tmp_path / name)
+    with pytest.raises(VitscopeError, match=r"metrics.csv is a pipe, not a file"):
+        vs.plots.training(tmp_path)
+    with pytest.raises(VitscopeError, match=r"monitors.csv is a pipe, not a file"):
+        vs.plots.monitors(tmp_path, "variance")
+    with pytest.raises(VitscopeError, match=r"run.json is a pipe, not a file"):
+        vs.report(tmp_path, tmp_path / "page.html")
+    assert training_facts(tmp_path) is None
+    os.mkfifo(tmp_path / "0.safetensors")
+    assert read_tensors(tmp_path / "0.safetensors") == ({}, {})

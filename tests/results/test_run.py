@@ -7,7 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch.utils.data import Dataset
 
+import vitscope as vs
 from vitscope.cli.app import main
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.exams.variance import VarianceResult
@@ -173,3 +176,42 @@ def test_a_pipe_in_the_place_of_a_file_is_said_and_not_waited_for(
     os.mkfifo(tmp_path / name)
     assert main([verb, str(tmp_path)]) == 2
     assert "is a pipe, not a file" in capsys.readouterr().err
+
+
+def refused(folder: Path, *files: str) -> None:
+    run = Run.start(folder)
+    for file in files:
+        (run.path / file).write_text("")
+    with pytest.raises(VitscopeError, match="no"), run:
+        raise VitscopeError("no")
+
+
+def test_a_refused_command_takes_away_the_folder_that_it_made(tmp_path: Path) -> None:
+    refused(tmp_path / "new" / "run")
+    assert not list(tmp_path.iterdir())
+    refused(tmp_path / "new" / "run", "metrics.csv")  # something is in it
+    assert Run.open(tmp_path / "new" / "run").record["reason"] == "VitscopeError: no"
+    (tmp_path / "own").mkdir()  # somebody else's
+    refused(tmp_path / "own")
+    assert Run.open(tmp_path / "own").state == "failed"
+    with pytest.raises(KeyboardInterrupt), Run.start(tmp_path / "stopped"):
+        raise KeyboardInterrupt
+    assert Run.open(tmp_path / "stopped").state == "interrupted"
+
+
+class Labelled(Dataset):
+    """Five images, the last of which has a class that the model does not know."""
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, place: int) -> tuple[torch.Tensor, int]:
+        return torch.zeros(3, 32, 32), 99 if place == 4 else 0
+
+
+def test_a_label_that_is_found_out_in_the_pass(tmp_path: Path) -> None:
+    with pytest.raises(VitscopeError, match="99"):
+        vs.diagnose(
+            vs.create_model("vit_mini"), Labelled(), ["prediction"], batch_size=2, out=tmp_path / "run"
+        )
+    assert not list(tmp_path.iterdir())

@@ -2,7 +2,7 @@
 
     check(-3, int | None, "limit")   ->   limit is -3; expected a whole number, 1 or more, or None
 
-Types that say nothing that could be looked at (Any, Callable, type variables) let every value pass.
+Types that say nothing that could be looked at (Any, type variables) let every value pass.
 """
 
 import collections.abc
@@ -18,6 +18,7 @@ from vitscope.arguments.kinds import (
     base_of,
     bounds_of,
     conditions_of,
+    is_function,
     is_mapping,
     is_path,
     is_several,
@@ -105,6 +106,8 @@ def _take_base(value: Any, base: Any) -> tuple[Any, str | None]:
         return value, None if known else "_"
     if is_path(base):
         return value, problem_with_path(value)
+    if is_function(base):
+        return value, None if callable(value) else "_"
     if is_several(base):
         return _many(value, base)
     if is_typeddict(base):

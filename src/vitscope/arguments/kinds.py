@@ -53,6 +53,11 @@ def is_path(base: Any) -> bool:
     return base is Path or get_origin(base) is os.PathLike or base is os.PathLike
 
 
+def is_function(base: Any) -> bool:
+    """Whether a type without conditions stands for what can be called."""
+    return base is collections.abc.Callable or get_origin(base) is collections.abc.Callable
+
+
 def is_several(base: Any) -> bool:
     """Whether a type without conditions stands for several values of another."""
     return get_origin(base) in MANY or base in MANY

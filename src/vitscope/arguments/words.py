@@ -11,6 +11,7 @@ from vitscope.arguments.kinds import (
     base_of,
     bounds_of,
     conditions_of,
+    is_function,
     is_mapping,
     is_path,
     is_several,
@@ -25,6 +26,8 @@ _CLASSES = {
     "device": "a device",
     "dtype": "a torch type",
     "Unit": "a unit of vs.anatomy(model)",
+    "Result": "a result of an exam",
+    "Axes": "axes of matplotlib",
 }
 
 
@@ -90,6 +93,10 @@ def _describe(hint: Any, value: Any) -> str:
         return f"several of: {inner[0]}" if inner and inner[0] else "a list"
     if is_mapping(base) or is_typeddict(base):
         return "a dict"
+    if is_function(base):
+        return "a function"
+    if isinstance(base, type) and base is not Any and isinstance(getattr(base, "exam", None), str):
+        return f"a result of vs.exams.{base.exam}"  # type: ignore[attr-defined]
     if isinstance(base, type) and base is not Any:
         return _CLASSES.get(base.__name__, f"a {base.__name__}")
     return ""

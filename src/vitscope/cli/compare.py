@@ -67,7 +67,10 @@ def run(options: Options) -> None:
     from vitscope.report.console import notes_on_stderr, print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
+    from vitscope.results.writable import check_file
 
+    page = options.page or options.out / "report.html"
+    check_file(page)
     with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         runs = examined_runs(
             options.first,
@@ -86,7 +89,7 @@ def run(options: Options) -> None:
             options.trust_code,
         )
         if distributed.is_main():
-            path = report(runs, options.page or options.out / "report.html", options.title, options.docs)
+            path = report(runs, page, options.title, options.docs)
             console = Console(width=None if sys.stdout.isatty() else 140)
             print_verdicts(all_verdicts(find_runs(runs)), console)
             print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

@@ -1,9 +1,10 @@
 """`vitscope demo`."""
 
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vitscope.arguments import Count, Seed
 
@@ -25,7 +26,7 @@ class Options:
     limit: Count | None = None
     """Use at most this many images per exam; default: a few hundred, fewer for exams that take many passes."""
     exams: tuple[str, ...] = ()
-    """Only these exams; default: every one there is."""
+    """Only these exams; default: every one that is about pictures."""
     seed: Seed = 0
     """Decides which images are taken, and the bootstrap."""
 
@@ -36,21 +37,26 @@ def run(options: Options) -> None:
 
     from vitscope.data import load_data
     from vitscope.exams import diagnose
+    from vitscope.exams.fitting import NothingToShow
     from vitscope.models import create_model
     from vitscope.report import report
     from vitscope.report.console import notes_on_stderr, print_results, print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
+    from vitscope.results.writable import check_file
 
+    page = options.out / "report.html"
+    check_file(page)
     console = Console(width=None if sys.stdout.isatty() else 140)
     data = load_data(DATA, split="test")
-    plan = _plan(options)
+    plan = _plan(options, data)
     count = sum(len(exams) for exams, _ in plan)
     console.print(
         f"vitscope demo: {', '.join(MODELS)}, trained on Fashion-MNIST, on its test images; {count} exams each"
     )
     results: dict[str, dict[str, Result]] = {}
-    with notes_on_stderr():
+    with notes_on_stderr(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingToShow)  # nobody has asked for it
         for name in MODELS:
             model = create_model(name, pretrained=True)
             results[name] = {}
@@ -64,7 +70,7 @@ def run(options: Options) -> None:
     console.print()
     folders = [options.out / name for name in MODELS]
     print_verdicts(all_verdicts(find_runs(folders)), console)
-    page = report(folders, options.out / "report.html", title="A CNN, a vision transformer and an AlterNet")
+    report(folders, page, title="A CNN, a vision transformer and an AlterNet")
     console.print(f"\nthe page: {page} (open it in a browser; it needs no network)")
     console.print(
         "\nnow your own model and images:\n"
@@ -76,9 +82,10 @@ def run(options: Options) -> None:
     )
 
 
-def _plan(options: Options) -> list[tuple[list[str], int]]:
+def _plan(options: Options, data: Any) -> list[tuple[list[str], int]]:
     """Exams that are run together, and on how many images."""
     from vitscope.exams import EXAMS, Procedure, find_exams
+    from vitscope.exams.fitting import lacks_frames
 
     if options.exams:
         find_exams(options.exams)  # a misspelt one is noticed before anything is done
@@ -87,7 +94,7 @@ def _plan(options: Options) -> list[tuple[list[str], int]]:
         group = "diagnosis"
         if isinstance(exam, Procedure):
             group = "costly" if exam.costly else "evaluation" if exam.evaluation else "diagnosis"
-        if not options.exams or name in options.exams:
+        if name in options.exams or not (options.exams or lacks_frames(exam, data)):
             groups[group].append(name)
     most = options.limit or max(LIMITS.values())
     return [(names, min(most, LIMITS[group])) for group, names in groups.items() if names]

@@ -79,7 +79,7 @@ def run(options: Options) -> None:
     if not options.models:
         raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")
     chosen = find_exams(options.exams or None)
-    exams, own = [exam.result.exam for exam in chosen], read_options(options.options)
+    own = read_options(options.options)
     with_options(chosen, own)
     device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
     folders = run_folders(options.models, options.out, Path("runs/diagnose"))
@@ -100,7 +100,7 @@ def run(options: Options) -> None:
             results[label] = diagnose(
                 model,
                 data,
-                exams,
+                options.exams or None,
                 limit=options.limit,
                 batch_size=options.batch_size,
                 seed=options.seed,

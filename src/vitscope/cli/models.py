@@ -35,8 +35,15 @@ def run(options: Options) -> None:
 
     console = Console()
     pattern = options.pattern
+    names = list(OURS) if pattern is None else list_models(pattern) or list_models(f"*{pattern}*")
+    if not names:
+        raise VitscopeError(f"no model matches '{pattern}'; try a shorter one, as in 'resnet*' or 'tv:*'")
+    if len(names) <= _MOST or options.sizes:
+        console.print(_table(names))
+    else:
+        print("\n".join(names))
+        print(f"{len(names)} models; narrow the pattern, or add --sizes, to see how large they are")
     if pattern is None:
-        console.print(_table(OURS))
         others = [name for name in list_models() if name not in OURS]
         torchvision = sum(name.startswith("tv:") for name in others)
         console.print(
@@ -46,18 +53,9 @@ def run(options: Options) -> None:
             markup=False,
             highlight=False,
         )
-        return
-    names = list_models(pattern) or list_models(f"*{pattern}*")
-    if not names:
-        raise VitscopeError(f"no model matches '{pattern}'; try a shorter one, as in 'resnet*' or 'tv:*'")
-    if len(names) <= _MOST or options.sizes:
-        console.print(_table(names))
-    else:
-        print("\n".join(names))
-        print(f"{len(names)} models; narrow the pattern, or add --sizes, to see how large they are")
 
 
-def _table(names: "list[str] | tuple[str, ...]") -> "Table":
+def _table(names: list[str]) -> "Table":
     from rich.console import Console
     from rich.progress import track
     from rich.table import Table

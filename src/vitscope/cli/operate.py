@@ -166,6 +166,8 @@ def _search(options: Options) -> None:
         raise VitscopeError(
             "--build-up keeps its candidates and goes on with them; say where: --out runs/build"
         )
+    if options.output is not None:
+        raise VitscopeError("--output has no effect on --build-up; leave it out")
     settings: dict[str, Any] = {
         "pretrained": options.pretrained,
         "num_classes": options.num_classes,

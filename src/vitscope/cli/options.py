@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from vitscope.arguments import from_yaml, read
 from vitscope.arguments.kinds import alternatives, base_of
+from vitscope.cli.known_words import check_words
 from vitscope.errors import BadArgument, VitscopeError
 
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
@@ -20,11 +21,21 @@ def read_options(options_type: type, arguments: list[str], program: str) -> Any:
 
     arguments, config = _take_config(arguments)
     _use_own_words(options_type)
+    content = {} if config is None else _read_yaml(config)
+    default = tyro.MISSING_NONPROP if config is None else _defaults(options_type, content, config)
+    helping = "-h" in arguments or "--help" in arguments
+    if not helping:
+        check_words(options_type, hints_of_options(options_type), arguments, program, content)
+    try:
+        options = tyro.cli(
+            options_type, args=arguments, prog=program, default=default, console_outputs=helping
+        )
+    except SystemExit:
+        if helping:
+            raise
+        raise VitscopeError(f"these words do not fit together; see: {program} --help") from None
     if config is None:
-        return tyro.cli(options_type, args=arguments, prog=program)
-    content = _read_yaml(config)
-    default = _defaults(options_type, content, config)
-    options = tyro.cli(options_type, args=arguments, prog=program, default=default)
+        return options
     _allow_code(options, content, arguments, config)
     return options
 

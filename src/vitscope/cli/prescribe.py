@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from vitscope.prescribe import Prescription, Prescriptions, Treatment
 
 _COLOURS = {"prescribed": "green", "not needed": "dim", "impossible": "red", "unknown": "yellow"}
+_OF_APPLYING = ("only", "epochs", "data", "fraction", "recipe", "out", "seed", "device")
 _SHOWN = ("accuracy", "nll", "ece", "signed_ece")
 
 
@@ -46,7 +47,7 @@ class Options:
     seed: Seed = 0
     """With --apply: decides new weights and everything random in the trainings."""
     device: Device | None = None
-    """cpu, cuda ...; default: a GPU if there is one."""
+    """With --apply: cpu, cuda ...; default: a GPU if there is one."""
     output: int | str | None = None
     """Which output holds the class scores, if the run does not say so: a name such as logits, or a place from 0."""
     mean: tuple[Number, ...] | None = None
@@ -69,8 +70,8 @@ def run(options: Options) -> None:
 
     if options.apply and options.epochs is None:
         raise VitscopeError("--apply trains two models: state the budget, for example --epochs 1")
-    if not options.apply and (options.only or options.epochs is not None):
-        raise VitscopeError("--only and --epochs are about applying; add --apply")
+    if not options.apply:
+        _refuse_without_apply(options)
     said: dict[str, Any] = {"output": options.output, "mean": options.mean, "std": options.std}
     said["trust_code"] = options.trust_code
     with distributed.process_group(options.timeout_minutes), notes_on_stderr():
@@ -97,6 +98,13 @@ def run(options: Options) -> None:
         )
         if distributed.is_main():
             _print_treatment(treatment)
+
+
+def _refuse_without_apply(options: Options) -> None:
+    for name in _OF_APPLYING:
+        value = getattr(options, name)
+        if value != Options.__dataclass_fields__[name].default:
+            raise VitscopeError(f"--{name} is about applying; add --apply, or leave it out")
 
 
 def _console() -> "Console":

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.arguments import Count, checked
 from vitscope.curvature.lanczos import OnStep, Operator, krylov_matrix
 
 
@@ -58,13 +59,15 @@ class Quadrature:
         return low, min(low + float(weights[at]), 1.0)
 
 
-def quadrature(product: Operator, probe: Tensor, steps: int, on_step: OnStep | None = None) -> Quadrature:
+@checked
+def quadrature(product: Operator, probe: Tensor, steps: Count, on_step: OnStep | None = None) -> Quadrature:
     """One estimate of the density, from one probe (see `random_signs`) and `steps` products."""
     nodes, vectors = np.linalg.eigh(krylov_matrix(product, probe, steps, on_step))
     return Quadrature(nodes, vectors[0] ** 2)
 
 
-def random_signs(size: int, like: Tensor, seed: int) -> Tensor:
+@checked
+def random_signs(size: Count, like: Tensor, seed: int) -> Tensor:
     """A vector of ±1: for estimates of a trace the best of all random vectors."""
     generator = torch.Generator().manual_seed(seed)
     return (2 * torch.randint(2, (size,), generator=generator) - 1).to(like)

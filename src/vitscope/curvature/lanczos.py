@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.arguments import Count, NotNegative, checked
 from vitscope.curvature.basis import Basis
 from vitscope.curvature.dots import dot, norm
 from vitscope.errors import VitscopeError
@@ -46,13 +47,14 @@ class Eigenvalues:
     vectors: Tensor | None = None
 
 
+@checked
 def lanczos(
     product: Operator,
     start: Tensor,
-    k: int,
-    tol: float = 1e-3,
-    max_products: int = MAX_PRODUCTS,
-    basis_size: int | None = None,
+    k: Count,
+    tol: NotNegative = 1e-3,
+    max_products: Count = MAX_PRODUCTS,
+    basis_size: Count | None = None,
     vectors: bool = False,
     on_step: OnStep | None = None,
 ) -> Eigenvalues:

@@ -9,13 +9,13 @@ The first is what weight decay of strength wd pulls on. The second is the unsqua
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from timm.optim import param_groups_weight_decay
 from torch import Tensor, nn
 
+from vitscope.arguments import NotNegative, check
 from vitscope.curvature.dots import dot, norm
-from vitscope.errors import VitscopeError
 
 Convention = Literal["half_square", "norm"]
 
@@ -35,10 +35,9 @@ class Penalty:
     decay_all: bool = False
 
     def __post_init__(self) -> None:
-        if self.weight_decay < 0:
-            raise VitscopeError(f"weight_decay is {self.weight_decay}; expected 0 or more")
-        if self.convention not in get_args(Convention):
-            raise VitscopeError(f"l2 is '{self.convention}'; expected {' or '.join(get_args(Convention))}")
+        check(self.weight_decay, NotNegative, "weight_decay")
+        check(self.convention, Convention, "l2")
+        check(self.decay_all, bool, "decay_all")
 
     def covered(self, model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> list[int]:
         """Places of the parameters that the term is about."""

@@ -13,19 +13,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.arguments import Count, NotNegative, checked
 from vitscope.curvature.dots import dot, norm
 from vitscope.curvature.lanczos import Eigenvalues, OnStep, Operator
 
 ITERATIONS = 100
 
 
+@checked
 def power(
     product: Operator,
     like: Tensor,
-    k: int,
-    tol: float = 1e-3,
+    k: Count,
+    tol: NotNegative = 1e-3,
     seed: int = 0,
-    iterations: int = ITERATIONS,
+    iterations: Count = ITERATIONS,
     vectors: bool = False,
     on_step: OnStep | None = None,
 ) -> Eigenvalues:

@@ -15,6 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitscope import distributed
 from vitscope.anatomy import Anatomy, preserved
+from vitscope.arguments import checked
 from vitscope.curvature.loss import check_deterministic, cross_entropy, scores_of_images
 from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.select import select_parameters
@@ -135,6 +136,7 @@ def _gradients(loss: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor | 
     return found
 
 
+@checked
 @contextmanager
 def hessian_of(
     model: nn.Module,

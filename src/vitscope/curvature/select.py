@@ -5,11 +5,13 @@ from fnmatch import fnmatchcase
 from torch import nn
 
 from vitscope.anatomy import Anatomy
+from vitscope.arguments import checked
 from vitscope.errors import VitscopeError
 
 _KIND = "kind:"
 
 
+@checked
 def select_parameters(
     model: nn.Module, params: str | None = None, parts: Anatomy | None = None
 ) -> dict[str, nn.Parameter]:

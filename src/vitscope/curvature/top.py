@@ -4,20 +4,22 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy
+from vitscope.arguments import Count, NotNegative, checked
 from vitscope.curvature.lanczos import MAX_PRODUCTS, Eigenvalues, lanczos
 from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.curvature.product import hessian_of
 
 
+@checked
 def top_eigenvalues(
     model: nn.Module,
     images: Tensor,
     targets: Tensor,
-    k: int = 1,
-    tol: float = 1e-2,
-    weight_decay: float = 0.0,
+    k: Count = 1,
+    tol: NotNegative = 1e-2,
+    weight_decay: NotNegative = 0.0,
     params: str | None = None,
-    max_products: int = MAX_PRODUCTS,
+    max_products: Count = MAX_PRODUCTS,
     l2: Convention = "half_square",
     decay_all: bool = False,
     parts: Anatomy | None = None,

@@ -3,12 +3,14 @@
 import numpy as np
 from torch import Tensor
 
+from vitscope.arguments import Count, checked
 from vitscope.curvature.density import random_signs
 from vitscope.curvature.dots import dot
 from vitscope.curvature.lanczos import Operator
 
 
-def trace_estimates(product: Operator, like: Tensor, probes: int, seed: int = 0) -> np.ndarray:
+@checked
+def trace_estimates(product: Operator, like: Tensor, probes: Count, seed: int = 0) -> np.ndarray:
     """(probes,) independent unbiased estimates of the trace; their mean is the estimate, their spread its error.
 
     Args:

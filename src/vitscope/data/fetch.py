@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from vitscope.arguments.files import reason
 from vitscope.errors import BadData
+from vitscope.interrupt import signals_wait
 
 _CONNECT_SECONDS = 20.0
 _PACKAGE_SECONDS = 1800.0
@@ -108,13 +109,19 @@ def _run(command: list[str], folder: Path) -> None:
     program = " ".join(command[:2])
     if shutil.which(command[0]) is None:
         raise BadData(f"there is no program {command[0]} here")
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    )
-    output = ""
+    process, output = None, ""
     end = time.monotonic() + _PACKAGE_SECONDS
-    with process, tqdm(desc=program, bar_format="{desc}: {elapsed}", disable=None, leave=False) as clock:
-        try:
+    try:
+        with signals_wait():  # else one could come while it starts, and nobody would know whom to end
+            process = subprocess.Popen(
+                command,
+                cwd=folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+        with tqdm(desc=program, bar_format="{desc}: {elapsed}", disable=None, leave=False) as clock:
             while process.returncode is None:
                 try:
                     output, _ = process.communicate(timeout=1.0)
@@ -122,8 +129,10 @@ def _run(command: list[str], folder: Path) -> None:
                     clock.refresh()
                     if time.monotonic() > end:
                         raise BadData(f"{program} took longer than {_PACKAGE_SECONDS:.0f} s") from error
-        finally:
+    finally:
+        if process is not None:
             process.kill()
+            process.communicate()
     if process.returncode != 0:
         words = output.strip().splitlines() or [f"exit code {process.returncode}"]
         raise BadData(f"{program} failed ({words[-1]})")

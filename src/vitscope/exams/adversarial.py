@@ -71,6 +71,7 @@ class AdversarialResult(Headlined, Result, exam="adversarial"):
         "or rounds inside, looks robust. Where PGD is not clearly below FGSM, take more steps. Pixels of small "
         "pictures carry more each, so one eps does not mean the same at 32 and at 224 pixels.",
     )
+    needs = "a model whose scores have a gradient with respect to the image"
 
     steps: int  # of PGD
     attacked: tuple[Attacked, ...]

@@ -123,6 +123,7 @@ class AttentionResult(HeadRows, Result, exam="attention"):
         misleads="The bound depends on the number of keys: compare shares of the bound between layers with windows "
         "or pooled keys. A high entropy says that attention is spread out, not that it is unimportant where.",
     )
+    needs = "a model with attention"
 
     quantities = QUANTITIES
 

@@ -152,6 +152,7 @@ class Procedure:
         evaluation: A part of an evaluation, not of a diagnosis.
         resumable: `run` also takes `parts`, where it keeps what it has finished of its work.
         needs_maps: `run` also takes `stream`, which says what the map after a unit is.
+        needs_frames: The data has to be a stream of frames.
         settings: Options that `run` was given, as JSON, for the key a result is found by.
         options: The function whose arguments `run` hands on, if it has others than its own.
     """
@@ -164,6 +165,7 @@ class Procedure:
     evaluation: bool = False
     resumable: bool = False
     needs_maps: bool = False
+    needs_frames: bool = False
     settings: str = ""
     options: Callable[..., Result] | None = None
 
@@ -176,6 +178,7 @@ def procedure(
     evaluation: bool = False,
     resumable: bool = False,
     needs_maps: bool = False,
+    needs_frames: bool = False,
     options: Callable[..., Result] | None = None,
 ) -> Callable[[Callable[Parameters, Found]], TakesInterface[Parameters, Found]]:
     """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`.
@@ -186,7 +189,16 @@ def procedure(
     def register(function: Callable[Parameters, Found]) -> TakesInterface[Parameters, Found]:
         exam = takes_interface(function)
         EXAMS[result.exam] = Procedure(
-            result, exam, version, costly, batch_matters, evaluation, resumable, needs_maps, options=options
+            result,
+            exam,
+            version,
+            costly,
+            batch_matters,
+            evaluation,
+            resumable,
+            needs_maps,
+            needs_frames,
+            options=options,
         )
         result.version = version
         return exam

@@ -50,6 +50,7 @@ class CbScaleResult(Result, exam="cb_scale"):
         misleads="The scale multiplies the mean token, whose size grows with depth too, and a normalisation layer "
         "after it takes common factors out: a small scale on large tokens may do more than a large one on small ones.",
     )
+    needs = "a model with learned scales (vitscope operate MODEL --broadcast-context kind=cb_s)"
 
     units: tuple[UnitRow, ...]
     module: tuple[str, ...]  # path of each CB_S module

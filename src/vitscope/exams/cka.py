@@ -48,6 +48,7 @@ class CkaResult(Result, exam="cka"):
         "distance looks like blocks: the block contrast compares pairs at equal distance. A few channels "
         "or images with very large values can decide the similarity alone.",
     )
+    needs = "a model with two units or more that have feature maps"
 
     units: tuple[UnitRow, ...]  # of the rows
     other: str | None  # the other model, if there is one

@@ -57,6 +57,7 @@ class CorruptionResult(Headlined, Result, exam="corruption"):
         "augmentation looks like a corruption is robust against that one, not in general. Severities are not "
         "comparable between types, nor between 32 and 224 pixels.",
     )
+    needs = "images of 1, 3 or 4 channels that are large enough"
 
     types: tuple[str, ...]
     severities: tuple[int, ...]

@@ -3,8 +3,8 @@
 Batches are shared out over processes; or, if a batch is too large for one, each is split over all of them.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ from vitscope.exams.held_batches import HeldBatches
 from vitscope.exams.identity import data_name, images_digest
 from vitscope.exams.not_finite import finite_scores
 from vitscope.exams.one_pass import placed
+from vitscope.exams.own_passes import OwnNumbers
+from vitscope.exams.parts import Parts
+from vitscope.interrupt import Interruptible, Stopped
 from vitscope.models import name_of
 from vitscope.training.recipe import Recipe
 
@@ -63,10 +66,13 @@ class CurvaturePasses:
         by_kind = setup.params is not None and "kind:" in setup.params
         self._parts = anatomy(model, tuple(self._held[0].images.shape[1:])) if by_kind else None
         chosen = select_parameters(model, setup.params, self._parts)
-        self.share = range(setup.batches) if setup.split_batch else distributed.shard(setup.batches)
-        self.counts = (
-            distributed.is_main() or not setup.split_batch
-        )  # whether this process's numbers are to be kept
+        self.share: Sequence[int] = (
+            range(setup.batches) if setup.split_batch else distributed.shard(setup.batches)
+        )
+        # whether this process's numbers are to be kept
+        self.counts = distributed.is_main() or not setup.split_batch
+        self._numbers: OwnNumbers | None = None
+        self._kept = Parts.nowhere()
         self.about: dict[str, Any] = {  # the fields that all results of Hessians have
             "model": name or name_of(model),
             "data": data_name(data),
@@ -81,6 +87,21 @@ class CurvaturePasses:
             "parameters": sum(p.numel() for p in chosen.values()),
             "augmentation": self._held.augmentation,
         }
+
+    def resume(self, numbers: OwnNumbers, parts: Parts) -> None:
+        """Put batches that were finished earlier back into `numbers`, and keep those to come in `parts`.
+
+        Every sum of `numbers` has a row for each batch, which is filled in before the next batch is asked for.
+        """
+        self._numbers, self._kept = numbers, parts
+        names = [_part(number) for number in range(self._setup.batches)]
+        finished = parts.finished(names)
+        todo = [number for number, name in enumerate(names) if name not in finished]
+        if distributed.is_main():
+            for name, rows in finished.items():
+                for state, total in numbers.state().items():
+                    total[names.index(name)] = rows[state]
+        self.share = todo if self._setup.split_batch else [todo[i] for i in distributed.shard(len(todo))]
 
     def __iter__(self) -> Iterator[tuple[int, HessianProduct]]:
         """This process's batches by number, each with its Hessian."""
@@ -102,11 +123,26 @@ class CurvaturePasses:
                 split=setup.split_batch,
             ) as product:
                 yield number, product
+            if self._numbers is not None and self.counts:
+                rows = {state: total[number] for state, total in self._numbers.state().items()}
+                self._kept.put(_part(number), rows)
+
+    @contextmanager
+    def interruptible(self) -> Iterator[Callable[[], AbstractContextManager[None]]]:
+        """Gives what to enter for work on a batch that a signal may end anywhere; finished batches stay."""
+        with Interruptible(patient=distributed.is_active()) as interrupt:
+            yield interrupt.at_once
+            if interrupt.asked:
+                raise Stopped
 
     def start(self, number: int, product: HessianProduct) -> torch.Tensor:
         """A random vector that depends on the seed and the batch alone."""
         generator = torch.Generator().manual_seed(self._setup.seed * 1_000_003 + number)
         return torch.randn(product.size, generator=generator, dtype=product.dtype).to(product.device)
+
+
+def _part(number: int) -> str:
+    return f"batch {number}"
 
 
 @contextmanager

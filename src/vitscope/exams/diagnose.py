@@ -18,8 +18,8 @@ from vitscope import distributed
 from vitscope.anatomy.taps import Stream
 from vitscope.arguments import checked
 from vitscope.data import load_data
-from vitscope.data.fetchers import is_unlabelled
 from vitscope.exams.base import EXAMS, Accumulator, Procedure, find_exams
+from vitscope.exams.fitting import fitting, tell_of_nothing
 from vitscope.exams.identity import data_name, exam_keys
 from vitscope.exams.model_facts import model_facts
 from vitscope.exams.one_pass import examine
@@ -77,24 +77,18 @@ def diagnose(
     Returns:
         Results by exam name.
     """
-    chosen = with_options(_fitting(find_exams(exams), exams, data), options)
+    chosen = with_options(find_exams(exams), options)
     if not isinstance(model, nn.Module):
         name = name or os.fspath(model)
         model = create_model(model, pretrained=None, trust_code=trust_code)
     if isinstance(data, str):
         data = load_data(data, split="test")
+    chosen = fitting(chosen, exams, data)
     request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
-    return run_exams(model, data, chosen, request, out, name or name_of(model), stream, **said)
-
-
-def _fitting(
-    found: list[type[Accumulator] | Procedure], names: Sequence[str] | None, data: Any
-) -> list[type[Accumulator] | Procedure]:
-    """Of exams that nobody has named, those that need no labels if the data has none."""
-    if names is not None or not is_unlabelled(data):
-        return found
-    return [exam for exam in found if isinstance(exam, type) and not exam.needs_labels]
+    results = run_exams(model, data, chosen, request, out, name or name_of(model), stream, **said)
+    tell_of_nothing(results, exams)
+    return results
 
 
 @takes_interface

@@ -22,10 +22,11 @@ from vitscope import distributed
 from vitscope.arguments import checked
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
-from vitscope.errors import VitscopeError
+from vitscope.errors import BadArgument, VitscopeError
 from vitscope.exams.base import Accumulator, Procedure, find_exams
 from vitscope.exams.corruption import CorruptionResult
 from vitscope.exams.diagnose import run_exams
+from vitscope.exams.fitting import fitting, tell_of_nothing
 from vitscope.exams.options import with_options
 from vitscope.exams.paired import Flips, differences, flips
 from vitscope.exams.prediction import PredictionResult, Temperature
@@ -136,12 +137,14 @@ def evaluate(
     for model in named.values():
         if not isinstance(model, nn.Module):
             check_name(model, creation.get("trust_code", False))
+    chosen = fitting(chosen, exams, data)
     folders = {} if out is None else run_folders(list(named), Path(out), Path(out))
     results: dict[str, dict[str, Result]] = {}
     for name, model in _made(named, seed, creation):
         if hint := labels_hint(data, class_count(model)):
             warnings.warn(hint, stacklevel=2)
         results[name] = run_exams(model, data, chosen, request, folders.get(name), name, **said)
+        tell_of_nothing(results[name], exams)
     found = Evaluation(results, folders)
     if out is not None and len(results) > 1 and distributed.is_main():
         atomic_write(Path(out) / DIFFERENCES, found.differences().to_csv(index=False))
@@ -159,7 +162,11 @@ def _chosen(
     given = {name: dict(own) for name, own in (options or {}).items()}
     if temperature is not None:
         given.setdefault("prediction", {})["temperature"] = temperature
-    if cache is not None and any(exam.result is CorruptionResult for exam in exams):
+    if cache is not None and not any(exam.result is CorruptionResult for exam in exams):
+        raise BadArgument(
+            "cache (--no-cache) is about corrupted images, and corruption is not among the exams; leave it out"
+        )
+    if cache is not None:
         given.setdefault("corruption", {})["cache"] = cache
     return with_options(exams, given)
 

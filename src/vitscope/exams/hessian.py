@@ -30,6 +30,7 @@ from vitscope.exams.base import procedure
 from vitscope.exams.curvature_passes import CurvaturePasses, CurvatureSetup, curvature_passes
 from vitscope.exams.held_batches import training_split
 from vitscope.exams.own_passes import OwnNumbers
+from vitscope.exams.parts import Parts
 from vitscope.exams.product_bar import ProductBar
 from vitscope.exams.spectrum_numbers import summed_up
 from vitscope.interface import takes_interface
@@ -170,6 +171,7 @@ def hessian(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
+    parts: Parts | None = None,
 ) -> HessianResult:
     """The Hessian max eigenvalue spectrum of `model` on mini-batches of the augmented training set.
 
@@ -196,23 +198,28 @@ def hessian(
         seed: Of the batches, the augmentation, the start vectors and the bootstrap.
         device: Where to run; default: where the model is.
         name: What to call the model in the result.
+        parts: Where finished batches are kept.
     """
+    parts = parts or Parts.nowhere()
     decay_all = recipe is None or get_recipe(recipe).decay_all
     setup = CurvatureSetup(
         batch_size, batches, Penalty(weight_decay, l2, decay_all), params, recipe, split_batch, seed
     )
-    with curvature_passes(model, data, setup, device, name) as passes:
+    with curvature_passes(model, data, setup, device, name) as passes, parts:
         spectra = BatchSpectra(batches, k)
-        with ProductBar(f"{passes.about['model']}: hessian", len(passes.share), guess=5 * k) as bar:
+        passes.resume(spectra, parts)
+        heading = f"{passes.about['model']}: hessian"
+        with passes.interruptible() as at_once, ProductBar(heading, len(passes.share), guess=5 * k) as bar:
             for number, product in passes:
-                found = _search(mode, passes, number, product, k, tol, max_products, bar.step)
+                with at_once():
+                    found = _search(mode, passes, number, product, k, tol, max_products, bar.step)
                 bar.finish_batch(found.products)
                 if passes.counts:
                     spectra.update(number, found, product.nll, product.penalty)
         return _result(spectra.finish(), {**passes.about, "mode": mode, "tol": tol})
 
 
-@procedure(HessianResult, version=2, costly=True, options=hessian)
+@procedure(HessianResult, version=2, costly=True, resumable=True, options=hessian)
 def hessian_of_training_images(
     model: nn.Module,
     data: Any,
@@ -221,6 +228,7 @@ def hessian_of_training_images(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
+    parts: Parts | None = None,
     **options: Any,
 ) -> HessianResult:
     """What `diagnose` runs: 8 batches of 16, fewer if `limit` does not reach; of named data, the training split.
@@ -229,7 +237,7 @@ def hessian_of_training_images(
     """
     batches = 8 if limit is None else min(8, max(1, limit // 16))
     chosen = {"batches": batches, **options}
-    return hessian(model, training_split(data), seed=seed, device=device, name=name, **chosen)
+    return hessian(model, training_split(data), seed=seed, device=device, name=name, parts=parts, **chosen)
 
 
 def _search(

@@ -9,6 +9,10 @@ drawn with each point widened to a normal distribution of standard deviation `wi
 The trace is unbiased for any number of steps. Of the share of eigenvalues below -width the steps give bounds (see
 `curvature.density`): its value is their middle, and its interval reaches from the lower end of the interval of the
 lower bounds to the upper end of that of the upper bounds. It gets narrower with more steps and with more batches.
+
+What a vector of random signs finds of a share s of P eigenvalues is v'Av / P, with a projection A of rank sP. Its
+variance, 2 (sP - sum_i A_ii^2) / P^2, is at most 2 s(1-s) / P: that of a share of P/2 yes-or-no answers. A few vectors
+may agree by chance, and more so where they find too little: the interval never takes their error for less than that.
 """
 
 from dataclasses import dataclass
@@ -25,9 +29,10 @@ from vitscope.curvature.penalty import Convention
 from vitscope.errors import VitscopeError
 from vitscope.exams.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.exams.own_passes import OwnNumbers
+from vitscope.exams.parts import Parts
 from vitscope.exams.product_bar import ProductBar
 from vitscope.interface import takes_interface
-from vitscope.intervals import mean_interval
+from vitscope.intervals import mean_interval, mean_share_interval
 from vitscope.results import About, Result, tidy
 from vitscope.training.named import get_recipe
 from vitscope.training.recipe import Recipe
@@ -121,18 +126,23 @@ def hessian_density(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
+    parts: Parts | None = None,
 ) -> HessianDensityResult:
     """The density of eigenvalues and the trace, from `steps` products per batch; `hessian` documents the others."""
     if steps < 2:
         raise VitscopeError(f"steps is {steps}; expected at least 2")
     penalty = Penalty(weight_decay, l2, recipe is None or get_recipe(recipe).decay_all)
     setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
-    with curvature_passes(model, data, setup, device, name) as passes:
+    parts = parts or Parts.nowhere()
+    with curvature_passes(model, data, setup, device, name) as passes, parts:
         densities = BatchDensities(batches, steps)
-        with ProductBar(f"{passes.about['model']}: hessian density", len(passes.share), guess=steps) as bar:
+        passes.resume(densities, parts)
+        heading = f"{passes.about['model']}: hessian density"
+        with passes.interruptible() as at_once, ProductBar(heading, len(passes.share), guess=steps) as bar:
             for number, product in passes:
-                probe = random_signs(product.size, product.gradient(), seed * 1_000_003 + number)
-                found = quadrature(product, probe, steps, bar.step)
+                with at_once():
+                    probe = random_signs(product.size, product.gradient(), seed * 1_000_003 + number)
+                    found = quadrature(product, probe, steps, bar.step)
                 bar.finish_batch(product.count)
                 if passes.counts:
                     densities.update(number, found)
@@ -153,9 +163,12 @@ def _result(found: dict[str, np.ndarray], about: dict[str, Any]) -> HessianDensi
     fields |= {"value": value, "low": np.maximum(low, 0.0), "high": high}  # a density does not reach below 0
     trace, low, high = _over_batches(traces)
     fields |= {"trace": float(trace), "trace_low": float(low), "trace_high": float(high)}
-    ends, low, high = _over_batches(bounds)
-    fields["negative"] = float(ends.mean())
-    fields |= {"negative_low": max(float(low[0]), 0.0), "negative_high": min(float(high[1]), 1.0)}
+    low, high = mean_share_interval(bounds, about["parameters"] / 2)
+    fields |= {
+        "negative": float(bounds.mean()),
+        "negative_low": float(low[0]),
+        "negative_high": float(high[1]),
+    }
     return HessianDensityResult(**fields)
 
 

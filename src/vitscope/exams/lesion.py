@@ -53,6 +53,7 @@ class LesionResult(Result, exam="lesion"):
         "a removed unit was trained with it, so the drop also shows how far the stream is moved, not only what the "
         "unit knows.",
     )
+    needs = "a model with a unit that can be left out"
 
     units: tuple[UnitRow, ...]
     position: tuple[str, ...]  # first, middle, last or only one of its kind in its stage

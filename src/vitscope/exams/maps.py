@@ -55,6 +55,7 @@ class MapsResult(Result, exam="maps"):
         misleads="A map shows where values are taken from, not what is in them. After several layers a token at a "
         "point holds much of its surroundings. Scaled maps hide how strong they are: see `highest` in the table.",
     )
+    needs = "a model with attention"
 
     units: tuple[UnitRow, ...]  # the layers, first to last
     skipped: tuple[tuple[str, str], ...]  # units without a map, and why

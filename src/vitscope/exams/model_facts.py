@@ -9,12 +9,12 @@ from torch import nn
 
 from vitscope.anatomy import anatomy
 from vitscope.data import data_config
-from vitscope.errors import VitscopeError
+from vitscope.errors import BadResult, VitscopeError
 from vitscope.exams.identity import weights_hash
 from vitscope.flops import count_flops, without_weights
 from vitscope.interface import interface_of
 from vitscope.models.origin import origin, run_of
-from vitscope.results.plain_files import read_plain
+from vitscope.results.plain_files import check_plain, read_plain
 
 
 def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
@@ -42,9 +42,10 @@ def training_facts(folder: Path) -> dict[str, Any] | None:
     """How the model of a run folder was trained and how far it came; None where no training was recorded."""
     try:
         record = json.loads(read_plain(folder / "run.json"))
+        check_plain([folder / "metrics.csv"])
         with open(folder / "metrics.csv", newline="") as file:
             rows = list(csv.DictReader(file))
-    except (OSError, ValueError):
+    except (OSError, ValueError, BadResult):
         return None
     records = [r for r in (record, *record.get("earlier", [])) if "recipe" in (r.get("options") or {})]
     if not records or not rows:

@@ -94,6 +94,9 @@ class ShapeBiasResult(Result, exam="shape_bias"):
         "pairs. Where both classes lose, neither share is telling: look at the third line. Frequencies are per pixel: "
         "in a larger picture the same shape sits at lower ones.",
     )
+    needs = (
+        "rightly classified images of two classes in a batch (a trained model, larger batches, mixed classes)"
+    )
 
     pairs: int
     cutoff: np.ndarray  # (ways - 1,), in units of pi

@@ -22,7 +22,8 @@ from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
 from vitscope.data.frames import FrameData, pieces
 from vitscope.exams.base import procedure
-from vitscope.exams.frame_scores import QUANTITIES, RATIOS, FrameScores, blocks_of
+from vitscope.exams.fitting import require_frames
+from vitscope.exams.frame_scores import FrameScores, blocks_of
 from vitscope.exams.identity import data_name
 from vitscope.exams.one_pass import compare_classes, placed, progress
 from vitscope.exams.parts import Parts
@@ -40,7 +41,7 @@ TRACED = 200  # frames of the first sequence that a figure shows
 MOST_NUMBERS = 1 << 25  # of the predictions of frames that are looked at together
 
 
-@procedure(TemporalResult, version=2, evaluation=True, resumable=True)
+@procedure(TemporalResult, version=2, evaluation=True, resumable=True, needs_frames=True)
 def temporal(
     model: nn.Module,
     data: Any,
@@ -59,7 +60,7 @@ def temporal(
 ) -> TemporalResult:
     """Score `model`'s predictions on a stream of frames, alone and smoothed over time.
 
-    Under torchrun every process takes whole sequences. On data that is no stream the result is empty and says so.
+    Under torchrun every process takes whole sequences.
 
     Args:
         model: Puts out (N, classes), or (N, classes, H, W) for frames with masks. One that smooths over time already
@@ -79,8 +80,7 @@ def temporal(
         parts: What an interrupted run has kept.
     """
     common: dict[str, Any] = {"model": name or name_of(model), "data": data_name(data), "seed": seed}
-    if not isinstance(data, FrameData):
-        return _nothing(common, rate, previous)
+    require_frames(data)
     model, own_smoothing = without_memory(model)
     if own_smoothing is not None:
         rate, previous = own_smoothing.rate, own_smoothing.previous
@@ -177,32 +177,3 @@ def _noise(model: nn.Module, device: torch.device, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     dtype = next((w.dtype for w in model.parameters() if w.is_floating_point()), torch.float32)
     return torch.randn(4, *data_config(model).input_size, generator=generator).to(device, dtype)
-
-
-def _nothing(common: dict[str, Any], rate: float, previous: int) -> TemporalResult:
-    """The result on data that is no stream."""
-    by_quantity = ("value", "low", "high", "change", "change_low", "change_high")
-    numbers: dict[str, Any] = {name: np.zeros((0, len(QUANTITIES))) for name in by_quantity}
-    numbers |= {name: np.zeros((0, len(RATIOS))) for name in ("ratio", "ratio_low", "ratio_high")}
-    return TemporalResult(
-        **common,
-        n=0,
-        why="the data is no stream of frames",
-        sequences=0,
-        blocks=0,
-        block=0,
-        rate=float(rate),
-        previous=previous,
-        passes=0,
-        source="",
-        clock="",
-        timed=0,
-        way=(),
-        spatial=np.zeros(0, dtype=bool),
-        temporal=np.zeros(0, dtype=bool),
-        **numbers,
-        throughput=np.zeros((0, 3)),
-        labels=np.full(3, np.nan),
-        trace=np.zeros((0, 0)),
-        drawn=np.zeros((0, 0, 0)),
-    )

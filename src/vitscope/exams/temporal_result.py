@@ -23,6 +23,7 @@ class TemporalResult(Result, exam="temporal"):
         misleads="Consistency rises by itself if predictions are merely slow: look at accuracy where labels change. "
         "Frames of one scene are alike, so intervals come from blocks of frames; few blocks, wide intervals.",
     )
+    needs = "a stream of frames (--data frames:PATH)"
 
     why: str  # there is nothing to see; "": there is
     sequences: int

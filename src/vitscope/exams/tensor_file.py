@@ -25,7 +25,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
 
 def read_tensors(path: Path | None) -> tuple[dict[str, Tensor], dict[str, str]]:
     """What `write_tensors` wrote; nothing if there is no such file or if it is damaged."""
-    if path is None or not path.exists():
+    if path is None or not path.is_file():
         return {}, {}
     try:
         with safe_open(path, framework="pt") as file:

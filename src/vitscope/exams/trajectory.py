@@ -62,6 +62,7 @@ class TrajectoryResult(Result, exam="trajectory"):
         "that is not straight, and the more so the larger the learning rate. The optimum is only the last (or best) "
         "checkpoint. Weights before a normalisation can grow without any effect on the output.",
     )
+    needs = "a run folder of vitscope train with checkpoints of several epochs"
 
     checkpoints: tuple[str, ...]
     epochs: np.ndarray

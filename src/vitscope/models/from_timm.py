@@ -1,17 +1,43 @@
 """Models that timm knows, which includes the ones registered by this package."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import timm
 import torch
+from timm.models import _helpers, _hub
 from torch import nn
 
+from vitscope.errors import VitscopeError
 from vitscope.models.calling import arguments_of, call
 from vitscope.models.network import fetching
 from vitscope.models.origin import pair, set_input
 from vitscope.models.registered import OURS, fitting
 
 PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
+
+
+@contextmanager
+def _no_pickle(name: str) -> Iterator[None]:
+    """Inside, timm refuses weights of a stranger that only `torch.load` could read; safetensors it prefers itself."""
+
+    def refuse(path: Any, *_: Any, **__: Any) -> Any:
+        raise VitscopeError(
+            f"'{name}' has its weights as a pickle ({Path(str(path)).name}), which is never read; expected "
+            "model.safetensors: convert it, or build the model with --no-pretrained"
+        )
+
+    modules: tuple[Any, ...] = (_hub, _helpers) if name.startswith(PREFIXES) else ()
+    own = [module._torch_load for module in modules]
+    for module in modules:
+        module._torch_load = refuse
+    try:
+        yield
+    finally:
+        for module, function in zip(modules, own, strict=True):
+            module._torch_load = function
 
 
 def has(name: str) -> bool:
@@ -44,7 +70,7 @@ def build(
     def make(**kwargs: Any) -> nn.Module:
         if not pretrained:
             return timm.create_model(built, **kwargs)
-        with fetching(name, local=name in OURS):
+        with fetching(name, local=name in OURS), _no_pickle(name):
             return timm.create_model(built, pretrained=True, **kwargs)
 
     size = pair(img_size)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from vitscope.arguments import checked
 from vitscope.exams.adversarial import FGSM, PGD, AdversarialResult
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.plots.curves import draw_curve, legend_above
@@ -30,6 +31,7 @@ def plot_adversarial(result: AdversarialResult, ax: Axes | None = None, colour: 
     return ax
 
 
+@checked
 def plot_adversarials(
     results: Sequence[AdversarialResult], ax: Axes | None = None, colours: Sequence[str] | None = None
 ) -> Axes:

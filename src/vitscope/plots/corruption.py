@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from vitscope.arguments import checked
 from vitscope.data.corruptions import FAMILIES
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.exams.corruption import CorruptionResult
@@ -49,6 +50,7 @@ def plot_corruption_types(result: CorruptionResult, ax: Axes | None = None, colo
     return plot_corruptions_types([result], ax, [colour])
 
 
+@checked
 def plot_corruptions(
     results: Sequence[CorruptionResult], ax: Axes | None = None, colours: Sequence[str] | None = None
 ) -> Axes:
@@ -70,6 +72,7 @@ def plot_corruptions(
     return ax
 
 
+@checked
 def plot_corruptions_types(
     results: Sequence[CorruptionResult], ax: Axes | None = None, colours: Sequence[str] | None = None
 ) -> Axes:

@@ -1,6 +1,7 @@
 """Which figures an exam has; a plot function says so with `@figure`."""
 
 import io
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from vitscope.arguments import checked
 from vitscope.interrupt import check_stop
 from vitscope.plots.style import styled
 from vitscope.results import Result, atomic_write
@@ -39,8 +41,9 @@ def figure(
     """Register a function `plot(result, ax=None, colour=...) -> Axes` as a figure of `exam`."""
 
     def register(draw: PlotFunction) -> PlotFunction:
-        PLOTS.setdefault(exam, []).append(Plot(name or exam, draw, caption, common))
-        return draw
+        looked_at: Any = checked(draw)
+        PLOTS.setdefault(exam, []).append(Plot(name or exam, looked_at, caption, common))
+        return looked_at
 
     return register
 
@@ -61,14 +64,15 @@ def new_panel(size: tuple[float, float] = (5.2, 3.6)) -> Axes:
     return Figure(figsize=size, layout="constrained").add_subplot()
 
 
-def save_figures(result: Result, folder: Path) -> list[Path]:
+@checked
+def save_figures(result: Result, folder: str | os.PathLike[str]) -> list[Path]:
     """Draw every figure of a result as `<name>.png` and `<name>.svg`."""
     paths = []
     for plot in PLOTS.get(result.exam, []):
         with styled(**{"svg.hashsalt": plot.name}):
             ax = plot.draw(result, new_panel())  # a plot may put axes of another projection into their place
             for kind in ("png", "svg"):
-                paths.append(folder / f"{plot.name}.{kind}")
+                paths.append(Path(folder) / f"{plot.name}.{kind}")
                 atomic_write(paths[-1], render(ax, kind))
     return paths
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
+from vitscope.arguments import checked
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.exams.frequency_noise import FrequencyNoiseResult
 from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
@@ -41,6 +42,7 @@ def plot_frequency_noise_accuracy(
     return ax
 
 
+@checked
 def plot_frequency_noises(
     results: Sequence[FrequencyNoiseResult], ax: Axes | None = None, colours: Sequence[str] | None = None
 ) -> Axes:

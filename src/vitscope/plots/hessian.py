@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import AutoLocator, NullLocator, PercentFormatter
 
+from vitscope.arguments import checked
 from vitscope.exams.curvature_passes import ALL_PARAMETERS
 from vitscope.exams.hessian import HessianResult
 from vitscope.exams.hessian_density import HessianDensityResult
@@ -27,6 +28,7 @@ def plot_hessian(result: HessianResult, ax: Axes | None = None, colour: str = MO
     return plot_hessian_spectra([result], ax, [colour])
 
 
+@checked
 def plot_hessian_spectra(
     results: Sequence[HessianResult], ax: Axes | None = None, colours: Sequence[str] | None = None
 ) -> Axes:
@@ -118,6 +120,7 @@ def plot_hessian_training(
     return ax
 
 
+@checked
 def plot_hessian_slope(
     sizes: Sequence[float],
     results: Sequence[HessianResult],

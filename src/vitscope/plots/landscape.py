@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import AbstractPathEffect, withStroke
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from vitscope.arguments import checked
 from vitscope.exams.landscape_line import LandscapeLineResult
 from vitscope.exams.landscape_result import LandscapeResult
 from vitscope.plots.figures import axes_or_new, figure
@@ -130,6 +131,7 @@ def plot_landscape_surface(
     return space
 
 
+@checked
 def plot_landscape_surfaces(results: Sequence[LandscapeResult], quantity: str = "nll") -> list[Axes]:
     """The surfaces of several models side by side, of equal height, in a new figure."""
     with styled():

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vitscope.arguments import checked
 from vitscope.exams.landscape_result import LandscapeResult
 from vitscope.plots.landscape import LABELS
 from vitscope.plots.style import INK, MODELS
@@ -18,6 +19,7 @@ SHOWN = ("nll", "loss", "accuracy")
 _COLOURS = "YlGnBu_r"
 
 
+@checked
 def interactive_landscape(
     result: LandscapeResult, quantity: str = "nll", height: tuple[float, float] | None = None
 ) -> "Figure":

@@ -10,12 +10,15 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
+from vitscope.arguments import checked
 from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import DEPTH, MODELS, grid
+from vitscope.results.plain_files import check_plain
 
 
+@checked
 def plot_monitors(
     run: str | os.PathLike[str], exam: str, quantity: str | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -73,6 +76,7 @@ def _draw_whole_model(ax: Axes, rows: pd.DataFrame) -> None:
 def _read(run: Path, exam: str) -> pd.DataFrame:
     path = run / "monitors.csv"
     try:
+        check_plain([path])
         table = pd.read_csv(path)
         seen = list(dict.fromkeys(table["exam"]))
         rows = table[table["exam"] == exam]

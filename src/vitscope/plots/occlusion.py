@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from vitscope.arguments import checked
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.exams.occlusion import CENTRE, NON_SALIENT, RANDOM, SALIENT, OcclusionResult
 from vitscope.plots.curves import draw_curve, legend_above
@@ -26,6 +27,7 @@ def plot_occlusion(result: OcclusionResult, ax: Axes | None = None, colour: str 
     return ax
 
 
+@checked
 def plot_occlusions(
     results: Sequence[OcclusionResult],
     order: str = RANDOM,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from vitscope.arguments import checked
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.exams.perturbations import BlurResult, NoiseResult, PerturbedRows
 from vitscope.plots.curves import legend_above
@@ -26,6 +27,7 @@ def plot_blur(result: BlurResult, ax: Axes | None = None, colour: str = MODELS[0
     return plot_perturbations([result], ax, [colour])
 
 
+@checked
 def plot_perturbations(
     results: Sequence[PerturbedRows], ax: Axes | None = None, colours: Sequence[str] | None = None
 ) -> Axes:

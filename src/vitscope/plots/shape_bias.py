@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
+from vitscope.arguments import checked
 from vitscope.exams.shape_bias import DECISIONS, QUANTITIES, ShapeBiasResult
 from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
 from vitscope.plots.figures import axes_or_new, figure
@@ -60,6 +61,7 @@ def plot_shape_bias_phase(result: ShapeBiasResult, ax: Axes | None = None, colou
     return ax
 
 
+@checked
 def plot_shape_biases(
     results: Sequence[ShapeBiasResult], ax: Axes | None = None, colours: Sequence[str] | None = None
 ) -> Axes:

@@ -8,14 +8,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from vitscope.arguments import checked
 from vitscope.arguments.files import reason
 from vitscope.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import MODELS, grid
+from vitscope.results.plain_files import check_plain
 
 _TRAIN, _HELD_OUT, _ACCURACY = MODELS[1], MODELS[0], MODELS[2]
 
 
+@checked
 def plot_training(run: str | os.PathLike[str], ax: Axes | None = None) -> Axes:
     """Training loss and held-out loss, and on a second axis the held-out accuracy with its 95 % interval.
 
@@ -62,6 +65,7 @@ def plot_training(run: str | os.PathLike[str], ax: Axes | None = None) -> Axes:
 def _read(run: Path) -> pd.DataFrame:
     path = run / "metrics.csv"
     try:
+        check_plain([path])
         table = pd.read_csv(path)
         table = table[["epoch", "train_loss", "nll", "accuracy", "low", "high"]].astype(float)
     except FileNotFoundError:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
+from vitscope.arguments import checked
 from vitscope.exams.trajectory import TrajectoryResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing
@@ -25,6 +26,7 @@ def plot_trajectory(result: TrajectoryResult, ax: Axes | None = None, colour: st
     return plot_trajectories([result], ax, [colour])
 
 
+@checked
 def plot_trajectories(
     results: Sequence[TrajectoryResult], ax: Axes | None = None, colours: Sequence[str] | None = None
 ) -> Axes:

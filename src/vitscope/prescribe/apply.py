@@ -37,6 +37,7 @@ from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
+from vitscope.results.writable import check_file
 from vitscope.training import Trained, checkpoint, train
 from vitscope.training.recipe import Recipe
 
@@ -112,6 +113,8 @@ def apply(
         std: What they were divided by; default: the same.
         trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
     """
+    folder = Path(out) if out is not None else Path(run).with_name(f"{Path(run).name}-treated")
+    check_file(folder / PAGE)
     patient = find_patient(Run.open(run), model, Interface().merged(output, mean, std), trust_code)
     place = images_of(patient.run, trust_code or data is not None)
     prescriptions = decide(patient)
@@ -125,7 +128,6 @@ def apply(
         )
     images = load_data(spec, split=place.split)
     exams = [exam for exam in dict.fromkeys(_READ) if exam in patient.results or exam == "prediction"]
-    folder = Path(out) if out is not None else patient.run.path.with_name(f"{patient.run.path.name}-treated")
     if distributed.is_main():
         _reuse(patient.run.path, folder / "before", exams)
     results: dict[str, dict[str, Result]] = {}

@@ -12,7 +12,7 @@ from torch import nn
 from vitscope.anatomy import Dissection, dissect
 from vitscope.errors import VitscopeError
 from vitscope.exams.identity import weights_hash
-from vitscope.interface import NOTHING_SAID, Interface, declare
+from vitscope.interface import NOTHING_SAID, Interface, declare, declared
 from vitscope.models import UntrustedCode, create_model
 from vitscope.models.run_folder import CONFIG
 from vitscope.models.trust import allow_data, allow_model
@@ -107,6 +107,9 @@ def find_patient(
     made.eval()
     for words in (run.model.get("interface") or {}, said.to_dict()):
         declare(made, **words)
+    if said.output is not None:
+        with declared(made, output=said.output):
+            dissect(made)  # which refuses an output that is not there
     examined = _examined_weights(run)
     if examined is not None and weights_hash(made) != examined:
         raise VitscopeError(

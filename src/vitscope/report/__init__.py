@@ -9,8 +9,9 @@ from vitscope._callable import make_callable
 from vitscope.arguments import Address, checked
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs, left_out
-from vitscope.report.verdicts import all_verdicts, write_verdicts
+from vitscope.report.verdicts import all_verdicts, check_verdicts_file, write_verdicts
 from vitscope.results import atomic_write
+from vitscope.results.writable import check_file
 
 __all__ = ["report"]
 
@@ -40,6 +41,9 @@ def report(
     Raises:
         BadResult: A folder is no run, holds no finished exam, or is damaged.
     """
+    check_file(out)
+    if verdicts is not None:
+        check_verdicts_file(verdicts)
     folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)
     subjects = find_runs(folders)
     for command, found in left_out(subjects).items():

@@ -5,6 +5,7 @@ training. What still has to be examined is examined as the other one was, so tha
 """
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ from vitscope.anatomy.taps import Stream
 from vitscope.arguments import Address, checked
 from vitscope.data import load_data
 from vitscope.errors import VitscopeError
-from vitscope.exams import diagnose
+from vitscope.exams import EXAMS, diagnose
+from vitscope.exams.fitting import NothingToShow, lacks_frames
 from vitscope.interface import Interface
 from vitscope.models import create_model
 from vitscope.models.factory import check_name
@@ -25,6 +27,7 @@ from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
 from vitscope.results.folders import run_folders
+from vitscope.results.writable import check_file
 
 DATA = "fashion"
 
@@ -41,6 +44,7 @@ class Request:
     seed: int = 0
     stream: Stream = "read"
     options: Mapping[str, Mapping[str, Any]] | None = None
+    recorded: bool = False  # in a run; not what somebody asks for now
 
 
 @checked
@@ -89,10 +93,11 @@ def compare(
     Returns:
         The path of the page.
     """
+    path = Path(page) if page is not None else Path(out) / "report.html"
+    check_file(path)
     said = Interface().merged(output, mean, std)
     request = Request(data, split, exams, limit, batch_size, seed)
     runs = examined_runs(first, second, request, device, out, said, trust_code)
-    path = Path(page) if page is not None else Path(out) / "report.html"
     if distributed.is_main():
         report(runs, path, title, docs)
     return path
@@ -110,6 +115,7 @@ def examined_runs(
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
     examined = [name for name in names if _is_examined(Path(name))]
+    _refuse_without_effect(request, len(examined), len(set(names)))
     if request.data is None and request.exams is None and examined:
         requests = _requests(Run.open(examined[0]), trust_code)
     else:
@@ -121,6 +127,22 @@ def examined_runs(
     for name, folder in folders.items():
         _examine(name, folder, requests, device, interface, trust_code)
     return [folders.get(name, Path(name)) for name in names]
+
+
+def _refuse_without_effect(request: Request, examined: int, models: int) -> None:
+    """Options of an examination that nothing is examined by."""
+    usual = Request()
+    fields = ("data", "split", "exams", "limit", "batch_size", "seed")
+    said = [field for field in fields if getattr(request, field) != getattr(usual, field)]
+    if not said or not examined:
+        return
+    flag = f"{said[0]} (--{said[0].replace('_', '-')})"
+    if examined == models:
+        raise VitscopeError(f"{flag} is about examining, and both runs are examined already; leave it out")
+    if not {"data", "exams"} & set(said):
+        raise VitscopeError(
+            f"{flag} has no effect: one model is examined as the run beside it was; leave it out, or add --data"
+        )
 
 
 def _is_examined(path: Path) -> bool:
@@ -154,7 +176,15 @@ def _request(options: dict[str, Any], path: Path, trust_code: bool) -> Request:
         options["seed"] or 0,
         options.get("stream", "read"),
         {exam: _own(said) for exam, said in (options.get("settings") or {}).items()},
+        recorded=True,
     )
+
+
+def _exams(request: Request, data: Any) -> Sequence[str] | None:
+    """The exams; earlier versions also recorded those about streams that had nothing to show on pictures."""
+    if request.exams is None or not request.recorded:
+        return request.exams
+    return [name for name in request.exams if name not in EXAMS or not lacks_frames(EXAMS[name], data)]
 
 
 def _own(said: Any) -> Any:
@@ -178,17 +208,21 @@ def _examine(
     label = Path(name).name if Path(name).is_dir() else name
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     for request in requests:
-        diagnose(
-            model,
-            load_data(request.data or DATA, split=request.split),
-            request.exams,
-            limit=request.limit,
-            batch_size=request.batch_size,
-            seed=request.seed,
-            device=chosen,
-            out=folder,
-            name=label,
-            stream=request.stream,
-            options=request.options,
-            **said.to_dict(),
-        )
+        data = load_data(request.data or DATA, split=request.split)
+        with warnings.catch_warnings():
+            if request.recorded:
+                warnings.simplefilter("ignore", NothingToShow)  # nobody has asked for it
+            diagnose(
+                model,
+                data,
+                _exams(request, data),
+                limit=request.limit,
+                batch_size=request.batch_size,
+                seed=request.seed,
+                device=chosen,
+                out=folder,
+                name=label,
+                stream=request.stream,
+                options=request.options,
+                **said.to_dict(),
+            )

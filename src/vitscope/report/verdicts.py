@@ -17,6 +17,7 @@ from vitscope.errors import VitscopeError
 from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject
 from vitscope.results import Result, atomic_write
+from vitscope.results.writable import check_file
 
 _CLAIMS = (feature_verdicts, attention_verdicts, robustness_verdicts)
 MANY = 5  # verdicts from which on chance is worth a sentence
@@ -45,19 +46,25 @@ def by_chance(count: int) -> str:
 
 def write_verdicts(verdicts: Sequence[Verdict], path: str | os.PathLike[str]) -> None:
     """Write verdicts with all that they rest on as .csv, .json or .md (a table to paste into a text)."""
+    check_verdicts_file(path)
     table, suffix = verdict_table(verdicts), Path(path).suffix.lower()
     if suffix == ".csv":
         text = table.to_csv(index=False)
     elif suffix == ".json":
         rows = table.astype(object).where(table.notna(), None).to_dict("records")
         text = json.dumps(rows, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-    elif suffix == ".md":
-        text = markdown(verdicts)
     else:
+        text = markdown(verdicts)
+    atomic_write(path, text)
+
+
+def check_verdicts_file(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that cannot be written, or of another kind, before the work begins."""
+    if Path(path).suffix.lower() not in (".csv", ".json", ".md"):
         raise VitscopeError(
             f"verdicts cannot be written as '{Path(path).name}'; name a file that ends in .csv, .json or .md"
         )
-    atomic_write(path, text)
+    check_file(path)
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:

@@ -4,6 +4,8 @@ import os
 import time
 from pathlib import Path
 
+from vitscope.results.links import LOCK
+
 try:
     import fcntl
 except ImportError:  # not a POSIX system: runs are then not guarded against two writers
@@ -31,7 +33,7 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / ".lock"
+        self._path = folder / LOCK
         self._handle: int | None = None
         self._holder = 0  # the process
 
@@ -39,19 +41,20 @@ class FolderLock:
         """Take the lock; False if another process has it."""
         if fcntl is None:
             return True
-        handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
         for _ in range(5):  # somebody may be looking whether it is held, which takes a moment
-            if _try(handle, fcntl.LOCK_EX):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
+            if _try(handle, fcntl.LOCK_EX) and _is_at(handle, self._path):
                 self._handle = handle
                 self._holder = os.getpid()
                 _handles.add(handle)
                 return True
+            os.close(handle)
             time.sleep(0.05)
-        os.close(handle)
         return False
 
     def release(self) -> None:
-        """Give the lock back; its file stays, because removing it could let two processes hold it."""
+        """Give the lock back; its file stays."""
         if self._handle is not None and self._holder == os.getpid():
             _handles.discard(self._handle)
             os.close(self._handle)
@@ -66,6 +69,14 @@ class FolderLock:
             return not _try(handle, fcntl.LOCK_SH)
         finally:
             os.close(handle)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether the folder has not been removed by whoever held the lock before."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _try(handle: int, kind: int) -> bool:

@@ -48,6 +48,7 @@ class Result:
 
     exam: ClassVar[str]
     about: ClassVar[About]
+    needs: ClassVar[str] = "other data or another model"  # for there to be anything to show
     version: ClassVar[int] = 1  # of the exam's definition; set where the exam is registered
 
     model: str

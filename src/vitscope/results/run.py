@@ -6,7 +6,8 @@
 
 `run.json` holds the schema version, command, effective options, seed, versions, git revision, device, times
 and the state: running, done, interrupted or failed. While a process writes it holds a lock on the folder; the
-lock dies with the process, so that a run which was killed is told from one that is under way.
+lock dies with the process, so that a run which was killed is told from one that is under way. A command that made the
+folder and is refused before anything else is in it takes the folder away again.
 """
 
 import contextlib
@@ -15,7 +16,7 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,6 +25,7 @@ from vitscope.arguments.checking import problem_with
 from vitscope.arguments.files import reason
 from vitscope.errors import BadResult, VitscopeError
 from vitscope.results.atomic import atomic_write
+from vitscope.results.links import LOCK, refuse_links_out
 from vitscope.results.lock import FolderLock
 from vitscope.results.plain_files import read_plain
 from vitscope.results.provenance import now, provenance
@@ -31,13 +33,21 @@ from vitscope.results.record import Record, State
 from vitscope.results.result import NewerSchema, Result, check_schema, read_checked
 
 SCHEMA = 1
+FILE = "run.json"
 
 
 class Run:
     """A run folder, open for reading (`Run.open`) or for writing (`with Run.start(...)`)."""
 
-    def __init__(self, path: Path, record: dict[str, Any], lock: FolderLock | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        record: dict[str, Any],
+        lock: FolderLock | None = None,
+        made: Sequence[Path] = (),
+    ) -> None:
         self.path = path
+        self._made = made  # folders that were not there before, the innermost first
         self.record = record
         self._lock = lock
         self._began = time.monotonic()
@@ -63,7 +73,9 @@ class Run:
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise VitscopeError(f"{path} is a file; give a folder to write the run into")
+        made = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
+        refuse_links_out(path)
         lock = FolderLock(path)
         if not lock.acquire():
             raise BadResult(f"{path} is being written by another process; wait for it or give another folder")
@@ -78,7 +90,7 @@ class Run:
                 "model": _plain(model),
                 "earlier": _earlier(path, _plain(options)),
             }
-            run = cls(path, record, lock)
+            run = cls(path, record, lock, made)
             run._write()
         except BaseException:
             lock.release()
@@ -121,6 +133,8 @@ class Run:
     ) -> None:
         if error is None:
             self.finish("done")
+        elif isinstance(error, VitscopeError) and self._take_away():
+            self._release()
         else:
             stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
             self.finish("interrupted" if stopped else "failed", f"{type(error).__name__}: {error}")
@@ -135,9 +149,7 @@ class Run:
         try:
             self._write()
         finally:
-            if self._lock is not None:
-                self._lock.release()
-                self._lock = None
+            self._release()
 
     def exam_folder(self, exam: str) -> Path:
         """Where an exam's result lives."""
@@ -169,8 +181,24 @@ class Run:
         folders = sorted(p.parent for p in self.path.glob("exams/*/result.json"))
         return {folder.name: Result.load(folder) for folder in folders}
 
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _take_away(self) -> bool:
+        """Remove the folders that this run has made if there is nothing in them but the record of it."""
+        if not self._made or {entry.name for entry in os.scandir(self.path)} - {FILE, LOCK}:
+            return False
+        with contextlib.suppress(OSError):  # others may have begun to use them
+            for name in (FILE, LOCK):
+                (self.path / name).unlink(missing_ok=True)
+            for folder in self._made:
+                folder.rmdir()
+        return True
+
     def _write(self) -> None:
-        atomic_write(self.path / "run.json", json.dumps(self.record, indent=1) + "\n")
+        atomic_write(self.path / FILE, json.dumps(self.record, indent=1) + "\n")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from torch import nn
 from vitscope.arguments import Classes, Seed, Side, checked
 from vitscope.data import data_config
 from vitscope.errors import BadArgument, VitscopeError
-from vitscope.interface import declare
+from vitscope.interface import declare, declared
 from vitscope.models import create_model, name_of, save_model
 from vitscope.results import Run
+from vitscope.results.writable import probe
 from vitscope.surgery.candidate import seeded
 from vitscope.surgery.compare import Before, Comparison
 from vitscope.surgery.ensemble import deep_ensemble as average
@@ -87,6 +88,8 @@ def operate(
     folder = None if out is None else Path(out)
     if folder is not None and (folder / "config.json").exists():
         raise VitscopeError(f"{folder} holds a model already; give another out")
+    if folder is not None:
+        probe(folder)
     settings: dict[str, Any] = {"pretrained": pretrained, "num_classes": num_classes, "img_size": img_size}
     if isinstance(model, nn.Module):
         _refuse_for_a_module(**settings)
@@ -117,7 +120,8 @@ def _operate(made: list[nn.Module], plans: list[Plan], output: int | str | None,
     try:
         for one in made:
             declare(one, output=output)
-        before = Before(made[0], example)
+        with declared(made[0], output=output):
+            before = Before(made[0], example)
         model = average(made).train(made[0].training) if len(made) > 1 else made[0]
         already = len(record(model))
         for name, options in plans:

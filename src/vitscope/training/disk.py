@@ -7,7 +7,6 @@ the number of kept checkpoints, and two moments per parameter are what the usual
 """
 
 import errno
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +14,9 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from vitscope.arguments.files import reason
 from vitscope.errors import VitscopeError
+from vitscope.results.writable import probe
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -53,23 +54,23 @@ def writing(folder: Path, kept: str) -> Iterator[None]:
         yield
     except OSError as error:
         full = error.errno in _FULL
-        reason = "the disk (or your quota) is full" if full else f"it cannot be written ({error.strerror})"
+        why = "the disk (or your quota) is full" if full else f"it cannot be written ({error.strerror})"
         advice = "make room" if full else "make it writable"
         raise CannotWrite(
-            f"{folder}: {reason}; {kept}. Either {advice} and give the same command with --resume, "
+            f"{folder}: {why}; {kept}. Either {advice} and give the same command with --resume, "
             "or give another --out"
         ) from error
 
 
 def check_writable(folder: Path) -> None:
-    """Make the folder and a file in it, so that what is not allowed is known before the first epoch."""
-    with writing(folder, "nothing was trained yet"):
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".writable-{os.getpid()}"
-        try:
-            probe.write_bytes(b"\0" * 4096)
-        finally:
-            probe.unlink(missing_ok=True)
+    """Write a little there, so that what is not allowed is known before the first epoch."""
+    try:
+        probe(folder, size=4096)
+    except OSError as error:
+        raise CannotWrite(
+            f"{folder}: it cannot be written ({reason(error)}); nothing was trained yet. Make it writable, or give "
+            "another --out"
+        ) from error
 
 
 def _size(tensor: Tensor) -> int:

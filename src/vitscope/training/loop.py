@@ -25,6 +25,7 @@ from torch import nn
 from vitscope import distributed
 from vitscope.arguments import Count, checked
 from vitscope.data import ImageData
+from vitscope.errors import BadArgument
 from vitscope.models import create_model, name_of
 from vitscope.models.factory import check_name
 from vitscope.peers import explained
@@ -141,6 +142,7 @@ def train(
     with distributed.process_group(timeout_minutes), explained(), preserved():
         where = parallel.device_of_process(device)
         with together():
+            _refuse_without_effect(resume, force, monitor, monitor_every)
             find_monitors(monitor)
             if isinstance(teacher, str | os.PathLike):
                 check_name(teacher, trust_code)
@@ -156,6 +158,10 @@ def train(
             folder = (
                 Path(out) if out is not None else Path("runs") / _file_name(f"{name_of(net)}-{images.name}")
             )
+            if folder.exists() and not folder.is_dir():
+                raise BadArgument(
+                    f"{folder} is a file; expected a folder to write the run into: --out runs/NAME"
+                )
             asked = name_of(net) if isinstance(model, nn.Module) else os.fspath(model)
             setting = describe_setting(asked, net, images, choices, fraction, seed, teacher)
             facts = {
@@ -236,6 +242,20 @@ def _readable(images: Images, skip_broken: bool) -> tuple[Images, list[str]]:
         if names and distributed.is_main():
             print(f"vitscope: {len(names)} held-out images are broken: {_few(names)}", file=sys.stderr)
     return dataclasses.replace(images, train=Readable(images.train, skip_broken), held_out=held_out), names
+
+
+def _refuse_without_effect(
+    resume: bool, force: bool, monitor: Sequence[str], monitor_every: int | None
+) -> None:
+    if force and not resume:
+        raise BadArgument(
+            "force (--force) is about going on with a training; add resume (--resume), or leave it out"
+        )
+    if monitor_every is not None and not monitor:
+        raise BadArgument(
+            "monitor_every (--monitor-every) is about looking at the model while it trains; say with which exams: "
+            "monitor (--monitor variance), or leave it out"
+        )
 
 
 def _workers(asked: int | None, data: Readable) -> int:

@@ -1,0 +1,110 @@
+"""The words of a command against the options of its verb: what is unknown, missing or too many is said in one line."""
+
+import dataclasses
+import difflib
+from collections.abc import Collection, Sequence
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin
+
+from vitscope.arguments.kinds import alternatives, base_of
+from vitscope.arguments.words import describe
+from vitscope.errors import VitscopeError
+
+
+@dataclasses.dataclass(frozen=True)
+class _Known:
+    """A field of a verb's options."""
+
+    field: Any
+    hint: Any
+
+    @property
+    def positional(self) -> bool:
+        return any("Positional" in repr(extra) for extra in _extras(self.hint))
+
+    @property
+    def switch(self) -> bool:
+        return base_of(self.hint) is bool
+
+    @property
+    def several(self) -> bool:
+        kinds = [base_of(one) for one in alternatives(self.hint) if base_of(one) is not NoneType]
+        return any(get_origin(kind) is tuple for kind in kinds)
+
+    @property
+    def needed(self) -> bool:
+        return self.field.default is dataclasses.MISSING and not self.several
+
+    @property
+    def name(self) -> str:
+        return self.field.name.upper() if self.positional else f"--{self.field.name.replace('_', '-')}"
+
+    def flags(self) -> list[str]:
+        if self.positional:
+            return []
+        aliases = [alias for extra in _extras(self.hint) for alias in getattr(extra, "aliases", None) or ()]
+        return [self.name, *([self.name.replace("--", "--no-", 1)] if self.switch else []), *aliases]
+
+
+def check_words(
+    options_type: Any,
+    hints: dict[str, Any],
+    words: Sequence[str],
+    program: str,
+    elsewhere: Collection[str] = (),
+) -> None:
+    """Refuse words that do not fit; `elsewhere` are the fields that a file gives."""
+    known = [_Known(field, hints[field.name]) for field in dataclasses.fields(options_type)]
+    flags = {flag: one for one in known for flag in one.flags()}
+    places = [one for one in known if one.positional]
+    left = list(words)
+    loose: list[str] = []
+    while left:
+        word = left.pop(0)
+        if not _is_flag(word):
+            loose.append(word)
+            continue
+        flag, equals, _ = word.partition("=")
+        one = flags.get(flag.replace("_", "-"))
+        if one is None:
+            raise VitscopeError(_unknown(flag, flags, program))
+        if one.switch or equals:
+            continue
+        taken = 0
+        while left and not _is_flag(left[0]) and (one.several or not taken):
+            left.pop(0)
+            taken += 1
+        if not taken and not one.several:
+            expected = describe(one.hint).removesuffix(", or None").removesuffix(" or None")
+            raise VitscopeError(f"{flag} needs a value; expected {expected} (see: {program} --help)")
+    room = len(loose)
+    for one in places:
+        if one.needed and room < 1 and one.field.name not in elsewhere:
+            raise VitscopeError(
+                f"{one.name} is missing; expected: {program} {_pattern(places)} (see: {program} --help)"
+            )
+        room = 0 if one.several else max(0, room - 1)
+    if room:
+        raise VitscopeError(
+            f"'{loose[-room]}' is one word too many; expected: {program} {_pattern(places)}".rstrip()
+            + f" (see: {program} --help)"
+        )
+
+
+def _is_flag(word: str) -> bool:
+    """Not a value: negative numbers are values."""
+    return len(word) > 1 and word[0] == "-" and not word[1].isdigit() and word[1] != "."
+
+
+def _unknown(flag: str, flags: Collection[str], program: str) -> str:
+    near = difflib.get_close_matches(flag.replace("_", "-"), flags, 1, 0.7)
+    meant = f"did you mean {near[0]}?" if near else "expected one of its options"
+    return f"no option {flag}; {meant} (see: {program} --help)"
+
+
+def _pattern(places: Sequence[_Known]) -> str:
+    return " ".join(f"{one.name} ..." if one.several else one.name for one in places)
+
+
+def _extras(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
