@@ -16,7 +16,8 @@ def test_every_exam_is_there_under_its_name_in_order() -> None:
 
 def test_names_are_found_once_each_in_the_order_given() -> None:
     assert find_exams(["variance", "fourier", "variance"]) == [EXAMS["variance"], EXAMS["fourier"]]
-    assert find_exams() == [exam for exam in EXAMS.values() if isinstance(exam, type)]
+    assert find_exams() == [e for e in EXAMS.values() if isinstance(e, type) and e.by_default]
+    assert EXAMS["effective_rank"] not in find_exams()
 
 
 def test_all_are_those_that_do_not_take_long() -> None:

@@ -15,7 +15,7 @@ from vitscope.errors import VitscopeError
 from vitscope.exams import EXAMS
 from vitscope.exams.identity import exam_keys
 
-OF_MAPS = ["fourier", "variance", "cka", "uncertainty", "covariance"]
+OF_MAPS = ["fourier", "variance", "effective_rank", "cka", "token_norms", "uncertainty", "covariance"]
 
 
 @pytest.fixture(scope="module")

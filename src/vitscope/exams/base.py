@@ -66,6 +66,8 @@ class Accumulator(Sums):
         batch_matters: Whether the result depends on how images are put together to batches.
         least_images: How many images a batch needs at least to be of use.
         evaluation: Whether it is a part of an evaluation as well as of a diagnosis.
+        by_default: Whether a diagnosis does it without being asked; one that takes half as long as the pass itself is
+            named, or comes with "all".
         settings: Options that change the result, as JSON, for the key it is found by.
         OPTIONS: Options that `with_options` takes, with their types.
     """
@@ -79,6 +81,7 @@ class Accumulator(Sums):
     batch_matters: ClassVar[bool] = False
     least_images: ClassVar[int] = 1
     evaluation: ClassVar[bool] = False
+    by_default: ClassVar[bool] = True
     settings: ClassVar[str] = ""
     OPTIONS: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
@@ -212,11 +215,11 @@ def find_exams(
     """The exams of these names, in this order and once each, whatever their purpose.
 
     The name "all" stands for every exam of the purpose that is not costly. Without names: in a diagnosis those that
-    share one pass, in an evaluation all.
+    share one pass and add little to it, in an evaluation all.
     """
     cheap = [name for name, exam in EXAMS.items() if _serves(exam, purpose)]
-    streaming = [name for name in cheap if isinstance(EXAMS[name], type)]
-    default = streaming if purpose == "diagnosis" else cheap
+    unasked = [name for name in cheap if isinstance(exam := EXAMS[name], type) and exam.by_default]
+    default = unasked if purpose == "diagnosis" else cheap
     chosen: Sequence[str] = default if names is None else list(names)
     chosen = list(dict.fromkeys(found for name in chosen for found in (cheap if name == ALL else [name])))
     if unknown := [name for name in chosen if name not in EXAMS]:

@@ -102,6 +102,7 @@ class EffectiveRankAccumulator(FeatureMoments):
     """Collects `rank_and_cosine` of every unit over images."""
 
     result = EffectiveRankResult
+    by_default = False  # the eigenvalues of a matrix per unit and image
     measure = staticmethod(rank_and_cosine)
 
     def __init__(self, subject: Subject) -> None:
