@@ -13,7 +13,7 @@ def crashes_with_channels_last(model: nn.Module) -> bool:
     """Whether a convolution of this model can end the process when it learns on a CPU with the channels last.
 
     PyTorch 2.15 writes beyond its memory in the backward pass of 1x1 convolutions with a stride over fewer channels
-    than a vector of the CPU holds, in float32 on one thread: 2 to 7 channels where a vector holds 8. There are CPUs with 16.
+    than a vector of the CPU holds, in float32 on one thread: 2 to 7 channels where a vector holds 8; others hold 16.
     """
     return any(
         isinstance(module, nn.Conv2d)
