@@ -40,7 +40,7 @@ def cannot_be_watched(model: nn.Module, images: Tensor, error: Exception) -> Uns
     size = said_input_size(model) or DEFAULT_SIZE
     return UnsupportedModel(
         f"{_why(model, images, error)}; give an example of the size it takes: "
-        f"vs.anatomy(model, {size}), or --img-size {size[-1]}"
+        f"--img-size {size[-1]} (in Python vs.anatomy(model, {size}))"
     )
 
 

@@ -147,7 +147,7 @@ class HeldBatches:
         wanted = self._batch_size * self._count
         if images < wanted:
             most = images // self._batch_size
-            hint = f"use batches={most}" if most else f"use batch_size={images}"
+            hint = f"use batches={most}" if most else f"give more (in Python also batch_size={images})"
             raise BadData(
                 f"{self._count} batches of {self._batch_size} need {wanted} images, the data has {images}; {hint}"
             )
