@@ -2,7 +2,13 @@
 
 
 class VitscopeError(Exception):
-    """Base of every error vitscope raises on purpose; the command line prints it without a traceback."""
+    """Base of every error vitscope raises on purpose; the command line prints it without a traceback.
+
+    Attributes:
+        exam: The exam that it is raised by, if it is one with passes of its own: whose options the message is about.
+    """
+
+    exam: str | None = None
 
 
 class UnsupportedModel(VitscopeError):

@@ -150,7 +150,7 @@ def _refuse_asked(model: nn.Module, output: Tensor) -> None:
     if (asked := asked_output(model)) is not None:
         raise UnsupportedModel(
             f"output={asked!r} is to choose among several outputs, but {type(model).__name__} returns one tensor, "
-            f"{_shape(output)}; leave output (--output) out"
+            f"{_shape(output)}; leave output= out"
         )
 
 
@@ -170,7 +170,7 @@ def _undecided(model: nn.Module, found: Mapping[Place, Tensor], classes: int | N
     choices = " or ".join(f"output={place!r}" for place in found)
     return UndecidedOutput(
         f"{type(model).__name__} returns {_listed(found)} ({known}): which of them are the class scores cannot be "
-        f"decided; say so: {choices} (for good: vs.declare; on the command line: --output)"
+        f"decided; say so: {choices} (in Python for good: vs.declare)"
     )
 
 
@@ -179,7 +179,7 @@ def _none(model: nn.Module, output: Any, found: Mapping[Place, Tensor]) -> NoCla
         return NoClassScores(_nothing_to_name(model, output))
     return NoClassScores(
         f"{type(model).__name__} returns {_listed(found)}; expected class scores (images, classes): say "
-        "which they are with output=..., or wrap the model so that it returns logits"
+        "which they are with output=, or wrap the model so that it returns logits"
     )
 
 

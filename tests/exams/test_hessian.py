@@ -131,5 +131,5 @@ def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
     for name in ("values", "losses", "summed up", "density"):  # batches split: sums in another order
         np.testing.assert_allclose(two[0]["split"][name], alone[name], rtol=1e-7, atol=1e-12)
     assert np.array(two[0]["split"]["converged"]).all()
-    assert "split_batch over 2 processes needs as many images per batch; batch_size is 1" in two[0]["refusal"]
+    assert "split_batch over 2 processes needs as many images per batch; a batch has 1" in two[0]["refusal"]
     assert refusal() == ""

@@ -72,11 +72,11 @@ def test_words_of_exams_are_told_from_the_others() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--hessian.batchs", "2"], "hessian has no option 'batchs'; did you mean hessian.batches?"),
+        (["--hessian.batchs", "2"], "no option --hessian.batchs; did you mean --hessian.batches?"),
         (["--hessian.batches", "0"], "--hessian.batches is '0'; expected a whole number, 1 or more"),
         (["--hessian.batches"], "--hessian.batches needs a value"),
         (["--hesian.batches", "2"], "no exam 'hesian'"),
-        (["--fourier.bins", "2"], "fourier takes no options"),
+        (["--fourier.bins", "2"], "no option --fourier.bins; fourier takes none"),
         (["--landscape.points", "5"], "landscape, which is not among the exams: hessian; add it"),
         (["--options", "hessian"], "expected EXAM.OPTION=VALUE"),
         (["--hessian.mode", "fast"], "expected lanczos or power"),

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import vitscope as vs
 from vitscope.data import ImageData, batches
-from vitscope.errors import VitscopeError
+from vitscope.errors import UnsupportedModel, VitscopeError
 from vitscope.exams import EXAMS, passes, prediction
 from vitscope.exams.paired import differences
 from vitscope.exams.parts import Parts
@@ -111,6 +111,13 @@ def test_members_of_an_ensemble_take_the_place_of_passes(small_vit: nn.Module, f
         assert_row(result, row, said[: row + 1], labels)
     as_one = passes(vs.surgery.deep_ensemble(members), fashion, limit=12)
     np.testing.assert_array_equal(as_one.value[:, :-1], result.value[:, :-1])
+
+
+def test_an_output_asked_of_an_ensemble_whose_members_have_one_is_refused(fashion: ImageData) -> None:
+    whole = vs.surgery.deep_ensemble([vs.create_model("vit_mini", pretrained=False) for _ in range(2)])
+    with pytest.raises(UnsupportedModel, match=r"output=3 .*returns one tensor.*leave output"):
+        passes(whole, fashion, limit=12, output=3)
+    assert passes(whole, fashion, limit=12).passes.tolist() == [1, 2]
 
 
 class DropsInItsHead(nn.Module):

@@ -121,14 +121,14 @@ def test_where_nobody_says_every_exam_of_pictures_asks(exam: str) -> None:
         ):
             run(exam, HomeMade(), (data, LABELS))
         loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(data, LABELS), batch_size=6)
-        with pytest.raises(UnknownNormalisation, match=r"--mean, --std"):
+        with pytest.raises(UnknownNormalisation, match=r"pass mean= and std="):
             run(exam, HomeMade(), loader)
 
 
 @every_exam
 def test_what_cannot_have_come_from_the_constants_is_refused(exam: str) -> None:
     with pytest.raises(
-        UnknownNormalisation, match=r"to 1\.000, and mean=0 and std=1, as the user says, allow 0\.000"
+        UnknownNormalisation, match=r"to 1\.000, and mean 0 and std 1, as the user says, allow 0\.000"
     ):
         run(exam, HomeMade(), (2 * pictures() - 1, LABELS), mean=0, std=1)
     tuned = small_transformer()

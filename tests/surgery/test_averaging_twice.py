@@ -29,7 +29,7 @@ CASES = {
     "ensemble of models": (
         lambda: of_members("mc_dropout"),
         "ensemble",
-        "each of them before: .*deep_ensemble",
+        "each of them before .*deep_ensemble",
     ),
     "ensemble of averages": (
         lambda: of_members("mc_dropout", "ensemble 2"),

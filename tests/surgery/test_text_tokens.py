@@ -109,5 +109,5 @@ def test_texts_of_another_length_are_refused_where_it_matters() -> None:
 
 def test_without_text_there_are_no_words() -> None:
     model = vs.create_model("vit_mini")
-    with pytest.raises(CannotOperate, match="give the model's inputs as the example"):
+    with pytest.raises(CannotOperate, match="the model's inputs as example="):
         text_tokens(dissect(model), model, None)

@@ -84,6 +84,11 @@ def example_shapes(model: nn.Module, example: Any) -> list[int] | dict[str, list
 
 def own_input_size(model: nn.Module) -> tuple[int, int, int]:
     """(C, H, W) as the model's patch embedding or configuration says; 3x224x224 where they say nothing."""
+    return said_input_size(model) or DEFAULT_SIZE
+
+
+def said_input_size(model: nn.Module) -> tuple[int, int, int] | None:
+    """The same; None where they say nothing."""
     size = _entry(getattr(model, "pretrained_cfg", None), "input_size")
     built_for = getattr(getattr(model, "patch_embed", None), "img_size", None)
     if (
@@ -98,7 +103,7 @@ def own_input_size(model: nn.Module) -> tuple[int, int, int]:
         height, width = (pixels, pixels) if isinstance(pixels, int) else (pixels[0], pixels[1])
         return (int(_entry(config, "num_channels") or 3), int(height), int(width))
     side = getattr(model, "image_size", None)  # torchvision's ViT
-    return (3, side, side) if isinstance(side, int) else DEFAULT_SIZE
+    return (3, side, side) if isinstance(side, int) else None
 
 
 def _entry(config: Any, name: str) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vitscope.anatomy.cannot_run import cannot_be_watched
 from vitscope.anatomy.graph import Graph, ModuleCall, Node, Ref, Slot
 from vitscope.anatomy.watch import ForwardWatch, Site, examined_output, operation_name, tensors_in
 from vitscope.errors import UnsupportedModel
@@ -36,7 +37,7 @@ def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | No
         except UnsupportedModel:  # of what it returned, not of how it ran
             raise
         except Exception as error:
-            raise _cannot_run(model, example, error) from error
+            raise cannot_be_watched(model, example, error) from error
     if not any(watch.nodes[o].dynamic for o in outputs):
         raise UnsupportedModel(
             f"the output of {type(model).__name__} does not depend on its input as far as anatomy can follow "
@@ -55,19 +56,6 @@ def _watched(
     with watch.following(model), watch:
         output = run()
     return watch, tuple(dict.fromkeys(watch.node_of(t) for t in examined_output(model, output, len(example))))
-
-
-def _cannot_run(model: nn.Module, example: Tensor, error: Exception) -> UnsupportedModel:
-    shape = "x".join(map(str, example.shape))
-    what = f"{type(model).__name__} cannot be run on a {shape} input"
-    if example.device.type == "meta" and "meta" in str(error):
-        return UnsupportedModel(
-            f"{what} without weights, because it reads values ({error}). Build it on a real device."
-        )
-    return UnsupportedModel(
-        f"{what}: {type(error).__name__}: {error}. "
-        "Give an example of the size it takes: vs.anatomy(model, (3, 224, 224)), or --img-size 224."
-    )
 
 
 class _Observer(ForwardWatch):

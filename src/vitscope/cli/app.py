@@ -72,7 +72,7 @@ def _main(argv: list[str] | None) -> int:
     except VitscopeError as error:
         if debug:
             raise
-        print(f"vitscope: {error}", file=sys.stderr)
+        print(f"vitscope: {_in_words_of(verb, error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as asked:
         print(
@@ -92,6 +92,14 @@ def _main(argv: list[str] | None) -> int:
         print(f"vitscope: {type(error).__name__}: {error}\n(add --debug for the traceback)", file=sys.stderr)
         return 1
     return 0
+
+
+def _in_words_of(verb: str, error: VitscopeError) -> str:
+    """What an error says, as it is typed."""
+    from vitscope.cli.as_typed import as_typed
+
+    module = sys.modules.get(f"vitscope.cli.{verb}")
+    return str(error) if module is None else as_typed(str(error), verb, module.Options, error.exam)
 
 
 def _usage() -> str:

@@ -20,7 +20,7 @@ class _Known:
 
     @property
     def positional(self) -> bool:
-        return any("Positional" in repr(extra) for extra in _extras(self.hint))
+        return is_positional(self.hint)
 
     @property
     def switch(self) -> bool:
@@ -104,6 +104,11 @@ def _unknown(flag: str, flags: Collection[str], program: str) -> str:
 
 def _pattern(places: Sequence[_Known]) -> str:
     return " ".join(f"{one.name} ..." if one.several else one.name for one in places)
+
+
+def is_positional(hint: Any) -> bool:
+    """Whether a field is typed by its place, without a flag."""
+    return any("Positional" in repr(extra) for extra in _extras(hint))
 
 
 def _extras(hint: Any) -> tuple[Any, ...]:

@@ -104,6 +104,7 @@ def run(options: Options) -> None:
     """Operate, print what changed, save."""
     from rich.console import Console
 
+    from vitscope.cli.as_typed import as_typed
     from vitscope.surgery.operate import operate
     from vitscope.surgery.operation_text import find_operation, read_operation
 
@@ -132,7 +133,7 @@ def run(options: Options) -> None:
         )
     for warning in noted:
         if issubclass(warning.category, UserWarning):
-            print(f"vitscope: {warning.message}", file=sys.stderr)
+            print(f"vitscope: {as_typed(str(warning.message), 'operate', Options)}", file=sys.stderr)
     if not operated.changed:
         raise VitscopeError(f"{options.model} is as it was" + (", nothing was saved" if options.out else ""))
     console = Console()

@@ -6,6 +6,7 @@ and beside it, in closed form, the penalty that weight decay stands for (`penalt
 """
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -25,10 +26,15 @@ class RandomModel(VitscopeError):
 
 def scores_of_images(model: nn.Module, images: Tensor) -> Tensor:
     """(N, classes): what the model says of a batch."""
-    found = class_scores(model, model(images), len(images))
+    return scores_among(model, model(images), len(images))
+
+
+def scores_among(model: nn.Module, output: Any, n_images: int) -> Tensor:
+    """(N, classes) in what the model returned."""
+    found = class_scores(model, output, n_images)
     if found.ndim != 2:
         raise VitscopeError(
-            f"{type(model).__name__} puts out {tuple(found.shape)} for {len(images)} images; expected class scores "
+            f"{type(model).__name__} puts out {tuple(found.shape)} for {n_images} images; expected class scores "
             "(N, classes)"
         )
     return found

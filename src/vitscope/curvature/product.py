@@ -188,7 +188,8 @@ def _explained(model: nn.Module) -> Iterator[None]:
         yield
     except torch.OutOfMemoryError as error:
         raise VitscopeError(
-            "the gradient's graph does not fit into memory; use a smaller batch_size, or split_batch=True with torchrun"
+            "the gradient's graph does not fit into memory; use split_batch=True with torchrun "
+            "(in Python also a smaller batch_size)"
         ) from error
     except RuntimeError as error:
         if "derivative" not in str(error) and "not implemented" not in str(error):

@@ -68,7 +68,8 @@ def match_channels(pixels: Tensor, channels: int) -> Tensor:
         weights = torch.tensor(_LUMA, device=pixels.device).view(1, 3, 1, 1)
         return (pixels.float() * weights).sum(1, keepdim=True).round().to(torch.uint8)
     raise BadData(
-        f"images have {seen} channels and the model takes {channels}; make a model with in_chans={seen}"
+        f"images have {seen} channels and the model takes {channels}; take a model of as many "
+        f"(in Python in_chans={seen})"
     )
 
 

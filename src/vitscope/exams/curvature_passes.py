@@ -58,7 +58,7 @@ class CurvaturePasses:
         if setup.split_batch and setup.batch_size < distributed.world_size():
             raise VitscopeError(
                 f"split_batch over {distributed.world_size()} processes needs as many images per batch; "
-                f"batch_size is {setup.batch_size}"
+                f"a batch has {setup.batch_size}"
             )
         self._model, self._setup = model, setup
         self._dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)

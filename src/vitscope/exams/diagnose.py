@@ -18,6 +18,7 @@ from vitscope import distributed
 from vitscope.anatomy.taps import Stream
 from vitscope.arguments import checked
 from vitscope.data import load_data
+from vitscope.errors import VitscopeError
 from vitscope.exams.base import EXAMS, Accumulator, Procedure, find_exams
 from vitscope.exams.fitting import fitting, tell_of_nothing
 from vitscope.exams.identity import data_name, exam_keys
@@ -153,7 +154,12 @@ def _examined(
         if isinstance(exam, Procedure):
             own: dict[str, Any] = {"parts": parts.get(exam.result.exam)} if exam.resumable else {}
             own |= {"stream": stream} if exam.needs_maps else {}
-            yield exam.run(model, data, **request, name=name, **own)
+            try:
+                found = exam.run(model, data, **request, name=name, **own)
+            except VitscopeError as error:
+                error.exam = exam.result.exam
+                raise
+            yield found
 
 
 def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]:

@@ -42,8 +42,8 @@ def require_frames(data: Any) -> None:
     """Refuse images alone where a stream is needed."""
     if not isinstance(data, FrameData):
         raise BadData(
-            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH, in Python "
-            "vs.load_data('frames:PATH')"
+            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH "
+            "(in Python vs.load_data('frames:PATH'))"
         )
 
 

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from vitscope.curvature.loss import scores_of_images
+from vitscope.anatomy.cannot_run import runs_on
+from vitscope.curvature.loss import scores_among
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
 from vitscope.data.fetchers import fetcher_for, known_labels, require_labels
@@ -146,7 +147,7 @@ class HeldBatches:
         wanted = self._batch_size * self._count
         if images < wanted:
             most = images // self._batch_size
-            hint = f"use batches={most}" if most else f"use batch_size={images}"
+            hint = f"use batches={most}" if most else f"give more (in Python also batch_size={images})"
             raise BadData(
                 f"{self._count} batches of {self._batch_size} need {wanted} images, the data has {images}; {hint}"
             )
@@ -154,4 +155,7 @@ class HeldBatches:
     def _count_classes(self) -> int:
         parameter = next((p for p in self._model.parameters() if p.is_floating_point()), torch.zeros(()))
         with torch.no_grad(), preserved():
-            return scores_of_images(self._model, self._images(0)[0][:1].to(parameter)).shape[1]
+            first = self._images(0)[0][:1].to(parameter)
+            with runs_on(self._model, first):
+                output = self._model(first)
+            return scores_among(self._model, output, 1).shape[1]

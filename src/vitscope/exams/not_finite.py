@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
+from vitscope.anatomy.cannot_run import runs_on
 from vitscope.errors import NotFinite, VitscopeError
 from vitscope.finite import all_finite, images_not_finite, weights_not_finite
 from vitscope.models import name_of
@@ -19,7 +20,9 @@ from vitscope.outputs import Place, class_scores, class_scores_if_any
 
 def finite_scores(model: nn.Module, images: Tensor, said: Place | None = None) -> Tensor:
     """The class scores of images; refused if they are not finite. `said`: which output, if not as the model says."""
-    scores = class_scores(model, model(images), len(images), said)
+    with runs_on(model, images):
+        output = model(images)
+    scores = class_scores(model, output, len(images), said)
     _require_finite(scores, model, images)
     return scores
 

@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -14,6 +14,7 @@ from tqdm import tqdm
 
 from vitscope import distributed
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
+from vitscope.anatomy.cannot_run import runs_on
 from vitscope.anatomy.taps import Stream
 from vitscope.data import batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
@@ -229,13 +230,14 @@ def _shown(
 ) -> Generator[tuple[Images, Tensor]]:
     """Every batch with the model's scores; `seen` has what the taps gave until the next one is asked for."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    tap = nullcontext() if seen is None or parts is None else seen.tap(model, parts, stream)
+    tap = None if seen is None or parts is None else seen.tap(model, parts, stream)
     for images, labels, indices in mine:
         if seen is not None:
             seen.clear()
             seen.n_images = len(labels)
         shown = images.to(dtype)
-        with torch.inference_mode(), tap:
+        # where there is a tap, anatomy has seen the model run
+        with torch.inference_mode(), tap or runs_on(model, shown):
             output = model(shown)
         scores = finite_scores_in(model, output, shown, needed=scored)
         if seen is not None and parts is not None:

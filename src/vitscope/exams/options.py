@@ -88,10 +88,14 @@ def _known(exam: str, option: str, hints: Mapping[str, Any]) -> Any:
     if option in hints:
         return hints[option]
     if not hints:
-        raise BadArgument(f"{exam} takes no options, and so no '{option}'")
+        raise BadArgument(f"no option {exam}.{option}; {exam} takes none")
     near = difflib.get_close_matches(option, hints, 1)
-    meant = f"did you mean {exam}.{near[0]}?" if near else f"it takes {', '.join(hints)}"
-    raise BadArgument(f"{exam} has no option '{option}'; {meant}")
+    meant = (
+        f"did you mean {exam}.{near[0]}?"
+        if near
+        else "it takes " + ", ".join(f"{exam}.{name}" for name in hints)
+    )
+    raise BadArgument(f"no option {exam}.{option}; {meant}")
 
 
 def _can_be_written(hint: Any) -> bool:

@@ -6,8 +6,8 @@
 the average; nothing else is kept of it.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -30,7 +30,7 @@ from vitscope.exams.prediction import check_predictions
 from vitscope.exams.random_network import random_network
 from vitscope.exams.resumable_pass import ResumablePass
 from vitscope.exams.throughput import Stopwatch
-from vitscope.interface import interface_of
+from vitscope.interface import asked_output, declared, interface_of
 from vitscope.results import About, Result, tidy
 from vitscope.surgery import deep_ensemble
 from vitscope.surgery.ensemble import DeepEnsemble
@@ -149,7 +149,10 @@ def passes(
     if not isinstance(model, nn.Module):
         model = deep_ensemble(list(model))
     resumable = ResumablePass(parts, batch_size)
-    with own_passes(model, data, limit, batch_size, seed, device, name, True, resumable.done) as own:
+    with (
+        own_passes(model, data, limit, batch_size, seed, device, name, True, resumable.done) as own,
+        _asked_of_members(model),
+    ):
         plain = _source(model, own, p, seed)
         if plain.most is not None:
             counts = sorted({*(count for count in counts if count <= plain.most), plain.most} - {0})
@@ -178,6 +181,15 @@ def passes(
             passes=np.array(each * len(sources), dtype=np.int64),
             smoothed=np.repeat([False, True][: len(sources)], len(each)),
         )
+
+
+@contextmanager
+def _asked_of_members(model: nn.Module) -> Iterator[None]:
+    """The output that is asked of an ensemble is asked of its members, which are shown the images one by one."""
+    with ExitStack() as asked:
+        for member in model.members if isinstance(model, DeepEnsemble) else ():
+            asked.enter_context(declared(member, asked_output(model)))
+        yield
 
 
 def _source(model: nn.Module, own: OwnPasses, p: float, seed: int) -> PassSource:

@@ -53,7 +53,7 @@ class PixelSpace:
         if self._as_given and not are_pictures(pixels):
             raise UnknownNormalisation(
                 f"{_seen(images)}, and {_constants(self.config)}, as {self.config.said_by} says, "
-                f"{_allowed(self.config)}; pass the mean= and std= (--mean, --std) that they were normalised with, or "
+                f"{_allowed(self.config)}; pass the mean= and std= that they were normalised with, or "
                 "8-bit images"
             )
         return pixels
@@ -82,14 +82,14 @@ def refuse_unknown(images: Tensor, config: DataConfig) -> None:
     if config.said_by == "nobody":
         imagenet = DataConfig(mean=IMAGENET_MEAN, std=IMAGENET_STD)
         raise UnknownNormalisation(
-            f"{_seen(images)} and nothing says how they were normalised; pass mean= and std= (--mean, --std), for "
+            f"{_seen(images)} and nothing says how they were normalised; pass mean= and std=, for "
             f"example mean=0, std=1 if they are plain pixels from 0 to 1 (ImageNet's constants {_allowed(imagenet)})"
         )
     identity = set(config.mean) == {0.0} and set(config.std) == {1.0}
     if config.said_by != "the user" and not identity and look_plain(images):
         raise UnknownNormalisation(
             f"{_seen(images)}, as plain pixels are, but {_constants(config)}, as {config.said_by} says, "
-            f"{_allowed(config)}; pass mean=0, std=1 (--mean 0 --std 1) if they are plain, or these constants if not"
+            f"{_allowed(config)}; pass mean=0, std=1 if they are plain, or these constants if not"
         )
 
 
@@ -113,7 +113,7 @@ def _seen(images: Tensor) -> str:
 
 
 def _constants(config: DataConfig) -> str:
-    return f"mean={_listed(config.mean)} and std={_listed(config.std)}"
+    return f"mean {_listed(config.mean)} and std {_listed(config.std)}"
 
 
 def _allowed(config: DataConfig) -> str:

@@ -15,7 +15,7 @@ from vitscope.surgery import mc_dropout
 from vitscope.surgery.ensemble import PassEnsemble
 from vitscope.surgery.graft import grafts, ungraft
 from vitscope.surgery.mc_dropout import draw_number, dropouts, sampling
-from vitscope.surgery.record import NoEffectWarning
+from vitscope.surgery.record import CannotOperate, NoEffectWarning
 
 TRIES = 8  # passes in which a model's own dropout must show
 TELLING = 1e-3  # of the largest number: more than rounding ever does
@@ -90,7 +90,7 @@ def _passes_differ(network: RandomNetwork, parts: Anatomy | None, images: Tensor
         try:
             with network.passes(seed, 0):
                 return any(_differ(finite_scores(model, images), plain) for _ in range(TRIES))
-        except VitscopeError:  # nothing in it could be random
+        except CannotOperate:  # nothing in it could be random
             return False
     features: dict[str, Tensor] = {}
     changed: set[str] = set()

@@ -142,7 +142,7 @@ def _make(run: Run, model: nn.Module | str | None, trust_code: bool) -> tuple[nn
     except VitscopeError as error:
         raise VitscopeError(
             f"the model that {run.path} is about cannot be made again from '{source}' ({error}); "
-            "name it: --model MODEL, or in Python prescribe(run, model=model)"
+            "name it: --model MODEL (in Python prescribe(run, model=model))"
         ) from error
 
 

@@ -121,7 +121,7 @@ def _heads(stages: list[ConvStage], heads: Sequence[int] | None) -> list[int]:
         return usual
     if len(heads) != len(stages):
         raise CannotOperate(
-            f"heads={tuple(heads)}; expected a number for each of the {len(stages)} stages, e.g. {tuple(usual)}"
+            f"heads={tuple(heads)}; expected a number for each of the {len(stages)} stages, e.g. heads={tuple(usual)}"
         )
     return list(heads)
 

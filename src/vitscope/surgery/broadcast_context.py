@@ -69,7 +69,7 @@ class ContextBroadcast(nn.Module):
         if self.length is not None and x.shape[axis] != self.length:
             raise VitscopeError(
                 f"context is broadcast among {self.length} tokens, {x.shape[axis]} came; operate on a fresh model with "
-                "example= the shape of these images"
+                "--img-size as these images have it (in Python example=)"
             )
         if self.among == "all":
             return self._broadcast(x)

@@ -104,13 +104,13 @@ def _refuse_to_average_again(model: nn.Module) -> None:
     name, over = type(model).__name__, averages_over(model)
     if "passes" in over:
         raise CannotOperate(
-            f"this {name} averages over passes already; to change their number: vs.surgery.undo(model), then ensemble "
-            "with other passes="
+            f"this {name} averages over passes already; to change their number do ensemble once, with other passes=, "
+            "on the model without it (in Python vs.surgery.undo(model))"
         )
     if "models" in over:
         raise CannotOperate(
             f"this {name} averages over models, whose dropout would draw the same masks; make an ensemble of each of "
-            "them before: vs.surgery.deep_ensemble([vs.surgery.ensemble(member), ...])"
+            "them before (in Python vs.surgery.deep_ensemble([vs.surgery.ensemble(member), ...]))"
         )
     if "frames" in over:
         raise CannotOperate(

@@ -106,7 +106,7 @@ class Windows:
         made, now = ("x".join(map(str, grid)) for grid in (self.source.made_for, seen.grid))
         raise VitscopeError(
             f"a graft was put in for the tokens of a {made} map, and those of a {now} map cannot be told from padding; "
-            "operate on a fresh model with example= the shape of these images"
+            "operate on a fresh model with --img-size as these images have it (in Python example=)"
         )
 
     def _is_whole(self, elements: int, anyway: bool = False) -> bool:

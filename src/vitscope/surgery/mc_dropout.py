@@ -118,8 +118,8 @@ def sampling(model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False) -> 
     """
     if "passes" in averages_over(model):
         raise CannotOperate(
-            f"this {type(model).__name__} averages over passes by itself; vs.surgery.undo(model), or a model without "
-            "ensemble"
+            f"this {type(model).__name__} averages over passes by itself; take a model without ensemble "
+            "(in Python vs.surgery.undo(model))"
         )
     places = dropouts(model)
     own = _stateless(model) if own_dropout else []
@@ -213,7 +213,7 @@ def _refuse_after_ensemble(model: nn.Module) -> None:
     if "passes" in averages_over(model):
         raise CannotOperate(
             f"this {type(model).__name__} averages over passes with the dropout it had then, and would not draw it; "
-            "take that back (vs.surgery.undo), do mc_dropout first, ensemble after it"
+            "take that back (in Python vs.surgery.undo), do mc_dropout first, ensemble after it"
         )
 
 
@@ -224,8 +224,8 @@ def _refuse_twice(model: nn.Module, units: Sequence[Unit], at: str) -> None:
     twice = [unit.name for unit in units if unit.name in there]
     if twice:
         raise CannotOperate(
-            f"unit '{twice[0]}' has MC dropout there already; vs.surgery.undo(model) and give another p=, or choose "
-            "other layers"
+            f"unit '{twice[0]}' has MC dropout there already; do mc_dropout once, with another p= (in Python after "
+            "vs.surgery.undo(model)), or choose other layers"
         )
 
 

@@ -114,7 +114,7 @@ class SpatialSmoothing(nn.Module):
         if found is None or (found != self.grid and self.first is None):
             raise VitscopeError(
                 f"smoothing was put in for a {self.grid[0]}x{self.grid[1]} map and is given {points} points of another "
-                "one; operate on a fresh model with example= the shape of these images"
+                "one; operate on a fresh model with --img-size as these images have it (in Python example=)"
             )
         return found
 

@@ -147,8 +147,8 @@ def temporal(
     """
     if "frames" in averages_over(model):
         raise CannotOperate(
-            f"this {type(model).__name__} averages over frames already; to change how: vs.surgery.undo(model), then "
-            "temporal with another rate= or previous="
+            f"this {type(model).__name__} averages over frames already; to change how do temporal once, with another "
+            "rate= or previous=, on the model without it (in Python vs.surgery.undo(model))"
         )
     images = example_batch(model, example)
     with preserved(model), torch.no_grad():

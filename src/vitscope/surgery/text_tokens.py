@@ -73,8 +73,8 @@ def text_tokens(body: Dissection, model: nn.Module, example: Any) -> TextTokens:
             module, slots = _taker(body, name)
             return TextTokens(name, where[0], words.shape[1], module, slots)
     raise CannotOperate(
-        "no words were found among the tokens; give the model's inputs as the example: "
-        "example={'input_ids': ..., 'pixel_values': ...}, or use tokens='all'"
+        "no words were found among the tokens; use tokens='all' "
+        "(in Python also the model's inputs as example={'input_ids': ..., 'pixel_values': ...})"
     )
 
 

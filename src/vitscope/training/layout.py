@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.data import DataConfig
-from vitscope.memory_format import arrange
+from vitscope.memory_format import arrange, crashes_with_channels_last
 from vitscope.training.matrix_convolution import MatrixConv2d
 
 _FEW_POINTS = 4  # of a map: up to here a matrix product is the faster way for every kernel
@@ -24,11 +24,14 @@ def lay_out(
 ) -> tuple[torch.memory_format, Callable[[], None]]:
     """Arrange a model's weights as a recipe's `channels_last` wishes: "always", "never" or "auto".
 
+    What would crash with the channels last never has them last.
+
     Returns:
         The memory format for the images, and what to call when the training is over: it makes the convolutions over
         small maps plain ones again.
     """
     last = wish == "always" or (wish == "auto" and not sharded and device.type != "mps")
+    last = last and not (device.type == "cpu" and crashes_with_channels_last(model))
     layout = torch.channels_last if last else torch.contiguous_format
     if not sharded:
         arrange(model, layout)

@@ -97,7 +97,7 @@ class Recipe:
         temperature: Softens both distributions of "soft".
         amp: Mixed precision: "auto" where the device is made for it, "never", or a type.
         compile: Whether the model goes through torch.compile.
-        channels_last: Memory layout of images and convolutions; "auto" where it is not slower.
+        channels_last: Memory layout of images and maps; "auto" where it is not slower; not where it would crash.
         patience: Steps in a row without a finite loss after which the training stops.
     """
 

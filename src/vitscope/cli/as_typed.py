@@ -1,0 +1,100 @@
+"""Python's words in a message as they are typed on the command line.
+
+batches=3, max_products (of hessian)     --hessian.batches 3, --hessian.max-products
+num_classes=10, split_batch=True         --num-classes 10, --split-batch
+vs.surgery.mc_dropout(model)             --mc-dropout, or outside of operate: vitscope operate MODEL --mc-dropout
+msa=(1, 1), kind='cb'                    msa=1,1 and kind=cb: words of an operation
+(in Python vs.surgery.undo(model))       left out
+
+Names of one plain word ("limit is ...", "data") are words of English, too: only `name=` and a message's first words
+are taken for them.
+"""
+
+import dataclasses
+import re
+import sys
+from functools import partial
+from typing import Any
+
+from vitscope.cli.known_words import is_positional
+from vitscope.cli.options import hints_of_options
+
+_BEFORE = r"(?<![\w./:'\"-])"
+_VALUE = r"(?P<value>'[^']*'|\([\w., ]*\)|[\w*+-]+(?:\.\w+)*|)"
+_OPERATION = re.compile(r"vs\.surgery\.(\w+)(?:\(model\))?")
+_KEY = re.compile(_BEFORE + r"(\w+)=" + _VALUE)
+_ADDRESS = re.compile(_BEFORE + r"(\w+)\.\w+")
+_TWICE = re.compile(r"(--[^()]*?) \((--[^()]*)\)")
+
+
+def as_typed(message: str, verb: str, options_type: Any, exam: str | None = None) -> str:
+    """The message of an error of this verb; `exam`: the one that raised it, if one did."""
+    if message.startswith("--config"):  # a file has Python's names
+        return message
+    message = _without_python(message)
+    message = _OPERATION.sub(lambda found: _operation(found[1], verb), message)
+    for name, flag in _flags(options_type, exam).items():
+        message = re.sub(rf"^{name} is ", f"{flag} is ", message)
+        message = re.sub(rf"{_BEFORE}{name}={_VALUE}", partial(_flag, flag), message)
+        if "_" in name:
+            message = re.sub(rf"{_BEFORE}{name}(?![\w./='\"-]| \(--)", flag, message)
+    if message.startswith("no option "):
+        message = _ADDRESS.sub(_address, message)
+    if verb == "operate":
+        message = _KEY.sub(lambda found: f"{found[1]}={_word(found['value'])}", message)
+    return _TWICE.sub(lambda found: found[1] if found[1].endswith(found[2]) else found[0], message)
+
+
+def _flags(options_type: Any, exam: str | None) -> dict[str, str]:
+    """How each name is typed: the options of the verb, and those of the exam."""
+    hints = hints_of_options(options_type)
+    fields = [field.name for field in dataclasses.fields(options_type)]
+    found = {name: f"--{name.replace('_', '-')}" for name in fields if not is_positional(hints[name])}
+    if exam in _exams():
+        from vitscope.exams.options import options_of
+
+        own = options_of(_exams()[exam])
+        found |= {name: f"--{exam}.{name.replace('_', '-')}" for name in own}
+    return found
+
+
+def _exams() -> dict[str, Any]:
+    """Those that are loaded: what went wrong before that is not about them, and they take seconds to import."""
+    module = sys.modules.get("vitscope.exams")
+    return getattr(module, "EXAMS", {})
+
+
+def _address(found: re.Match[str]) -> str:
+    return "--" + found[0].replace("_", "-") if found[1] in _exams() else found[0]
+
+
+def _flag(flag: str, found: re.Match[str]) -> str:
+    value = found["value"]
+    if value in ("True", "False"):
+        return flag if value == "True" else flag.replace("--", "--no-", 1)
+    return f"{flag} {_word(value, ' ')}".rstrip()
+
+
+def _word(value: str, between: str = ",") -> str:
+    if value in ("True", "False"):
+        return value.lower()
+    if value.startswith("("):
+        return between.join(part.strip() for part in value.strip("(), ").split(","))
+    return value.strip("'")
+
+
+def _operation(name: str, verb: str) -> str:
+    flag = f"--{name.replace('_', '-')}"
+    return flag if verb == "operate" else f"vitscope operate MODEL {flag}"
+
+
+def _without_python(message: str) -> str:
+    """Without what stands in parentheses for Python."""
+    while (start := message.find(" (in Python")) >= 0:
+        depth = 0
+        for end in range(start + 1, len(message)):
+            depth += {"(": 1, ")": -1}.get(message[end], 0)
+            if not depth:
+                break
+        message = message[:start] + message[end + 1 :]
+    return message
