@@ -310,7 +310,9 @@ class TokenNormsAccumulator(Accumulator):
 
     def _take_attention(self, j: int, seen: Sequence[Tensor], marked: Tensor) -> Tensor:
         """(N, prefix + 2): shares of prefix tokens, outliers, other points."""
-        heads = sum(site.heads for site in self.attending[j].attention.sites)  # type: ignore[union-attr]
+        attention = self.attending[j].attention
+        assert attention is not None
+        heads = sum(site.heads for site in attention.sites)
         given = torch.stack(list(seen)).sum(0).cpu().double() / heads
         prefix = self.prefix[j]
         points = given[:, prefix : prefix + marked.shape[1]]
@@ -369,7 +371,10 @@ class TokenNormsAccumulator(Accumulator):
         share, low, high = _bounded(mean_interval(total.copy(), squares.copy(), n))
         y, yy, xy, count, count_squares = self.sinks.numpy().T
         drained = ratio_interval(y, count, yy, xy, count_squares, self.sunk.numpy())
-        owner, tokens, number, sinks = [], [], [], []
+        owner: list[int] = []
+        tokens: list[str] = []
+        number: list[float] = []
+        sinks: list[tuple[float, ...]] = []
         for j, (prefix, reads) in enumerate(zip(self.prefix, self.reads, strict=True)):
             points, row, outliers = self.points[reads], len(owner), float(count[j]) / n
             keys = prefix + points

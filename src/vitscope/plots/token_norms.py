@@ -101,5 +101,5 @@ def plot_outlier_places(result: TokenNormsResult, ax: Axes | None = None, colour
     if drawing is not None:
         bar = drawing.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
         bar.set_label("Share of images")
-        bar.outline.set_visible(False)  # type: ignore[operator]
+        bar.outline.set_visible(False)
     return ax

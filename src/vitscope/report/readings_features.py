@@ -109,7 +109,8 @@ def _alike(result: Result) -> str:
     first, last = cosine.iloc[0], cosine.iloc[-1]
     changes = rows_of(table, "cosine_change")
     said = [
-        f"{number(row)} across {plural(row.kind)}" for row in changes[changes["unit"].isna()].itertuples()
+        f"{number(row)} across {plural(str(row.kind))}"
+        for row in changes[changes["unit"].isna()].itertuples()
     ]
     mean = f" On average it changes by {'; '.join(said)}." if said else ""
     rank, bound = (rows_of(table, name).iloc[-1] for name in ("effective_rank", "rank_bound"))
