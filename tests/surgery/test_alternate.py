@@ -132,7 +132,13 @@ def test_hosts_of_every_library(case: Case, counts, activation):
 @pytest.mark.parametrize(
     ("name", "arguments", "graph"),
     [
-        ("preresnet_mini", {"msa": (0, 0, 1, 1), "extra_block": True, "window": 3}, True),
+        ("preresnet_mini", {"msa": (0, 0, 1, 1), "extra_block": True, "window": 3}, False),
+        pytest.param(
+            "preresnet_mini",
+            {"msa": (0, 0, 1, 1), "extra_block": True, "window": 3},
+            True,
+            marks=pytest.mark.slow,
+        ),
         ("resnet_mini", {"example": (3, 32, 32)}, False),
         ("tv:resnet18", {"budget": 2, "example": (3, 40, 56)}, False),
     ],
