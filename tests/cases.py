@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import timm
 import torch
@@ -59,11 +60,41 @@ def small_maxvit() -> nn.Module:
     )
 
 
+def small_torchvision_swin(version: int = 1) -> nn.Module:
+    """Torchvision's Swin of two blocks, with and without a shift, in each of its four narrow stages."""
+    swin = torchvision.models.swin_transformer
+    block = [swin.SwinTransformerBlock, swin.SwinTransformerBlockV2][version - 1]
+    merging = [swin.PatchMerging, swin.PatchMergingV2][version - 1]
+    return torchvision.models.SwinTransformer(
+        [4, 4], 48, [2, 2, 2, 2], [3, 6, 12, 24], [7 + version - 1] * 2, block=block, downsample_layer=merging
+    )
+
+
+def small_torchvision_convnext() -> nn.Module:
+    """Torchvision's ConvNeXt of two blocks in each of its four narrow stages."""
+    widths = (24, 48, 96, 192, None)
+    setting = torchvision.models.convnext.CNBlockConfig
+    return torchvision.models.ConvNeXt([setting(*pair, 2) for pair in pairwise(widths)])
+
+
 def small_torchvision_vit() -> nn.Module:
     """Torchvision's ViT of few and narrow layers; `vit_b_32` has 88 million parameters."""
     return torchvision.models.VisionTransformer(
         image_size=64, patch_size=16, num_layers=4, num_heads=4, hidden_dim=96, mlp_dim=192
     )
+
+
+def small_volo() -> nn.Module:
+    """Timm's VOLO of few and narrow blocks; `volo_d1_224` takes no other number of them."""
+    return timm.models.volo.VOLO(
+        layers=(2, 1, 2, 1), img_size=64, embed_dims=(48, 96, 96, 96), num_heads=(3, 6, 6, 6)
+    )
+
+
+def small_mvit() -> nn.Module:
+    """Timm's MViTv2 of few and narrow blocks; `mvitv2_tiny` takes no other number of them."""
+    mvitv2 = timm.models.mvitv2
+    return mvitv2.MultiScaleVit(mvitv2.MultiScaleVitCfg(depths=(1, 2, 2, 1), embed_dim=48), img_size=64)
 
 
 def hf_case(name: str, config, cls, attention: str | None, size: int = 64) -> Case:
@@ -74,20 +105,28 @@ def hf_case(name: str, config, cls, attention: str | None, size: int = 64) -> Ca
 # claims A1 at 32 pixels; the baselines that timm has
 AT_32 = [
     timm_case("resnet18", 32),
-    timm_case("resnet34", 32),
-    timm_case("resnet50", 32),
-    timm_case("resnet101", 32),
-    timm_case("resnext50_32x4d", 32),
-    timm_case("resnetv2_50", 32, "pre-activation resnet"),
+    timm_case("resnet34", 32, layers=(2, 2, 3, 2)),
+    timm_case("resnet50", 32, layers=(2, 2, 2, 2)),
+    timm_case("resnet101", 32, layers=(2, 2, 5, 2)),
+    timm_case("resnext50_32x4d", 32, layers=(2, 2, 2, 2)),
+    timm_case("resnetv2_50", 32, "pre-activation resnet", layers=(2, 2, 2, 2)),
     timm_case("vit_tiny_patch16_224", 32, "vit_tiny/2", img_size=32, patch_size=2, depth=4),
     timm_case("vit_small_patch16_224", 32, "vit_small/4", img_size=32, patch_size=4, depth=4),
     timm_case("vit_base_patch16_224", 32, "vit_base/8", img_size=32, patch_size=8, depth=3),
-    timm_case("pit_ti_224", 32, "pit_ti/4", img_size=32, patch_size=4),
-    timm_case("pit_b_224", 32, "pit_b/4", img_size=32, patch_size=4),
-    timm_case("swin_tiny_patch4_window7_224", 32, "swin_tiny/1", img_size=32, patch_size=1, window_size=4),
-    timm_case("twins_svt_small", 32, img_size=32),
+    timm_case("pit_ti_224", 32, "pit_ti/4", img_size=32, patch_size=4, depth=(2, 2, 2)),
+    timm_case("pit_b_224", 32, "pit_b/4", img_size=32, patch_size=4, depth=(2, 2, 2)),
+    timm_case(
+        "swin_tiny_patch4_window7_224",
+        32,
+        "swin_tiny/1",
+        img_size=32,
+        patch_size=1,
+        window_size=4,
+        depths=(2, 2, 2, 2),
+    ),
+    timm_case("twins_svt_small", 32, img_size=32, depths=(2, 2, 2, 2)),
     timm_case("mixer_s32_224", 32, img_size=32),
-    timm_case("convit_tiny", 32, "convit_tiny/4", img_size=32, patch_size=4),
+    timm_case("convit_tiny", 32, "convit_tiny/4", img_size=32, patch_size=4, depth=4, local_up_to_layer=3),
     timm_case("levit_128s", 32, img_size=32),
     timm_case("coat_lite_tiny", 32, img_size=32),
     timm_case("pvt_v2_b1", 32),
@@ -95,10 +134,10 @@ AT_32 = [
 
 TORCHVISION = [
     tv_case("resnet18", 64),
-    tv_case("convnext_tiny", 64),
+    Case("tv:convnext_tiny", small_torchvision_convnext, (3, 64, 64)),
     Case("tv:vit", small_torchvision_vit, (3, 64, 64)),
-    tv_case("swin_t", 64),
-    tv_case("swin_v2_t", 64),
+    Case("tv:swin_t", small_torchvision_swin, (3, 64, 64)),
+    Case("tv:swin_v2_t", lambda: small_torchvision_swin(2), (3, 64, 64)),
     Case("tv:maxvit", small_maxvit, (3, 64, 64)),
     tv_case("efficientnet_b0", 64),
     tv_case("regnet_y_400mf", 64),
@@ -216,21 +255,28 @@ NORM_FIRST, NORM_LAST = (
 ATTENTION_DESIGNS = [
     timm_case("vit_tiny_patch16_224", 32, "fused", img_size=32, patch_size=8, depth=4),
     timm_case(
-        "swin_tiny_patch4_window7_224", 64, "shifted windows, relative bias", img_size=64, window_size=4
+        "swin_tiny_patch4_window7_224",
+        64,
+        "shifted windows, relative bias",
+        img_size=64,
+        window_size=4,
+        depths=(2, 2, 2, 2),
     ),
-    timm_case("swinv2_tiny_window8_256", 64, "cosine windows", img_size=64, window_size=4),
-    timm_case("cait_xxs24_224", 64, "talking heads and class attention", img_size=64, depth=6),
-    timm_case("xcit_nano_12_p16_224", 64, "across channels", img_size=64),
-    timm_case("convit_tiny", 64, "gated positional", img_size=64),
+    timm_case(
+        "swinv2_tiny_window8_256", 64, "cosine windows", img_size=64, window_size=4, depths=(2, 2, 2, 2)
+    ),
+    timm_case("cait_xxs24_224", 64, "talking heads and class attention", img_size=64, depth=3),
+    timm_case("xcit_nano_12_p16_224", 64, "across channels", img_size=64, depth=3),
+    timm_case("convit_tiny", 64, "gated positional", img_size=64, depth=4, local_up_to_layer=3),
     timm_case("coat_lite_tiny", 64, "factorised", img_size=64),
     timm_case("levit_128s", 64, "attention bias, downsampling", img_size=64),
     timm_case("pvt_v2_b0", 64, "pooled keys"),
-    timm_case("twins_svt_small", 64, "locally grouped and global", img_size=64),
-    timm_case("maxvit_pico_rw_256", 64, "blocks and grids", img_size=64),
-    timm_case("volo_d1_224", 64, "outlook", img_size=64),
-    timm_case("mvitv2_tiny", 64, "pooled queries", img_size=64),
-    timm_case("hiera_tiny_224", 64, "mask units", img_size=(64, 64)),
-    timm_case("eva02_tiny_patch14_224", 56, "rotary", img_size=56),
+    timm_case("twins_svt_small", 64, "locally grouped and global", img_size=64, depths=(2, 2, 2, 2)),
+    timm_case("maxvit_pico_rw_256", 64, "blocks and grids", img_size=64, depths=(1, 1, 2, 1)),
+    Case("outlook", small_volo, (3, 64, 64)),
+    Case("pooled queries", small_mvit, (3, 64, 64)),
+    timm_case("hiera_tiny_224", 64, "mask units", img_size=(64, 64), stages=(1, 2, 2, 2)),
+    timm_case("eva02_tiny_patch14_224", 56, "rotary", img_size=56, depth=3),
     timm_case("beit_base_patch16_224", 64, "relative bias, fused", img_size=64, depth=2),
     timm_case("edgenext_xx_small", 64, "inside a convolution block"),
     Case("tv:vit", small_torchvision_vit, (3, 64, 64)),

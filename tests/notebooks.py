@@ -8,7 +8,6 @@ import argparse
 import os
 import re
 import tempfile
-from collections.abc import Collection
 from pathlib import Path
 
 import nbformat
@@ -20,24 +19,15 @@ IMAGES = "VITSCOPE_IMAGES"  # the notebooks read from it how many images to look
 BAR = re.compile(r"[^\r\n]*\d+%\|[^\r\n]*|[ \r\n]+|\x1b\[A")
 
 
-def execute(
-    path: Path, folder: Path, images: int | None = None, without: Collection[str] = ()
-) -> NotebookNode:
+def execute(path: Path, folder: Path, images: int | None = None) -> NotebookNode:
     """The notebook with new outputs; a cell that fails raises.
 
     Args:
         path: The notebook.
         folder: Where it runs.
         images: How many images it looks at; default: as many as it says.
-        without: Code cells with one of these words are left out.
     """
     notebook = nbformat.read(path, as_version=4)
-    if without:
-        notebook.cells = [
-            cell
-            for cell in notebook.cells
-            if cell.cell_type != "code" or not any(word in cell.source for word in without)
-        ]
     # nbclient brings no widgets, and a library that would like some says so
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore:IProgress not found"}
     environment.pop(IMAGES, None)

@@ -23,8 +23,8 @@ IMPORTED = (
     "torchvision timm pandas matplotlib.pyplot vitscope.exams vitscope.training vitscope.report".split()
 )
 
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(IMPORTED)
+READY = multiprocessing.get_context("forkserver")
+READY.set_forkserver_preload(IMPORTED)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Job:
             self._store, ranks = _ranks(processes)
         arguments = [str(word) for word in words]
         self.processes: list[ForkServerProcess] = [
-            _context.Process(
+            READY.Process(
                 target=_run, args=(arguments, {**shared, **rank}, str(cwd), *map(str, self._written))
             )
             for rank in ranks

@@ -19,7 +19,7 @@ def affordable(name: str) -> bool:
     return PARAMETERS.get(name, 0) <= 100e6 and not name.startswith("gemma4")
 
 
-SAMPLE = sorted(random.Random(0).sample([name for name in timms_own() if affordable(name)], 40))
+SAMPLE = sorted(random.Random(0).sample([name for name in timms_own() if affordable(name)], 20))
 
 # small architectures of modules that differ most in how they are written, the deep ones of fewer of their blocks
 REAL_SAMPLE = {

@@ -15,25 +15,14 @@ def test_there_are_notebooks():
     assert NAMES == ["how-vision-transformers-work", "your-own-model"]
 
 
-# the cells that treat a model and train it twice: half of the work, and what prescribe/test_apply.py does
-TREATMENT = ("vitscope.prescribe import apply", "done.differences()")
-
-
-def test_the_treatment_is_two_cells():
-    cells = [cell.source for path in NOTEBOOKS for cell in nbformat.read(path, as_version=4).cells]
-    assert [sum(word in source for source in cells) for word in TREATMENT] == [1, 1]
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
-def test_cells_run(path, tmp_path):
-    """On few images; a cell that fails raises, and names itself."""
-    made = execute(path, tmp_path, images=20, without=TREATMENT)
-    assert not _told(made), "the cells write to stderr"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem == "your-own-model"])
+# what your-own-model does, its page says too, and test_own_model.py runs what the page says
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem == "your-own-model")) for path in NOTEBOOKS],
+    ids=NAMES,
+)
 def test_every_cell_runs(path, tmp_path):
+    """On few images; a cell that fails raises, and names itself."""
     assert not _told(execute(path, tmp_path, images=20)), "the cells write to stderr"
 
 

@@ -19,7 +19,7 @@ NEED_SOME = "prediction lesion hessian landscape passes corruption noise occlusi
 @pytest.fixture(scope="module")
 def model() -> torch.nn.Module:
     torch.manual_seed(0)
-    return vs.create_model("vit_mini").eval()
+    return vs.create_model("vit_mini", depth=2).eval()
 
 
 @pytest.fixture(scope="module")

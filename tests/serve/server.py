@@ -5,10 +5,12 @@ import http.client
 import re
 import signal
 import socket
-import subprocess
-import sys
+import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.processes import Job
 
 
 @dataclass
@@ -23,31 +25,51 @@ class Answer:
 
 
 class Server:
-    """`vitscope serve` on a free port, after the lines of Python in `before`; a context manager."""
+    """`vitscope serve` on a free port, after the lines of Python in `before`; a context manager.
 
-    def __init__(self, root: Path, *options: str, before: str = "") -> None:
+    Args:
+        root: The folder of runs.
+        options: What is typed after it.
+        before: Lines of Python that its process runs first.
+        environment: What its environment has besides ours.
+        anew: In a new interpreter, which imports everything itself.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *options: str,
+        before: str = "",
+        environment: Mapping[str, str] | None = None,
+        anew: bool = False,
+    ) -> None:
         arguments = ["serve", str(root), "--port", "0", *options]
         code = f"import sys\n{before}\nfrom vitscope.cli.app import main\nsys.exit(main({arguments!r}))"
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe, text=True)
-        assert self.process.stdout is not None
-        self.line = self.process.stdout.readline()
+        if anew:
+            code = f"import os, sys\nos.execv(sys.executable, [sys.executable, '-c', {code!r}])"
+        with tempfile.TemporaryDirectory(prefix="server") as folder:
+            script = Path(folder) / "serve.py"
+            script.write_text(code)
+            self.job = Job(script, environment=environment)
+            self.job.wait_for("\n")
+        self.line = self.job.shown[0].splitlines(keepends=True)[0]
         found = re.search(r"http://[^/]*:(\d+)/(?:\?token=(\S+))?", self.line)
-        assert found, self.line + self.process.communicate()[1]
+        assert found, self.job.shown
         self.port, self.token = int(found[1]), found[2]
 
     def __enter__(self) -> "Server":
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.process.kill()
-        self.process.communicate()
+        if self.job.running:
+            self.job.send(signal.SIGKILL)
+            self.job.finish()
 
-    def end(self, number: int = signal.SIGINT) -> tuple[int, str]:
+    def end(self, number: signal.Signals = signal.SIGINT) -> tuple[int, str]:
         """Its exit code, and what it said on the standard error."""
-        self.process.send_signal(number)
-        _, error = self.process.communicate(timeout=900)
-        return self.process.returncode, error
+        self.job.send(number)
+        done = self.job.finish()
+        return done.returncode, done.stderr
 
     def connect(self) -> socket.socket:
         """A bare connection."""

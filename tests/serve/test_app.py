@@ -13,11 +13,13 @@ from vitscope.results import Run
 
 @pytest.fixture
 def server(runs: Path) -> Iterator[Server]:
-    with Server(runs) as made:
+    with Server(runs, anew=True) as made:
         yield made
 
 
-def test_over_http(server: Server, runs: Path) -> None:  # one process for all: it takes seconds to start
+def test_over_http(
+    server: Server, runs: Path
+) -> None:  # one new interpreter for all: it takes seconds to start
     _pages_and_headers(server)
     _nothing_else(server)
     _nothing_is_written(server, runs)

@@ -1,7 +1,6 @@
 """Ctrl-C and SIGTERM while a page is being drawn: not one figure more, no traceback, nothing left behind."""
 
 import signal
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -11,7 +10,8 @@ import pytest
 from tests.serve.server import Server
 
 WATCHED = """
-import time
+import tempfile, time
+tempfile.tempdir = None  # as TMPDIR says
 from vitscope.interrupt import _stop
 from vitscope.report import page
 draw = page.inline_svg
@@ -26,23 +26,17 @@ page.inline_svg = drawn
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
 def test_a_page_is_given_up_after_the_figure_under_way(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, code: int
+    runs: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    monkeypatch.setenv("TMPDIR", str(scratch))
-    tempfile.tempdir = None
-    with Server(runs, before=WATCHED) as server:
+    with Server(runs, before=WATCHED, environment={"TMPDIR": str(scratch)}) as server:
         asked = threading.Thread(target=ask, args=(server,))
         asked.start()
-        assert server.process.stdout is not None
-        assert server.process.stdout.readline() == "figure\n"
-        server.process.send_signal(number)
-        shown, error = server.process.communicate(timeout=900)
+        server.job.wait_for("figure\n")
+        assert server.end(number) == (code, "")
         asked.join()
-    assert server.process.returncode == code
-    assert shown == ""  # no other figure was begun
-    assert error == ""
+        assert server.job.shown[0] == f"{server.line}figure\n"  # no other figure was begun
     assert list(scratch.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 import vitscope as vs
 from tests.cases import HUGGING_FACE, Case, hf_case, timm_case, tv_case
 from tests.surgery.checks import assert_close, assert_equal, check_operated, outputs, set_origin
+from tests.surgery.measures import tiny
 from vitscope.models.alternet import MSABlock
 from vitscope.surgery import CannotOperate, NoEffectWarning, alternate, record
 
@@ -65,7 +66,7 @@ def test_takes_the_stochastic_depth_of_the_replaced_block():
 )
 def test_rules(arguments, counts):
     """Stages of 3, 4, 6 and 4 blocks hold 1, 2, 3 and 2 MSAs, each after a convolution."""
-    model = vs.create_model("preresnet_mini", blocks=(3, 4, 6, 4))
+    model = tiny((3, 4, 6, 4))
     alternate(model, heads=(1, 1, 1, 1), **arguments)
     assert record(model)[0]["options"]["msa"] == counts
     wanted = [
@@ -131,14 +132,21 @@ def test_hosts_of_every_library(case: Case, counts, activation):
 @pytest.mark.parametrize(
     ("name", "arguments", "graph"),
     [
-        ("preresnet_mini", {"msa": (0, 0, 1, 1), "extra_block": True, "window": 3}, True),
+        ("preresnet_mini", {"msa": (0, 0, 1, 1), "extra_block": True, "window": 3}, False),
+        pytest.param(
+            "preresnet_mini",
+            {"msa": (0, 0, 1, 1), "extra_block": True, "window": 3},
+            True,
+            marks=pytest.mark.slow,
+        ),
         ("resnet_mini", {"example": (3, 32, 32)}, False),
         ("tv:resnet18", {"budget": 2, "example": (3, 40, 56)}, False),
     ],
 )
 def test_saves_copies_exports_and_compiles(name, arguments, graph, tmp_path):
     torch.manual_seed(0)
-    model = alternate(vs.create_model(name), heads=(1, 2, 4, 8), **arguments).eval()
+    host = tiny((1, 1, 2, 2)) if name == "preresnet_mini" else vs.create_model(name)
+    model = alternate(host, heads=(1, 2, 4, 8), **arguments).eval()
     check_operated(model, torch.randn(2, *arguments.get("example", (3, 32, 32))), tmp_path, graph=graph)
 
 

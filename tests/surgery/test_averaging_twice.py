@@ -5,18 +5,18 @@ import torch
 from torch import nn
 
 import vitscope as vs
-from tests.surgery.checks import assert_equal, outputs
+from tests.surgery.checks import assert_equal, outputs, short
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
 
 def with_dropout() -> nn.Module:
-    return vs.surgery.mc_dropout(vs.create_model("vit_mini", pretrained=True)).eval()
+    return vs.surgery.mc_dropout(short("vit_mini", depth=2)).eval()
 
 
 def of_members(*operations: str) -> nn.Module:
     return vs.surgery.deep_ensemble(
-        [vs.operate(vs.create_model("vit_mini"), *operations).model for _ in range(2)]
+        [vs.operate(short("vit_mini", depth=2), *operations).model for _ in range(2)]
     )
 
 
@@ -42,7 +42,7 @@ CASES = {
         "would take every pass for a frame; .*ensemble first, temporal after it",
     ),
     "temporal twice": (
-        lambda: vs.surgery.temporal(vs.create_model("vit_mini")),
+        lambda: vs.surgery.temporal(short("vit_mini", depth=2)),
         "temporal",
         "averages over frames already",
     ),
@@ -84,7 +84,7 @@ def test_single_passes_of_a_model_that_averages_are_not_to_be_had() -> None:
 
 
 def test_what_makes_sense_goes_on() -> None:
-    model = vs.create_model("vit_mini")
+    model = short("vit_mini", depth=2)
     vs.surgery.mc_dropout(model, 0.1, layers="lower")
     vs.surgery.mc_dropout(model, 0.3, layers="upper")
     vs.surgery.mc_dropout(model, 0.2, at="end")

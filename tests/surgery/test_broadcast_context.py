@@ -16,8 +16,14 @@ KINDS = ["cb", "cb_s", "cb_gate", "cb_hybrid"]
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 
 
+SHALLOW = {
+    "vit_mini": {"depth": 2},
+    "mixer_mini": {"num_blocks": 2},
+}
+
+
 def mini(name: str) -> Case:
-    return Case(name, lambda: vs.create_model(name))
+    return Case(name, lambda: vs.create_model(name, **SHALLOW.get(name, {})))
 
 
 def obvious(kind: str, image: Tensor, scale: Tensor) -> Tensor:
@@ -147,9 +153,16 @@ def test_cb_s_starts_as_the_model_and_learns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "where", "at"), [("cb", "mlp", "end"), ("cb_s", "both", "mid"), ("cb_hybrid", "mlp", "front")]
+    ("kind", "where", "at", "graph"),
+    [
+        ("cb", "mlp", "end", False),
+        ("cb_s", "both", "mid", True),
+        ("cb_hybrid", "mlp", "front", False),
+        pytest.param("cb", "mlp", "end", True, marks=pytest.mark.slow),
+        pytest.param("cb_hybrid", "mlp", "front", True, marks=pytest.mark.slow),
+    ],
 )
-def test_saved_copied_exported(kind, where, at, tmp_path) -> None:
+def test_saved_copied_exported(kind, where, at, graph, tmp_path) -> None:
     model = vs.create_model("vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, num_classes=10).eval()
     was = outputs(model, IMAGES)
     vs.surgery.broadcast_context(model, kind, where, at)
@@ -157,7 +170,7 @@ def test_saved_copied_exported(kind, where, at, tmp_path) -> None:
         if name.endswith("scale"):
             nn.init.normal_(parameter)
     assert not torch.equal(outputs(model, IMAGES)[0], was[0])
-    check_operated(model, IMAGES, tmp_path)
+    check_operated(model, IMAGES, tmp_path, graph=graph)
     assert_equal(outputs(vs.surgery.undo(model), IMAGES), was)
 
 

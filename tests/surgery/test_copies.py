@@ -4,6 +4,7 @@ import copy
 import pickle
 from collections.abc import Iterator
 from itertools import combinations
+from multiprocessing.context import BaseContext
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import vitscope as vs
+from tests.processes import READY
 from tests.surgery.checks import assert_equal, outputs
 from vitscope.anatomy.watch import main_output
 from vitscope.surgery.mc_dropout import dropouts
@@ -64,7 +66,8 @@ def cases() -> Iterator[Any]:
 def operated(name: str, said: tuple[str, ...]) -> nn.Module:
     torch.manual_seed(0)
     vit = {"class_token": True, "global_pool": "token", "depth": 2}
-    settings = vit if name == "vit_mini" else {"blocks": (1, 2, 1, 2)}
+    cnn = {"blocks": (1, 2, 1, 2), "channels": (8, 16, 16, 32), "stem_channels": 8}
+    settings = vit if name == "vit_mini" else cnn
     model = vs.create_model(name, **settings)
     for module in model.modules():
         if isinstance(module, nn.Linear):
@@ -125,9 +128,13 @@ def _send(model: nn.Module, queue: Any) -> None:
     queue.put(outputs(fresh(model), IMAGES)[0].numpy())
 
 
-def test_it_is_sent_to_a_process_that_is_started_anew() -> None:
+@pytest.mark.parametrize(
+    "context",
+    [READY, pytest.param(torch.multiprocessing.get_context("spawn"), marks=pytest.mark.slow)],
+    ids=["ready", "new interpreter"],
+)
+def test_it_is_sent_to_another_process(context: BaseContext) -> None:
     model = operated("vit_mini", ("localize 3", "mc_dropout", "ensemble 2", "temporal"))
-    context = torch.multiprocessing.get_context("spawn")
     queue = context.Queue()
     process = context.Process(target=_send, args=(model, queue))
     process.start()

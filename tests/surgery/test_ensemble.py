@@ -1,5 +1,6 @@
 import copy
 import json
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -32,6 +33,10 @@ def with_dropout(p: float = 0.3) -> nn.Module:
 
 def short_resnet() -> nn.Module:
     return short("resnet_mini", layers=(1, 1, 1, 1))
+
+
+def short_vit() -> nn.Module:
+    return short("vit_mini", depth=1)
 
 
 def test_average_of_sampled_networks() -> None:
@@ -111,9 +116,17 @@ def test_refusals() -> None:
 
 def test_operated(tmp_path) -> None:
     model = vs.surgery.ensemble(vs.surgery.mc_dropout(short_resnet()), 2)
-    check_operated(model, images_for(model), tmp_path)
+    check_operated(model, images_for(model), tmp_path, graph=False)
     moved = copy.deepcopy(model)
     assert all(place in list(moved.modules()) for place in moved.ensemble.places)
+
+
+@pytest.mark.parametrize(
+    "model", [short_vit, pytest.param(short_resnet, marks=pytest.mark.slow)], ids=["vit", "resnet"]
+)
+def test_exports_and_compiles(model: Callable[[], nn.Module]) -> None:
+    made = vs.surgery.ensemble(vs.surgery.mc_dropout(model()), 2)
+    check_graph(made, images_for(made))
 
 
 def test_better_probabilities_on_real_images() -> None:
@@ -154,8 +167,6 @@ def test_deep_ensemble_is_saved_and_loaded(tmp_path) -> None:
     whole = vs.surgery.deep_ensemble(members())
     images = images_for(whole)
     check_saved(whole, images, tmp_path)
-    short = [short_resnet(), vs.surgery.smooth(short_resnet(), "stage_ends")]
-    check_graph(vs.surgery.deep_ensemble(short), images)
     described = json.loads((tmp_path / "run" / "config.json").read_text())["model"]
     assert [m["name"] for m in described["arguments"]["members"]] == [
         "resnet_mini",
@@ -165,6 +176,19 @@ def test_deep_ensemble_is_saved_and_loaded(tmp_path) -> None:
     again = vs.create_model(tmp_path / "run")
     assert isinstance(again, DeepEnsemble)
     assert [len(vs.surgery.record(m)) for m in again.members] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("model", "operation"),
+    [
+        (short_vit, "broadcast_context"),
+        pytest.param(short_resnet, "smooth stage_ends", marks=pytest.mark.slow),
+    ],
+    ids=["vit", "resnet"],
+)
+def test_deep_ensemble_exports_and_compiles(model: Callable[[], nn.Module], operation: str) -> None:
+    whole = vs.surgery.deep_ensemble([model(), vs.operate(model(), operation).model])
+    check_graph(whole, images_for(whole))
 
 
 def test_deep_ensemble_of_run_folders(tmp_path) -> None:

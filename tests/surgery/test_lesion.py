@@ -5,7 +5,7 @@ from torch import nn
 import vitscope as vs
 from tests.cases import AT_32, HAND_MADE, HUGGING_FACE, TORCHVISION
 from tests.registry import randomise_zeros
-from tests.surgery.checks import assert_equal, check_operated, outputs
+from tests.surgery.checks import assert_equal, check_operated, outputs, short
 from tests.surgery.fashion import fashion
 from vitscope.anatomy.watch import main_output
 from vitscope.errors import UnsupportedModel, VitscopeError
@@ -65,7 +65,7 @@ def test_defaults_by_kind() -> None:
         vs.surgery.undo(model)
         return chosen
 
-    vit = vs.create_model("vit_mini")
+    vit = vs.create_model("vit_mini", depth=2)
     assert {part(vit, unit.name) for unit in vs.anatomy(vit).of_kind("msa", "mlp")} == {"branch"}
     resnet = vs.create_model("resnet18", img_size=32)
     assert part(resnet, "layer1.0") == "branch"  # two 3x3 convolutions and nothing around them
@@ -170,7 +170,7 @@ def test_a_bypassed_convolution_has_a_gradient_in_training() -> None:
 
 @pytest.mark.parametrize("name", ["vit_mini", "resnet_mini"])
 def test_operated(name: str, tmp_path) -> None:
-    model = vs.create_model(name, pretrained=True)
+    model = short(name, **({"depth": 2} if name == "vit_mini" else {"layers": (1, 2, 2, 1)}))
     parts = vs.anatomy(model)
     images = torch.randn(2, *parts.input_shape)
     said = outputs(model, images)

@@ -56,7 +56,7 @@ def test_no_weight_is_left_outside_the_neighbourhood(name: str) -> None:
     assert_equal(outputs(vs.surgery.undo(model), images), was)
 
 
-@pytest.mark.parametrize("name", ["hf:vit-eager", "hand-made"])
+@pytest.mark.parametrize("name", [pytest.param("hf:vit-eager", marks=pytest.mark.slow), "hand-made"])
 def test_exports_and_compiles(name: str) -> None:
     case = BY_NAME[name]
     model, images = case.model(), case.images(2)

@@ -57,8 +57,11 @@ def test_gradients(step) -> None:
     assert torch.autograd.gradcheck(step, x)
 
 
-@pytest.mark.parametrize("class_token", ["keep", "drop"])
-def test_on_a_vit(class_token: str, tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("class_token", "graph"),
+    [("keep", False), ("drop", True), pytest.param("keep", True, marks=pytest.mark.slow)],
+)
+def test_on_a_vit(class_token: str, graph: bool, tmp_path) -> None:
     model = vs.create_model("vit_tiny_patch16_224", **SMALL, num_classes=10).eval()
     was, before = outputs(model, IMAGES), sum(p.numel() for p in model.parameters())
     vs.surgery.pool_tokens(model, class_token)
@@ -66,7 +69,7 @@ def test_on_a_vit(class_token: str, tmp_path) -> None:
     assert not torch.equal(outputs(model, IMAGES)[0], was[0])
     model(IMAGES).sum().backward()  # DDP wants a gradient, if zero, for the token that nobody reads
     assert all(p.grad is not None for p in model.parameters())
-    check_operated(model, IMAGES, tmp_path)
+    check_operated(model, IMAGES, tmp_path, graph=graph)
     assert_equal(outputs(vs.surgery.undo(model), IMAGES), was)
 
 

@@ -232,15 +232,16 @@ def test_operated_resnet(tmp_path) -> None:
     assert torch.equal(outputs(model, images)[0], said[0])
 
 
-def test_operated_pyramid_of_tokens(tmp_path) -> None:
+@pytest.mark.parametrize("graph", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_operated_pyramid_of_tokens(graph: bool, tmp_path) -> None:
     model = short("pit_mini", num_classes=5, depth=(1, 1, 1))
     images = torch.randn(2, *vs.anatomy(model).input_shape)
     vs.surgery.smooth(model)
-    check_operated(model, images, tmp_path)
+    check_operated(model, images, tmp_path, graph=graph)
 
 
 def test_saved_with_an_example(tmp_path) -> None:
-    model = vs.create_model("resnet18", num_classes=4, img_size=32)
+    model = vs.create_model("resnet18", num_classes=4, img_size=32, layers=(1, 1, 1, 1))
     vs.surgery.smooth(model, example=(3, 64, 64))
     check_saved(model, torch.randn(2, 3, 64, 64), tmp_path)
 
