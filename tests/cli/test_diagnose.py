@@ -61,7 +61,7 @@ def test_one_model_and_chosen_exams(tmp_path: Path, capsys: pytest.CaptureFixtur
             ["resnet_mini", "--device", "nonsense", *SMALL],
             "--device is 'nonsense' (torch knows no such device)",
         ),
-        (["resnet_mini", "--num-classes", "3", *SMALL], "num_classes=10"),
+        (["resnet_mini", "--num-classes", "3", *SMALL], "--num-classes 10"),
         ([], "no model was named"),
     ],
 )
