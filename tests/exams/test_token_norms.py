@@ -195,3 +195,33 @@ def test_table_and_disk(tmp_path: Path) -> None:
     assert places.groupby("unit").size().eq(16).all()
     long = places[(places["unit"] == "blocks.1.mlp") & (places["row"] == 0) & (places["column"] == 0)]
     assert long["share"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("count", [2, 5, 16])
+def test_intervals_of_percentiles_end_with_the_norms_that_were_seen(count: int) -> None:
+    model, (batch, labels) = vit(), images(count)
+    parts = anatomy(model, (3, 32, 32))
+    with torch.no_grad(), Tap(model, parts, parts.mapped, features=True) as tap:
+        model(batch)
+    result = token_norms(model, (batch, labels))
+    for i, unit in enumerate(result.units):
+        seen = norms_of(tap.features[unit.name])
+        for share in (5, 50, 95, 99):
+            value, low, high = (ends[i] for ends in result.of(f"norm_p{share}"))
+            assert 0.97 * float(seen.min()) <= low <= value <= high <= 1.03 * float(seen.max())
+
+
+@pytest.mark.parametrize(("scale", "known"), [(1e8, True), (1e15, False), (0.0, True)])
+def test_percentiles_of_norms_of_any_size(scale: float, known: bool) -> None:
+    model, (batch, labels) = tiny(), images(3)
+    model.bn1 = nn.Identity()
+    model.conv1.weight.data.mul_(scale)
+    result = token_norms(model, (batch, labels))
+    median = result.of("norm_p50")[0][0]
+    if known:
+        parts = anatomy(model, (3, 32, 32))
+        with torch.no_grad(), Tap(model, parts, [parts[0]], features=True) as tap:
+            model.eval()(batch)
+        assert median == pytest.approx(float(norms_of(tap.features[parts[0].name]).median()), rel=0.03)
+    else:
+        assert np.isnan(median)

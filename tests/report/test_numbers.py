@@ -45,6 +45,8 @@ def test_plain(value: object, text: str) -> None:
         ("accuracy", None, "accuracy"),
         ("change", "msa", "fourier: mean change across MSAs"),
         ("change", "conv", "fourier: mean change across conv units"),
+        ("cosine_change", "msa", "fourier: mean cosine change across MSAs"),
+        ("ece_change", None, "ece_change"),
         ("drop msa last", "msa", "drop msa last"),
     ],
 )

@@ -26,12 +26,21 @@ def place(tmp_path: Path) -> Path:
     [
         (["compare", "vit_mini", "resnet_mini", "--page", "{}/file/page.html"], "is a file, not a folder"),
         (["compare", "vit_mini", "resnet_mini", "-o", "{}/folder.html"], "is a folder; expected a file"),
-        (["compare", "vit_mini", "resnet_mini", "--page", "/proc/page.html"], "cannot use /proc"),
+        (
+            ["compare", "vit_mini", "resnet_mini", "--page", "/proc/page.html"],
+            "cannot use /proc: this user may not",
+        ),
         (["compare", "vit_mini", "resnet_mini", "--out", "{}/taken"], "report.html is a folder"),
         (["demo", "--out", "{}/taken"], "report.html is a folder"),
         (["demo", "--out", "{}/file"], "is a file, not a folder"),
         (["report", "{}/run", "-o", "{}/file/page.html"], "is a file, not a folder"),
         (["report", "{}/run", "-o", "{}/folder.html"], "is a folder; expected a file"),
+        (["report", "{}/run", "-o", "{}/run/run.json"], "is something else, which is not overwritten"),
+        (
+            ["report", "{}/run", "--verdicts", "{}/run/run.json"],
+            "is something else, which is not overwritten",
+        ),
+        (["compare", "vit_mini", "resnet_mini", "--page", "{}/run/run.json"], "which is not overwritten"),
         (["report", "{}/run", "--verdicts", "{}/v.txt"], "name a file that ends in .csv, .json or .md"),
         (["report", "{}/run", "--verdicts", "{}/file/v.csv"], "is a file, not a folder"),
         (["prescribe", "{}/run", "--apply", "--epochs", "1", "--out", "{}/taken"], "report.html is a folder"),

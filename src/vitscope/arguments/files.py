@@ -1,6 +1,7 @@
 """What an operating system says about files, in words a user can act on."""
 
 import errno
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -68,6 +69,8 @@ def reason(error: BaseException) -> str:
         return _WORDS[error.errno].partition(";")[0]
     if isinstance(error, UnicodeDecodeError):
         return "it is not text in UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is no JSON from line {error.lineno} on"
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     said = " ".join(str(error).split())

@@ -103,6 +103,11 @@ class Verdict:
         return f"{self.statistic}; {self.rule.words(self.unit)}"
 
 
+COLUMNS = tuple(
+    "claim statement model verdict statistic value low high unit over rule evidence scope".split()
+)
+
+
 def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     """A row per verdict with all that it rests on."""
     rows = [
@@ -123,4 +128,4 @@ def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
         }
         for v in verdicts
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=list(COLUMNS))

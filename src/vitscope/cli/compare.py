@@ -67,10 +67,10 @@ def run(options: Options) -> None:
     from vitscope.report.console import notes_on_stderr, print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
-    from vitscope.results.writable import check_file
+    from vitscope.results.writable import check_page
 
     page = options.page or options.out / "report.html"
-    check_file(page)
+    check_page(page)
     with distributed.process_group(options.timeout_minutes), notes_on_stderr():
         runs = examined_runs(
             options.first,

@@ -43,10 +43,10 @@ def run(options: Options) -> None:
     from vitscope.report.console import notes_on_stderr, print_results, print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
-    from vitscope.results.writable import check_file
+    from vitscope.results.writable import check_page
 
     page = options.out / "report.html"
-    check_file(page)
+    check_page(page)
     console = Console(width=None if sys.stdout.isatty() else 140)
     data = load_data(DATA, split="test")
     plan = _plan(options, data)

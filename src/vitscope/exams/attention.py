@@ -188,7 +188,7 @@ def percentile(
     """A percentile of numbers in [0, end] from their histogram, and its 95 % interval over images.
 
     The interval turns that of the share below the percentile, over images, back into values (Woodruff): the
-    queries of an image are not independent, images are.
+    queries of an image are not independent, images are. It ends where the histogram does.
     """
     edges = np.linspace(0.0, end, len(histogram) + 1)
     below = np.append(0.0, histogram.cumsum() / n)
@@ -197,7 +197,9 @@ def percentile(
         return value, math.nan, math.nan
     spread = np.append(0.0, np.maximum(cumulative_squares - n * below[1:] ** 2, 0.0) / (n - 1))
     reach = student(n - 1) * math.sqrt(float(np.interp(value, edges, spread)) / n)
-    low, high = np.interp([share - reach, share + reach], below, edges)
+    seen = np.flatnonzero(histogram)
+    ends = np.interp([share - reach, share + reach], below, edges)
+    low, high = np.clip(ends, edges[seen[0]], edges[seen[-1] + 1])
     return value, float(low), float(high)
 
 

@@ -50,7 +50,9 @@ def mean_cosine(rows: Tensor) -> Tensor:
     unit = rows / norm.clamp(min=torch.finfo(rows.dtype).tiny)
     pairs = rows.shape[1] * (rows.shape[1] - 1)
     own = unit.square().sum((1, 2))
-    return (unit.sum(1).square().sum(1) - own) / pairs if pairs else torch.full_like(own, torch.nan)
+    if not pairs:
+        return torch.full_like(own, torch.nan)
+    return ((unit.sum(1).square().sum(1) - own) / pairs).clamp(-1.0, 1.0)  # but for rounding
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -37,7 +37,7 @@ from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
-from vitscope.results.writable import check_file
+from vitscope.results.writable import check_page
 from vitscope.training import Trained, checkpoint, train
 from vitscope.training.recipe import Recipe
 
@@ -114,7 +114,7 @@ def apply(
         trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
     """
     folder = Path(out) if out is not None else Path(run).with_name(f"{Path(run).name}-treated")
-    check_file(folder / PAGE)
+    check_page(folder / PAGE)
     patient = find_patient(Run.open(run), model, Interface().merged(output, mean, std), trust_code)
     place = images_of(patient.run, trust_code or data is not None)
     prescriptions = decide(patient)

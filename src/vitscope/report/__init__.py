@@ -11,7 +11,7 @@ from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs, left_out
 from vitscope.report.verdicts import all_verdicts, check_verdicts_file, write_verdicts
 from vitscope.results import atomic_write
-from vitscope.results.writable import check_file
+from vitscope.results.writable import check_page
 
 __all__ = ["report"]
 
@@ -41,7 +41,7 @@ def report(
     Raises:
         BadResult: A folder is no run, holds no finished exam, or is damaged.
     """
-    check_file(out)
+    check_page(out)
     if verdicts is not None:
         check_verdicts_file(verdicts)
     folders = [runs] if isinstance(runs, (str, os.PathLike)) else list(runs)

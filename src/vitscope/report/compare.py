@@ -27,7 +27,7 @@ from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
 from vitscope.results.folders import run_folders
-from vitscope.results.writable import check_file
+from vitscope.results.writable import check_page
 
 DATA = "fashion"
 
@@ -94,7 +94,7 @@ def compare(
         The path of the page.
     """
     path = Path(page) if page is not None else Path(out) / "report.html"
-    check_file(path)
+    check_page(path)
     said = Interface().merged(output, mean, std)
     request = Request(data, split, exams, limit, batch_size, seed)
     runs = examined_runs(first, second, request, device, out, said, trust_code)

@@ -33,10 +33,11 @@ def label(exam: str, row: Any) -> str:
     condition = getattr(row, "condition", None)  # of exams that show the same images in several ways
     if isinstance(condition, str):
         return f"{row.quantity}, {condition}"
-    if row.quantity != "change" or pd.isna(row.kind):
-        return str(row.quantity)
+    quantity = str(row.quantity)
+    if pd.isna(row.kind) or not (quantity == "change" or quantity.endswith("_change")):
+        return quantity
     kind = f"{row.kind.upper()}s" if row.kind in ("msa", "mlp") else f"{row.kind} units"
-    return f"{exam}: mean change across {kind}"
+    return f"{exam}: mean {quantity.replace('_', ' ')} across {kind}"
 
 
 def is_share(quantity: str) -> bool:

@@ -13,6 +13,7 @@ from vitscope.claims import (
     robustness_verdicts,
     verdict_table,
 )
+from vitscope.claims.verdict import COLUMNS
 from vitscope.errors import VitscopeError
 from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject
@@ -64,7 +65,8 @@ def check_verdicts_file(path: str | os.PathLike[str]) -> None:
         raise VitscopeError(
             f"verdicts cannot be written as '{Path(path).name}'; name a file that ends in .csv, .json or .md"
         )
-    check_file(path)
+    begins = {".csv": ",".join(COLUMNS), ".json": "[", ".md": "| claim"}[Path(path).suffix.lower()]
+    check_file(path, begins)
 
 
 def markdown(verdicts: Sequence[Verdict]) -> str:

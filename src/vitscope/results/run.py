@@ -205,7 +205,9 @@ def _read(path: Path) -> dict[str, Any]:
     file = path / "run.json"
     try:
         record = json.loads(read_plain(file))
-    except (FileNotFoundError, NotADirectoryError):
+    except NotADirectoryError:
+        raise BadResult(f"{path} is a file; give the folder of a run") from None
+    except FileNotFoundError:
         raise BadResult(
             f"{path} is no run folder: it has no run.json; try: vitscope diagnose MODEL --out {path}"
         ) from None

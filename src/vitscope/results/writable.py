@@ -10,8 +10,13 @@ from vitscope.errors import VitscopeError
 from vitscope.results.atomic import is_special
 
 
-def check_file(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that cannot be written."""
+def check_page(path: str | os.PathLike[str]) -> None:
+    """Refuse a page that cannot be written, or in whose place is something else than a page."""
+    check_file(path, "<!doctype html")
+
+
+def check_file(path: str | os.PathLike[str], begins: str = "") -> None:
+    """Refuse a file that cannot be written, or in whose place is one that does not begin so."""
     target = Path(path)
     if target.is_dir():
         raise VitscopeError(
@@ -23,6 +28,17 @@ def check_file(path: str | os.PathLike[str]) -> None:
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
         else:
             probe(target.parent)
+            if target.is_file():
+                _check_replaced(target, begins)
+
+
+def _check_replaced(target: Path, begins: str) -> None:
+    with open(target, "rb") as file:
+        found = file.read(len(begins.encode())).decode(errors="replace")
+    if found and found.lower() != begins.lower():
+        raise VitscopeError(
+            f"{target} is there and is something else, which is not overwritten; give another name, or remove it"
+        )
 
 
 def probe(folder: Path, size: int = 1) -> None:
@@ -35,5 +51,7 @@ def probe(folder: Path, size: int = 1) -> None:
     try:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(b"\0" * size)
+    except FileNotFoundError as error:  # it is there, and takes no files
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there)) from error
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(there)) from error  # not the name that was tried
