@@ -9,6 +9,13 @@ from torch import Tensor, nn
 from vitscope.anatomy.example import DEFAULT_SIZE, said_input_size
 from vitscope.errors import UnsupportedModel, VitscopeError
 
+_OF_IMAGES = (
+    RuntimeError,
+    AssertionError,
+    ValueError,
+    TypeError,
+    IndexError,
+)  # what torch and models raise of them
 _OF_MEMORY = ("alloc", "out of memory")
 
 
@@ -23,8 +30,8 @@ def runs_on(model: nn.Module, images: Tensor) -> Iterator[None]:
         yield
     except VitscopeError:
         raise
-    except Exception as error:
-        if isinstance(error, MemoryError) or any(word in str(error) for word in _OF_MEMORY):
+    except _OF_IMAGES as error:
+        if any(word in str(error) for word in _OF_MEMORY):
             raise
         raise UnsupportedModel(
             f"{_why(model, images, error)}; give it images of {_wanted(model, images)}"

@@ -36,12 +36,15 @@ def rank_and_cosine(feature: Tensor) -> Tensor:
 
 
 def effective_rank_of(rows: Tensor) -> Tensor:
-    """(N,): of matrices (N, rows, columns)."""
+    """(N,): of matrices (N, rows, columns); NaN where a number is not finite."""
     gram = rows @ rows.mT if rows.shape[1] <= rows.shape[2] else rows.mT @ rows
+    finite = gram.isfinite().all(2).all(1)
+    gram = torch.where(finite[:, None, None], gram, 0.0)
     values = torch.linalg.eigvalsh(gram).clamp_(min=0).sqrt_()
     total = values.sum(1, keepdim=True)
     shares = values / total.clamp(min=torch.finfo(values.dtype).tiny)
-    return torch.where(total[:, 0] > 0, torch.special.entr(shares).sum(1).exp(), 0.0)
+    rank = torch.where(total[:, 0] > 0, torch.special.entr(shares).sum(1).exp(), 0.0)
+    return torch.where(finite, rank, torch.nan)
 
 
 def mean_cosine(rows: Tensor) -> Tensor:
