@@ -46,3 +46,19 @@ def test_what_is_no_result_of_the_exam_is_refused(name: str) -> None:
             function(*[value] * len(needed))
         check_message(str(refused.value), (name, value))
         assert "expected" in str(refused.value)
+
+
+OF_SEVERAL = sorted(
+    name for name, one in functions().items() if "results" in inspect.signature(one).parameters
+)
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL)
+def test_no_results_are_refused(name: str) -> None:
+    with pytest.raises(BadArgument, match="results"):
+        functions()[name]([])
+
+
+def test_what_is_no_colour_is_refused(variance_result: VarianceResult) -> None:
+    with pytest.raises(BadArgument, match="colour is 'nocolour'"):
+        vs.plots.plot_variance(variance_result, colour="nocolour")

@@ -110,8 +110,16 @@ def _address_problem(text: str) -> str | None:
     return None if scheme in ("", "http", "https", "file") else f"{scheme}: is no place for pages"
 
 
+def _colour_problem(name: str) -> str | None:
+    from matplotlib.colors import is_color_like
+
+    return None if is_color_like(name) else "it is no colour"
+
+
 Address = Annotated[str, Refine(_address_problem, "an address such as https://..., or a folder")]
 Device = Annotated[str, Refine(_device_problem, "cpu, cuda, cuda:1, mps ... that this machine has")]
+Colour = Annotated[str, Refine(_colour_problem, "a colour such as #2f7dc8 or black")]
+NotEmpty = Refine(lambda many: None if len(many) else "it is empty", "one or more")  # on several values
 
 # Arguments that mean the same wherever they occur: a plain `limit: int | None` is a `Count | None`.
 BY_NAME: dict[str, Any] = {
@@ -126,4 +134,5 @@ BY_NAME: dict[str, Any] = {
     "lr": LearningRate,
     "timeout_minutes": Minutes,
     "device": Device,
+    "colour": Colour,
 }

@@ -1,11 +1,12 @@
 """Figures of the adversarial exam."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.exams.adversarial import FGSM, PGD, AdversarialResult
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.plots.curves import draw_curve, legend_above
@@ -33,7 +34,9 @@ def plot_adversarial(result: AdversarialResult, ax: Axes | None = None, colour: 
 
 @checked
 def plot_adversarials(
-    results: Sequence[AdversarialResult], ax: Axes | None = None, colours: Sequence[str] | None = None
+    results: Annotated[Sequence[AdversarialResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
 ) -> Axes:
     """Several models on one axis.
 

@@ -1,12 +1,12 @@
 """Figures of the corruption exam."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.data.corruptions import FAMILIES
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.exams.corruption import CorruptionResult
@@ -52,7 +52,9 @@ def plot_corruption_types(result: CorruptionResult, ax: Axes | None = None, colo
 
 @checked
 def plot_corruptions(
-    results: Sequence[CorruptionResult], ax: Axes | None = None, colours: Sequence[str] | None = None
+    results: Annotated[Sequence[CorruptionResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
 ) -> Axes:
     """Several models on one axis: mean accuracy over types against severity.
 
@@ -74,7 +76,9 @@ def plot_corruptions(
 
 @checked
 def plot_corruptions_types(
-    results: Sequence[CorruptionResult], ax: Axes | None = None, colours: Sequence[str] | None = None
+    results: Annotated[Sequence[CorruptionResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
 ) -> Axes:
     """Several models on one axis: a bar per type and model, over the accuracy on clean images.
 

@@ -1,10 +1,11 @@
 """Figures of the frequency noise exam."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from matplotlib.axes import Axes
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.exams.frequency_noise import FrequencyNoiseResult
 from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
@@ -44,7 +45,9 @@ def plot_frequency_noise_accuracy(
 
 @checked
 def plot_frequency_noises(
-    results: Sequence[FrequencyNoiseResult], ax: Axes | None = None, colours: Sequence[str] | None = None
+    results: Annotated[Sequence[FrequencyNoiseResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
 ) -> Axes:
     """The drops of several models on one axis, as the paper draws them.
 

@@ -1,12 +1,13 @@
 """Figures of the Hessian exams: spectra, their density over all eigenvalues, their course over training, power laws."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import AutoLocator, NullLocator, PercentFormatter
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.exams.curvature_passes import ALL_PARAMETERS
 from vitscope.exams.hessian import HessianResult
 from vitscope.exams.hessian_density import HessianDensityResult
@@ -30,7 +31,9 @@ def plot_hessian(result: HessianResult, ax: Axes | None = None, colour: str = MO
 
 @checked
 def plot_hessian_spectra(
-    results: Sequence[HessianResult], ax: Axes | None = None, colours: Sequence[str] | None = None
+    results: Annotated[Sequence[HessianResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
 ) -> Axes:
     """The spectra of several models on one axis, as the paper draws them, each with its NEP and APE.
 
@@ -123,7 +126,7 @@ def plot_hessian_training(
 @checked
 def plot_hessian_slope(
     sizes: Sequence[float],
-    results: Sequence[HessianResult],
+    results: Annotated[Sequence[HessianResult], NotEmpty],
     slope: Slope,
     quantity: Quantity = "ape",
     size_name: str = "Heads",

@@ -1,7 +1,7 @@
 """Figures of loss landscapes: contours with marks on them, surfaces in space, the line between two models."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import AbstractPathEffect, withStroke
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.exams.landscape_line import LandscapeLineResult
 from vitscope.exams.landscape_result import LandscapeResult
 from vitscope.plots.figures import axes_or_new, figure
@@ -132,7 +132,9 @@ def plot_landscape_surface(
 
 
 @checked
-def plot_landscape_surfaces(results: Sequence[LandscapeResult], quantity: str = "nll") -> list[Axes]:
+def plot_landscape_surfaces(
+    results: Annotated[Sequence[LandscapeResult], NotEmpty], quantity: str = "nll"
+) -> list[Axes]:
     """The surfaces of several models side by side, of equal height, in a new figure."""
     with styled():
         drawing = Figure(figsize=(4.6 * len(results), 3.6), layout="constrained")

@@ -1,11 +1,12 @@
 """Figures of the occlusion exam."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.exams.occlusion import CENTRE, NON_SALIENT, RANDOM, SALIENT, OcclusionResult
 from vitscope.plots.curves import draw_curve, legend_above
@@ -29,7 +30,7 @@ def plot_occlusion(result: OcclusionResult, ax: Axes | None = None, colour: str 
 
 @checked
 def plot_occlusions(
-    results: Sequence[OcclusionResult],
+    results: Annotated[Sequence[OcclusionResult], NotEmpty],
     order: str = RANDOM,
     ax: Axes | None = None,
     colours: Sequence[str] | None = None,

@@ -1,11 +1,12 @@
 """Figures of the noise and blur exams."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.exams.conditions import QUANTITIES
 from vitscope.exams.perturbations import BlurResult, NoiseResult, PerturbedRows
 from vitscope.plots.curves import legend_above
@@ -29,7 +30,9 @@ def plot_blur(result: BlurResult, ax: Axes | None = None, colour: str = MODELS[0
 
 @checked
 def plot_perturbations(
-    results: Sequence[PerturbedRows], ax: Axes | None = None, colours: Sequence[str] | None = None
+    results: Annotated[Sequence[PerturbedRows], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
 ) -> Axes:
     """Several models on one axis.
 

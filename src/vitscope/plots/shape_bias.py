@@ -1,11 +1,12 @@
 """Figures of the shape bias exam."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.exams.shape_bias import DECISIONS, QUANTITIES, ShapeBiasResult
 from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
 from vitscope.plots.figures import axes_or_new, figure
@@ -63,7 +64,9 @@ def plot_shape_bias_phase(result: ShapeBiasResult, ax: Axes | None = None, colou
 
 @checked
 def plot_shape_biases(
-    results: Sequence[ShapeBiasResult], ax: Axes | None = None, colours: Sequence[str] | None = None
+    results: Annotated[Sequence[ShapeBiasResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
 ) -> Axes:
     """Shape bias of several models against the cutoff, on one axis.
 

@@ -1,12 +1,12 @@
 """Figure of the trajectory exam: trainings in polar coordinates around their optimum, as the paper draws them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import checked
+from vitscope.arguments import NotEmpty, checked
 from vitscope.exams.trajectory import TrajectoryResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing
@@ -28,7 +28,9 @@ def plot_trajectory(result: TrajectoryResult, ax: Axes | None = None, colour: st
 
 @checked
 def plot_trajectories(
-    results: Sequence[TrajectoryResult], ax: Axes | None = None, colours: Sequence[str] | None = None
+    results: Annotated[Sequence[TrajectoryResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
 ) -> Axes:
     """The trajectories of several trainings on one axis.
 

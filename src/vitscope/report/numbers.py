@@ -33,11 +33,11 @@ def label(exam: str, row: Any) -> str:
     condition = getattr(row, "condition", None)  # of exams that show the same images in several ways
     if isinstance(condition, str):
         return f"{row.quantity}, {condition}"
-    quantity = str(row.quantity)
-    if pd.isna(row.kind) or not (quantity == "change" or quantity.endswith("_change")):
+    quantity, kind = str(row.quantity), getattr(row, "kind", None)
+    if pd.isna(kind) or not (quantity == "change" or quantity.endswith("_change")):
         return quantity
-    kind = f"{row.kind.upper()}s" if row.kind in ("msa", "mlp") else f"{row.kind} units"
-    return f"{exam}: mean {quantity.replace('_', ' ')} across {kind}"
+    units = f"{kind.upper()}s" if kind in ("msa", "mlp") else f"{kind} units"
+    return f"{exam}: mean {quantity.replace('_', ' ')} across {units}"
 
 
 def is_share(quantity: str) -> bool:
