@@ -69,25 +69,21 @@ def score_interval(mean: Any, error: Any, n: Any) -> Ends:
     return share_interval(mean * effective, effective)
 
 
-def ratio_interval(
-    total: Any, counted: Any, squares: Any, products: Any, counted_squares: Any, n: Any
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A mean over things of which an image has a number of its own, sum y / sum x over images, and its interval.
+def ratio_interval(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A mean over things of which every image has a number of its own, sum y / sum x over images, and its interval.
 
     Args:
-        total: Sum over images of y, itself the sum over the image's things.
-        counted: Sum of x, their number.
-        squares: Sum of y squared.
-        products: Sum of x y.
-        counted_squares: Sum of x squared.
-        n: Images that have any; all else is NaN where there is none, the interval where there are fewer than two.
+        sums: (..., 6), sums over images of y (itself the sum over the image's things), of their number x, of y², x y
+            and x², and the number of images that have any. The mean is NaN where there is none, its interval where
+            there are fewer than two.
     """
+    y, x, yy, xy, xx, n = np.moveaxis(np.asarray(sums, dtype=np.float64), -1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        n, value = np.asarray(n), np.asarray(total) / np.asarray(counted)
-        residual = np.maximum(squares - 2 * value * products + value**2 * counted_squares, 0.0)
-        error = np.where(n > 1, np.sqrt(residual * n / (n - 1)) / counted, np.nan)
-        reach = np.array([student(max(int(images) - 1, 1)) for images in n.flat]).reshape(n.shape)
-        return value, value - reach * error, value + reach * error
+        value = y / x
+        residual = np.maximum(yy - 2 * value * xy + value**2 * xx, 0.0)
+        error = np.where(n > 1, np.sqrt(residual * n / (n - 1)) / x, np.nan)
+    reach = np.vectorize(lambda images: student(max(int(images) - 1, 1)), otypes=[float])(n)
+    return value, value - reach * error, value + reach * error
 
 
 def mean_share_interval(shares: np.ndarray, answers: float) -> Ends:

@@ -8,18 +8,9 @@ from torch import Tensor, nn
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention, window_points
 from tests.exams.factories import tiny
 from vitscope.anatomy import Tap, anatomy
-from vitscope.exams.token_norms import (
-    FACTOR,
-    OTHERS,
-    OUTLIERS,
-    QUANTITIES,
-    TokenNormsResult,
-    norms_of,
-    outliers_of,
-    patch_contrast,
-    received,
-    token_norms,
-)
+from vitscope.exams.attention_received import received
+from vitscope.exams.outlier_tokens import FACTOR, norms_of, outliers_of, patch_contrast
+from vitscope.exams.token_norms import OTHERS, OUTLIERS, QUANTITIES, TokenNormsResult, token_norms
 from vitscope.intervals import ratio_interval
 from vitscope.results import Result
 
@@ -167,21 +158,17 @@ def test_a_ratio_covers_its_truth() -> None:
     for _ in range(2000):
         x = generator.integers(0, 4, 60)
         y = np.array([generator.normal(1.0 + 0.5 * generator.normal(), 0.3, k).sum() for k in x])
-        value, low, high = ratio_interval(
-            y.sum(), x.sum(), (y**2).sum(), (x * y).sum(), (x**2).sum(), (x > 0).sum()
-        )
+        sums = [terms.sum() for terms in (y, x, y**2, x * y, x**2, x > 0)]
+        value, low, high = ratio_interval(np.array(sums))
         assert value == pytest.approx(y.sum() / x.sum())
         inside += low <= 1.0 <= high
     assert 0.935 < inside / 2000 < 0.97
 
 
 def test_no_thing_has_no_mean_and_one_image_no_interval() -> None:
-    value, low, _ = ratio_interval(
-        np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1)
-    )
-    assert np.isnan([value, low]).all()
-    value, low, _ = ratio_interval(np.ones(1), np.ones(1), np.ones(1), np.ones(1), np.ones(1), np.ones(1))
-    assert value == 1.0
+    value, low, _ = ratio_interval(np.stack([np.zeros(6), np.ones(6)]))
+    assert np.isnan(value[0])
+    assert value[1] == 1.0
     assert np.isnan(low).all()
 
 

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.taps import Stream
 from vitscope.exams.base import Subject
-from vitscope.exams.moments import FeatureMoments
+from vitscope.exams.moments import FeatureMoments, UnitChanges
 from vitscope.exams.one_pass import examine
 from vitscope.interface import takes_interface
 from vitscope.results import About, Result, UnitRow, tidy
@@ -59,7 +59,7 @@ def mean_cosine(rows: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EffectiveRankResult(Result, exam="effective_rank"):
+class EffectiveRankResult(UnitChanges, Result, exam="effective_rank"):
     """Arrays are (units, 2) or (kinds, 2): effective rank and cosine."""
 
     about = About(
@@ -74,29 +74,18 @@ class EffectiveRankResult(Result, exam="effective_rank"):
         "across a unit, or shares of the bound.",
     )
 
-    units: tuple[UnitRow, ...]
     value: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    change: np.ndarray
-    change_low: np.ndarray
-    change_high: np.ndarray
-    kinds: tuple[str, ...]
-    kind_change: np.ndarray  # mean over the units of each kind
-    kind_change_low: np.ndarray
-    kind_change_high: np.ndarray
     bound: np.ndarray  # (units,): the largest effective rank
 
     def table(self) -> pd.DataFrame:
         """`effective_rank`, `cosine` and their changes (`..._change`, paired by image); `rank_bound` of each unit."""
         n, parts = self.n, []
         for i, name in enumerate(QUANTITIES):
-            change = (self.change[:, i], self.change_low[:, i], self.change_high[:, i])
-            of_kind = (self.kind_change[:, i], self.kind_change_low[:, i], self.kind_change_high[:, i])
             parts += [
                 tidy(name, self.value[:, i], self.low[:, i], self.high[:, i], n, self.units),
-                tidy(f"{name}_change", *change, n, self.units),
-                tidy(f"{name}_change", *of_kind, n).assign(kind=list(self.kinds)),
+                self.change_rows(f"{name}_change", i),
             ]
         none = np.full(len(self.units), np.nan)
         parts.append(tidy("rank_bound", self.bound, none, none, n, self.units))

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from vitscope.anatomy.taps import Stream
 from vitscope.exams.base import Subject
 from vitscope.exams.dft import half_diagonal, half_plane, log_amplitudes, on_diagonal
-from vitscope.exams.moments import FeatureMoments, kind_changes
+from vitscope.exams.moments import FeatureMoments, UnitChanges
 from vitscope.exams.one_pass import examine
 from vitscope.interface import takes_interface
 from vitscope.results import About, Result, UnitRow, tidy
@@ -65,10 +65,10 @@ def _columns(height: int, width: int, device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FourierResult(Result, exam="fourier"):
+class FourierResult(UnitChanges, Result, exam="fourier"):
     """Log amplitude relative to frequency 0: along the diagonal, a row per unit and frequency; over rings, likewise.
 
-    `change` has one number per unit.
+    `change` is at the end of the diagonal, one number per unit.
     """
 
     about = About(
@@ -83,7 +83,6 @@ class FourierResult(Result, exam="fourier"):
         "different depths or models.",
     )
 
-    units: tuple[UnitRow, ...]
     row_unit: np.ndarray  # index of the unit of each row of the diagonal
     frequency: np.ndarray  # f = fy = fx, radians per point
     value: np.ndarray
@@ -94,13 +93,6 @@ class FourierResult(Result, exam="fourier"):
     ring_value: np.ndarray
     ring_low: np.ndarray
     ring_high: np.ndarray
-    change: np.ndarray  # at the end of the diagonal, across the unit; NaN where the grid changes
-    change_low: np.ndarray
-    change_high: np.ndarray
-    kinds: tuple[str, ...]
-    kind_change: np.ndarray  # mean over the units of each kind
-    kind_change_low: np.ndarray
-    kind_change_high: np.ndarray
 
     @property
     def highest(self) -> np.ndarray:
@@ -118,8 +110,7 @@ class FourierResult(Result, exam="fourier"):
         end = self.frequency[self.highest]
         parts = [
             tidy("delta_log_amplitude", self.value, self.low, self.high, n, rows, frequency=self.frequency),
-            tidy("change", self.change, self.change_low, self.change_high, n, units, frequency=end),
-            kind_changes(self.kinds, self.kind_change, self.kind_change_low, self.kind_change_high, n),
+            self.change_rows(frequency=end),
             tidy(
                 "radial_log_amplitude",
                 self.ring_value,

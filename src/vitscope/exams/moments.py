@@ -11,7 +11,7 @@ from torch import Tensor
 from vitscope.errors import VitscopeError
 from vitscope.exams.base import Accumulator, Batch, Subject
 from vitscope.intervals import mean_interval
-from vitscope.results import tidy
+from vitscope.results import UnitRow, tidy
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,40 @@ class Estimate:
     high: np.ndarray
 
 
-def kind_changes(
-    kinds: tuple[str, ...], value: np.ndarray, low: np.ndarray, high: np.ndarray, n: int
-) -> pd.DataFrame:
-    """Rows of quantity `change` that belong to a kind of unit, not to one unit."""
-    return tidy("change", value, low, high, n).assign(kind=list(kinds))
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitChanges:
+    """The part of a result that feature exams share: arrays are (units, ...) and (kinds, ...)."""
+
+    n: int
+    units: tuple[UnitRow, ...]
+    change: (
+        np.ndarray
+    )  # across each unit, paired by image; NaN where it cannot be compared with the one before
+    change_low: np.ndarray
+    change_high: np.ndarray
+    kinds: tuple[str, ...]
+    kind_change: np.ndarray  # mean over the units of each kind
+    kind_change_low: np.ndarray
+    kind_change_high: np.ndarray
+
+    def change_rows(
+        self, quantity: str = "change", column: int | None = None, **extra: np.ndarray
+    ) -> pd.DataFrame:
+        """The changes across each unit, then those of each kind, which belong to no one unit.
+
+        Args:
+            quantity: What to call them.
+            column: Of the arrays, where there are several numbers per unit.
+            extra: Columns of the rows of units.
+        """
+        at = (slice(None),) if column is None else (slice(None), column)
+        unit = (self.change[at], self.change_low[at], self.change_high[at])
+        kind = (self.kind_change[at], self.kind_change_low[at], self.kind_change_high[at])
+        rows = [
+            tidy(quantity, *unit, self.n, self.units, **extra),
+            tidy(quantity, *kind, self.n).assign(kind=list(self.kinds)),
+        ]
+        return pd.concat(rows, ignore_index=True)
 
 
 class FeatureMoments(Accumulator):

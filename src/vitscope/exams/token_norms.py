@@ -3,7 +3,7 @@
 For the tokens x_p of one image after a unit (the points of its map, no class or register tokens), with m the median of
 their norms that are not 0,
 
-    outlier      a token with ||x_p|| > FACTOR m
+    outlier      a token with ||x_p|| > 4 m
     peak         = max_p ||x_p|| / m
     border       share of outliers in the outermost rows and columns of the map
     contrast     of outliers: mean of c_p / mean_p c_p over them, c_p the standard deviation of the pixels under p
@@ -18,9 +18,9 @@ their logarithms, with 100 bins for a factor of 10: percentiles are over tokens 
 means are over images, and so are all intervals.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -31,94 +31,21 @@ from torch import Tensor, nn
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.taps import Stream
 from vitscope.exams.attention import percentile
+from vitscope.exams.attention_received import not_of_its_map, prefix_of, received
 from vitscope.exams.base import Accumulator, Batch, Subject
-from vitscope.exams.head_moments import attention_matrix, why_not
+from vitscope.exams.head_moments import why_not
 from vitscope.exams.one_pass import examine
-from vitscope.exams.token_places import every_point_asks, geometry
+from vitscope.exams.outlier_tokens import border, medians_of, norms_of, outliers_of, patch_contrast
 from vitscope.interface import takes_interface
 from vitscope.intervals import mean_interval, ratio_interval, share_interval
 from vitscope.results import About, Result, UnitRow, tidy
 
-FACTOR = 4.0  # times the median: the artefacts that registers cure are at 5 to 10, other tokens stay below 3
 PERCENTILES = (5, 50, 95, 99)
-DECADES, BINS = (
-    (-10.0, 10.0),
-    2000,
-)  # what is shorter counts as 0, percentiles of what is longer are not known
-
-
-def norms_of(feature: Tensor) -> Tensor:
-    """(N, points): the norm of every point of maps (N, C, H, W)."""
-    return torch.linalg.vector_norm(feature.flatten(2).float(), dim=1)
-
-
-def medians_of(norms: Tensor) -> Tensor:
-    """(N,): the median of the norms (N, points) that are not 0; infinite where all are."""
-    known = torch.where(norms > 0, norms, torch.nan)
-    return torch.nan_to_num(torch.nanquantile(known, 0.5, dim=1), nan=torch.inf)
-
-
-def outliers_of(norms: Tensor, factor: float = FACTOR) -> Tensor:
-    """(N, points), 1 for the tokens that are outliers among those of their image."""
-    return (norms > factor * medians_of(norms)[:, None]).to(norms)
-
-
-def patch_contrast(images: Tensor, grid: tuple[int, int]) -> Tensor:
-    """(N, points): the standard deviation of the pixels under each point, divided by its mean over the image's points.
-
-    It is 1 everywhere on a plain image, and NaN where a point is a single pixel.
-    """
-    points = math.prod(grid)
-    if any(side <= cells for side, cells in zip(images.shape[2:], grid, strict=True)):
-        return torch.full((len(images), points), torch.nan)
-    pixels = images.float()
-    pixels = pixels - pixels.mean((2, 3), keepdim=True)
-    mean, square = (nn.functional.adaptive_avg_pool2d(x, grid).flatten(2) for x in (pixels, pixels.square()))
-    deviation = (square - mean.square()).mean(1).clamp(min=0).sqrt()
-    level = deviation.mean(1, keepdim=True)
-    return torch.where(level > 0, deviation / level, 1.0)
-
-
-def received(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
-    """(N, prefix + points + 1): what an average query on the map gives to each prefix token, to each point, to padding.
-
-    The average is over heads and the queries of all windows, so that the numbers of an image sum to 1.
-    """
-    seen = every_point_asks(unit, seen)
-    places = seen.places
-    assert places is not None
-    asking = geometry(unit, seen).on_map  # (windows, queries), sums to 1
-    weights = attention_matrix(seen).unflatten(0, (n_images, -1)).mean(2)  # (N, windows, queries, keys)
-    given = torch.einsum("nwqk,wq->nwk", weights, asking.to(weights)).flatten(1)
-    prefix, points = prefix_keys(unit, places.keys), math.prod(places.key_grid)
-    nowhere = places.keys < 0
-    own = nowhere.long().cumsum(1) - 1 if prefix else torch.full_like(places.keys, prefix + points)
-    column = torch.where(nowhere, own, places.keys + prefix).flatten()
-    return given.new_zeros(n_images, prefix + points + 1).index_add_(1, column.to(given.device), given)
-
-
-def prefix_keys(unit: Unit, keys: Tensor) -> int:
-    """How many of the keys (windows, keys) are prefix tokens; keys that are nowhere in another number are padding."""
-    nowhere = (keys < 0).sum(1)
-    if unit.attention is not None and unit.attention.pattern == "class":
-        return int(nowhere[0])
-    return unit.prefix_tokens if bool((nowhere == unit.prefix_tokens).all()) else 0
-
-
-def _left_out(unit: Unit, before: UnitRow | None) -> str | None:
-    """Why attention of a unit cannot be held against the tokens it reads; None if it can."""
-    if reason := why_not(unit):
-        return reason
-    if before is None or before.map_shape is None:
-        return "no map is known that it reads"
-    assert unit.attention is not None
-    grids = {site.places.key_grid for site in unit.attention.sites if site.places is not None}
-    if grids != {before.map_shape[1:]}:
-        return "its keys are not the points of the map it reads"
-    prefixes = {prefix_keys(unit, site.places.keys) for site in unit.attention.sites if site.places}
-    return None if len(prefixes) == 1 else "its attentions see different prefix tokens"
-
-
+LEAST, MOST = (
+    -10.0,
+    10.0,
+)  # logarithms of norms: what is shorter counts as 0, percentiles beyond are not known
+BINS = 2000
 QUANTITIES = (
     "norm",
     *(f"norm_p{p}" for p in PERCENTILES),
@@ -187,9 +114,8 @@ class TokenNormsResult(Result, exam="token_norms"):
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The numbers, where outliers sit, and the attention that was left out."""
-        width = np.array([u.map_shape[2] if u.map_shape else 1 for u in self.units], dtype=np.int64)[
-            self.place_unit
-        ]
+        widths = [unit.map_shape[2] if unit.map_shape else 1 for unit in self.units]
+        width = np.array(widths, dtype=np.int64)[self.place_unit]
         first = np.searchsorted(self.place_unit, self.place_unit)
         point = np.arange(len(self.place_unit)) - first
         names = [self.units[i].name for i in self.place_unit]
@@ -204,150 +130,117 @@ class TokenNormsAccumulator(Accumulator):
     result = TokenNormsResult
     needs_maps = True
     needs_attention = True
+    measure = staticmethod(norms_of)
 
     n: Tensor
     histogram: Tensor  # (units, bins): sum over images of each one's shares
     cumulative_squares: Tensor
     total: Tensor  # (units, 4): norm, peak, outliers, whether there is any
     squares: Tensor
-    counted: Tensor  # (units, 2): sum and sum of squares of the number of outliers
-    ratios: Tensor  # (units, 2, 3): for border and contrast, sums of y, y squared, and x y
+    ratios: Tensor  # (units, 2, sums): border and contrast of outliers
     places: Tensor  # (points of all units,)
     shares: Tensor  # (rows, 2): attention received, sum and sum of squares
-    sinks: Tensor  # (attending units, 5): sums of y, y squared, x y, x, x squared of outliers
-    sunk: Tensor  # (attending units,): images that have any
+    sinks: Tensor  # (attending units, sums): attention of outliers
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         units = subject.units
         index = {unit.name: i for i, unit in enumerate(units)}
-        self.points = [math.prod(unit.map_shape[1:]) if unit.map_shape else 1 for unit in units]
-        before = [self._before(unit, units, index) for unit in subject.attending]
+        # the unit whose map is read: the one before, or the last where an attending one leaves no map itself
+        before = [index.get(unit.name, len(units)) - 1 for unit in subject.attending]
         reasons = [
-            _left_out(unit, None if at is None else units[at])
+            not_of_its_map(unit, units[at] if at >= 0 else None)
             for unit, at in zip(subject.attending, before, strict=True)
         ]
         self.chosen = [i for i, reason in enumerate(reasons) if reason is None]
-        self.reads = [at for at in (before[i] for i in self.chosen) if at is not None]
+        self.reads = [before[i] for i in self.chosen]
         self.attending = [subject.attending[i] for i in self.chosen]
         self.skipped = tuple(
             (unit.name, reason) for unit, reason in zip(subject.attending, reasons, strict=True) if reason
         )
-        self.prefix = [prefix_keys(unit, _first_keys(unit)) for unit in self.attending]
-        for name in ("histogram", "cumulative_squares"):
-            self.add_sum(name, (len(units), BINS))
-        self.add_sum("total", (len(units), 4))
-        self.add_sum("squares", (len(units), 4))
-        self.add_sum("counted", (len(units), 2))
-        self.add_sum("ratios", (len(units), 2, 3))
-        self.add_sum("places", (sum(self.points),))
-        self.add_sum("shares", (sum(self.prefix) + 2 * len(self.prefix), 2))
-        self.add_sum("sinks", (len(self.attending), 5))
-        self.add_sum("sunk", (len(self.attending),))
+        self.points = [prod(unit.map_shape[1:]) if unit.map_shape else 1 for unit in units]
+        self.prefix = [max(prefix_of(unit)) for unit in self.attending]
+        shapes: dict[str, tuple[int, ...]] = {
+            "histogram": (len(units), BINS),
+            "cumulative_squares": (len(units), BINS),
+            "total": (len(units), 4),
+            "squares": (len(units), 4),
+            "ratios": (len(units), 2, 6),
+            "places": (sum(self.points),),
+            "shares": (sum(prefix + 2 for prefix in self.prefix), 2),
+            "sinks": (len(self.attending), 6),
+        }
+        for name, shape in shapes.items():
+            self.add_sum(name, shape)
         self.add_sum("n", dtype=torch.int64)
 
     @staticmethod
-    def _before(unit: Unit, units: Sequence[UnitRow], index: dict[str, int]) -> int | None:
-        """The unit whose map an attending one reads: the one before it, or the last if it leaves no map itself."""
-        at = index.get(unit.name, len(units)) - 1
-        return at if at >= 0 else None
-
-    @staticmethod
-    def measure(feature: Tensor) -> Tensor:
-        """The norms."""
-        return norms_of(feature)
-
-    @staticmethod
     def measure_attention(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
-        """What tokens receive; nothing where that has no meaning on the map."""
+        """What tokens receive from all heads together; nothing where that has no meaning on the map."""
         if why_not(unit) is not None:
             return torch.zeros(n_images, 0)
-        heads = seen.weights.shape[1]
-        return received(unit, seen, n_images) * heads
+        return received(unit, seen, n_images) * seen.weights.shape[1]
 
     def update(self, batch: Batch) -> None:
         """Take in one batch of images."""
         assert batch.images is not None
         self.n += len(batch.indices)
+        images, contrasts = batch.images.cpu(), {}
         marks: list[Tensor] = []
-        contrasts: dict[tuple[int, int], Tensor] = {}
-        images, start = batch.images.cpu(), 0
         for i, (unit, norms) in enumerate(zip(self.subject.units, batch.values, strict=True)):
             norms = norms.cpu().double()
-            _, height, width = unit.map_shape or (0, 1, norms.shape[1])
-            grid = (height, width)
+            _, *sides = unit.map_shape or (0, 1, 1)
+            grid = (sides[0], sides[1])
             if grid not in contrasts:
                 contrasts[grid] = patch_contrast(images, grid).double()
-            marked = outliers_of(norms)
-            marks.append(marked)
-            self._take_unit(i, norms, marked, contrasts[grid], _border(grid))
-            self.places[start : start + norms.shape[1]] += marked.sum(0)
-            start += norms.shape[1]
-        row = 0
-        for j, (place, reads) in enumerate(zip(self.chosen, self.reads, strict=True)):
-            unit_shares = self._take_attention(j, batch.attention[place], marks[reads])
-            rows = unit_shares.shape[1]
-            self.shares[row : row + rows, 0] += unit_shares.sum(0)
-            self.shares[row : row + rows, 1] += unit_shares.square().sum(0)
-            row += rows
+            marks.append(outliers_of(norms))
+            self._take_norms(i, norms, marks[-1])
+            for k, weight in enumerate((border(grid), contrasts[grid])):
+                self.ratios[i, k] += _ratio_sums((marks[-1] * weight).sum(1), marks[-1].sum(1))
+        self.places += torch.cat([marked.sum(0) for marked in marks])
+        seen = [
+            self._take_attention(j, batch.attention[place], marks[reads])
+            for j, (place, reads) in enumerate(zip(self.chosen, self.reads, strict=True))
+        ]
+        if seen:
+            rows = torch.cat(seen, 1)
+            self.shares += torch.stack([rows.sum(0), rows.square().sum(0)], 1)
 
-    def _take_unit(self, i: int, norms: Tensor, marked: Tensor, contrast: Tensor, border: Tensor) -> None:
-        median = medians_of(norms)
-        low, high = DECADES
-        place = (norms.clamp(min=10.0**low).log10() - low) * (BINS / (high - low))
+    def _take_norms(self, i: int, norms: Tensor, marked: Tensor) -> None:
+        place = (norms.log10() - LEAST) * (BINS / (MOST - LEAST))
         bins = place.clamp_(0, BINS - 1).long()
         one = torch.full_like(norms, 1 / norms.shape[1])
         shares = norms.new_zeros(len(norms), BINS).scatter_add_(1, bins, one)
         self.histogram[i] += shares.sum(0)
         self.cumulative_squares[i] += shares.cumsum(1).square().sum(0)
-        count = marked.sum(1)
-        numbers = torch.stack(
-            [norms.mean(1), norms.amax(1) / median, marked.mean(1), (count > 0).double()], 1
-        )
+        peak = norms.amax(1) / medians_of(norms)
+        numbers = torch.stack([norms.mean(1), peak, marked.mean(1), marked.amax(1)], 1)
         self.total[i] += numbers.sum(0)
         self.squares[i] += numbers.square().sum(0)
-        self.counted[i] += torch.stack([count.sum(), count.square().sum()])
-        for k, weight in enumerate((border.expand_as(marked), contrast)):
-            y = (marked * weight).sum(1)
-            self.ratios[i, k] += torch.stack([y.sum(), y.square().sum(), (y * count).sum()])
 
     def _take_attention(self, j: int, seen: Sequence[Tensor], marked: Tensor) -> Tensor:
         """(N, prefix + 2): shares of prefix tokens, outliers, other points."""
-        attention = self.attending[j].attention
+        attention, prefix, points = self.attending[j].attention, self.prefix[j], marked.shape[1]
         assert attention is not None
         heads = sum(site.heads for site in attention.sites)
         given = torch.stack(list(seen)).sum(0).cpu().double() / heads
-        prefix = self.prefix[j]
-        points = given[:, prefix : prefix + marked.shape[1]]
-        into = (points * marked).sum(1)
-        keys, count = prefix + marked.shape[1], marked.sum(1)
-        y = into * keys
-        self.sinks[j] += torch.stack(
-            [y.sum(), y.square().sum(), (y * count).sum(), count.sum(), count.square().sum()]
-        )
-        self.sunk[j] += (count > 0).sum()
-        return torch.cat([given[:, :prefix], into[:, None], (points.sum(1) - into)[:, None]], 1)
+        of_points = given[:, prefix : prefix + points]
+        into = (of_points * marked).sum(1)
+        self.sinks[j] += _ratio_sums(into * (prefix + points), marked.sum(1))
+        return torch.cat([given[:, :prefix], into[:, None], (of_points.sum(1) - into)[:, None]], 1)
 
     def compute(self) -> dict[str, Any]:
         """Means, percentiles and ratios with their intervals."""
-        n = int(self.n)
-        norm, peak, outliers = (
-            mean_interval(self.total[:, k].numpy().copy(), self.squares[:, k].numpy().copy(), n)
-            for k in range(3)
-        )
+        n, total, squares = int(self.n), self.total.numpy().T.copy(), self.squares.numpy().T.copy()
+        norm, peak, outliers = (mean_interval(total[k], squares[k], n) for k in range(3))
+        placed = [ratio_interval(self.ratios[:, k].numpy()) for k in range(2)]
         columns = [norm, *self._percentiles(n), peak, _bounded(outliers)]
-        having = self.total[:, 3].numpy().copy()
-        columns.append((having / n, *share_interval(having, n)))
-        count, count_squares = self.counted.numpy().T
-        for k, most in enumerate((1.0, np.inf)):
-            y, yy, xy = self.ratios[:, k].numpy().T
-            value, low, high = ratio_interval(y, count, yy, xy, count_squares, having)
-            columns.append((value, np.maximum(low, 0.0), np.minimum(high, most)))
-        value, low, high = (np.stack([c[k] for c in columns], 1) for k in range(3))
+        columns += [(total[3] / n, *share_interval(total[3], n)), _bounded(placed[0]), placed[1]]
+        value, low, high = (np.stack([column[k] for column in columns], 1) for k in range(3))
         return {
             "n": n,
             "value": value,
-            "low": np.where(np.isnan(low), np.nan, np.maximum(low, 0.0)),
+            "low": np.maximum(low, 0.0),
             "high": high,
             "place_unit": np.repeat(np.arange(len(self.points)), self.points),
             "place_share": self.places.numpy() / n,
@@ -357,53 +250,43 @@ class TokenNormsAccumulator(Accumulator):
         }
 
     def _percentiles(self, n: int) -> list[tuple[np.ndarray, ...]]:
-        low, high = DECADES
-        found = []
+        width, found = (MOST - LEAST) / BINS, []
         for share in PERCENTILES:
             rows = [
-                percentile(shares, squares, n, high - low, share / 100)
+                percentile(shares, squares, n, MOST - LEAST, share / 100)
                 for shares, squares in zip(
                     self.histogram.numpy(), self.cumulative_squares.numpy(), strict=True
                 )
             ]
-            places = np.array(rows).reshape(-1, 3).T
-            bin_width = (high - low) / BINS
-            known = np.where(places > high - low - bin_width, np.nan, 10.0 ** (places + low))
-            found.append(tuple(np.where(places <= bin_width, 0.0, known)))
+            places = np.array(rows).reshape(-1, 3).T + LEAST
+            known = np.where(places > MOST - width, np.nan, 10.0**places)
+            found.append(tuple(np.where(places <= LEAST + width, 0.0, known)))
         return found
 
     def _attention(self, n: int) -> dict[str, Any]:
-        total, squares = self.shares.numpy().T
-        share, low, high = _bounded(mean_interval(total.copy(), squares.copy(), n))
-        y, yy, xy, count, count_squares = self.sinks.numpy().T
-        drained = ratio_interval(y, count, yy, xy, count_squares, self.sunk.numpy())
-        owner: list[int] = []
-        tokens: list[str] = []
-        number: list[float] = []
-        sinks: list[tuple[float, ...]] = []
-        for j, (prefix, reads) in enumerate(zip(self.prefix, self.reads, strict=True)):
-            points, row, outliers = self.points[reads], len(owner), float(count[j]) / n
-            keys = prefix + points
-            owner += [j] * (prefix + 2)
-            tokens += [*(f"prefix {k}" for k in range(prefix)), OUTLIERS, OTHERS]
-            number += [*([1.0] * prefix), outliers, points - outliers]
-            sinks += [
-                (keys * share[row + k], keys * low[row + k], keys * high[row + k]) for k in range(prefix)
-            ]
-            sinks.append(tuple(end[j] for end in drained))
-            scale = keys / max(points - outliers, 1.0)
-            sinks.append(tuple(scale * end[row + prefix + 1] for end in (share, low, high)))
-        sink, sink_low, sink_high = np.array(sinks, dtype=np.float64).reshape(-1, 3).T.copy()
+        """Rows of every attending unit: its prefix tokens, the outliers, the other points."""
+        prefix = np.array(self.prefix, dtype=np.int64)
+        points = np.array(self.points, dtype=np.float64)[self.reads]
+        outliers = self.sinks[:, 1].numpy() / n
+        owner = np.repeat(np.arange(len(prefix)), prefix + 2)
+        tokens = [[*(f"prefix {k}" for k in range(count)), OUTLIERS, OTHERS] for count in self.prefix]
+        number = [[*[1.0] * count, o, p - o] for count, p, o in zip(prefix, points, outliers, strict=True)]
+        row_token = tuple(token for found in tokens for token in found)
+        row_tokens = np.array([one for found in number for one in found], dtype=np.float64)
+        total, squares = self.shares.numpy().T.copy()
+        share = _bounded(mean_interval(total, squares, n))
+        even = (prefix + points)[owner] / np.maximum(row_tokens, 1.0)
+        sink = np.stack([end * even for end in share])
+        of_outliers = np.array([token == OUTLIERS for token in row_token], dtype=bool)
+        sink[:, of_outliers] = ratio_interval(self.sinks.numpy())
         return {
-            "row_unit": np.array(owner, dtype=np.int64),
-            "row_token": tuple(tokens),
-            "row_tokens": np.array(number, dtype=np.float64),
-            "share": share,
-            "share_low": low,
-            "share_high": high,
-            "sink": sink,
-            "sink_low": np.maximum(sink_low, 0.0),
-            "sink_high": sink_high,
+            "row_unit": owner.astype(np.int64),
+            "row_token": row_token,
+            "row_tokens": row_tokens,
+            **dict(zip(("share", "share_low", "share_high"), share, strict=True)),
+            "sink": sink[0],
+            "sink_low": np.maximum(sink[1], 0.0),
+            "sink_high": sink[2],
         }
 
     def common(self) -> dict[str, Any]:
@@ -411,18 +294,10 @@ class TokenNormsAccumulator(Accumulator):
         return {**super().common(), "units": self.subject.units}
 
 
-def _first_keys(unit: Unit) -> Tensor:
-    assert unit.attention is not None
-    places = unit.attention.sites[0].places
-    assert places is not None
-    return places.keys
-
-
-def _border(grid: tuple[int, int]) -> Tensor:
-    """(points,): 1 in the outermost rows and columns."""
-    border = torch.ones(grid, dtype=torch.float64)
-    border[1:-1, 1:-1] = 0.0
-    return border.flatten()
+def _ratio_sums(y: Tensor, x: Tensor) -> Tensor:
+    """What `ratio_interval` takes, over the images of a batch."""
+    terms = [y, x, y.square(), x * y, x.square(), (x > 0).to(x)]
+    return torch.stack([term.sum() for term in terms])
 
 
 def _bounded(found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:

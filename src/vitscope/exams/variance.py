@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.taps import Stream
 from vitscope.exams.base import Subject
-from vitscope.exams.moments import FeatureMoments, kind_changes
+from vitscope.exams.moments import FeatureMoments, UnitChanges
 from vitscope.exams.one_pass import examine
 from vitscope.exams.points import centred_points
 from vitscope.interface import takes_interface
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results import About, Result, tidy
 
 
 def spatial_variance(feature: Tensor) -> Tensor:
@@ -35,7 +35,7 @@ def spatial_variance(feature: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class VarianceResult(Result, exam="variance"):
+class VarianceResult(UnitChanges, Result, exam="variance"):
     """Variance of the map after each unit, and its change across the unit; arrays are (units,) or (kinds,)."""
 
     about = About(
@@ -50,26 +50,14 @@ class VarianceResult(Result, exam="variance"):
         "different models.",
     )
 
-    units: tuple[UnitRow, ...]
     value: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    change: np.ndarray
-    change_low: np.ndarray
-    change_high: np.ndarray
-    kinds: tuple[str, ...]
-    kind_change: np.ndarray  # mean over the units of each kind
-    kind_change_low: np.ndarray
-    kind_change_high: np.ndarray
 
     def table(self) -> pd.DataFrame:
         """Quantities `variance` and `change` (paired by image): across each unit, and the mean of each kind."""
         level = tidy("variance", self.value, self.low, self.high, self.n, self.units)
-        change = tidy("change", self.change, self.change_low, self.change_high, self.n, self.units)
-        kinds = kind_changes(
-            self.kinds, self.kind_change, self.kind_change_low, self.kind_change_high, self.n
-        )
-        return pd.concat([level, change, kinds], ignore_index=True)
+        return pd.concat([level, self.change_rows()], ignore_index=True)
 
 
 class VarianceAccumulator(FeatureMoments):
