@@ -38,13 +38,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from vitscope.core.memory import kept_memory
 from vitscope.curvature import HessianProduct, hessian_of, lanczos
 from vitscope.curvature.dots import norm
 from vitscope.data import batches, load_data
-from vitscope.exams.landscape import landscape as loss_landscape
-from vitscope.exams.landscape_layout import FORMATS
-from vitscope.exams.parts import Parts
-from vitscope.memory import kept_memory
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.loss.landscape_layout import FORMATS
+from vitscope.exams.loss.landscape import landscape as loss_landscape
 from vitscope.models import create_model
 
 BATCH, K, TOL = 16, 5, 1e-3

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from vitscope import surgery
-from vitscope.flops import count_flops
-from vitscope.models.alternet import MSABlock
-from vitscope.models.local_attention import LocalAttention
+from vitscope.anatomy.flops import count_flops
+from vitscope.models.zoo.alternet import MSABlock
+from vitscope.models.zoo.local_attention import LocalAttention
 
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 

@@ -36,11 +36,11 @@ from timm.loss import SoftTargetCrossEntropy
 from timm.optim import create_optimizer_v2
 from torch import Tensor, nn
 
+from vitscope.core.memory import kept_memory
 from vitscope.data import data_config, load_data
-from vitscope.memory import kept_memory
 from vitscope.models import create_model
+from vitscope.recipes.augment import AugmentedData
 from vitscope.training import get_recipe, train
-from vitscope.training.augment import AugmentedData
 from vitscope.training.checkpoint import Progress
 from vitscope.training.fused_step import seen_as_in_memory
 from vitscope.training.layout import lay_out

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Tap
-from vitscope.anatomy.watch import main_output
+from vitscope.anatomy.watch.one_forward import main_output
 
 TOLERANCE = 1e-5
 

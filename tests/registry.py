@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 import vitscope as vs
 from tests.invariants import check_all
 from vitscope.anatomy import KINDS, Anatomy, own_input_size
-from vitscope.errors import UnsupportedModel
+from vitscope.core.errors import UnsupportedModel
 from vitscope.models import OURS
 
 ATTENTION_NAME = re.compile(r"attention|attn|\bmha\b|multihead", re.I)

@@ -22,7 +22,7 @@ from torch import nn
 import vitscope as vs
 from tests.registry import randomise_zeros
 from tests.surgery.checks import check_acts, check_backward, check_saved, outputs
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.models.origin import set_input
 
 WORKS = "works"

@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from vitscope import exams as exams
     from vitscope import models as models
     from vitscope import plots as plots
+    from vitscope import studies as studies
     from vitscope import surgery as surgery
     from vitscope import training as training
     from vitscope.anatomy import Tap as Tap
     from vitscope.anatomy import add_rule as add_rule
     from vitscope.anatomy import anatomy as anatomy
+    from vitscope.core.interface import declare as declare
     from vitscope.data import load_data as load_data
-    from vitscope.exams.diagnose import diagnose as diagnose
-    from vitscope.exams.evaluate import evaluate as evaluate
-    from vitscope.interface import declare as declare
+    from vitscope.engine.diagnose import diagnose as diagnose
+    from vitscope.engine.evaluate import evaluate as evaluate
     from vitscope.models import create_model as create_model
     from vitscope.models import list_models as list_models
     from vitscope.models import save_model as save_model
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
     from vitscope.report import report as report
     from vitscope.report.compare import compare as compare
     from vitscope.results import Result as Result
-    from vitscope.surgery.operate import operate as operate
+    from vitscope.studies.build_up import build_up as build_up
+    from vitscope.surgery.tools.operate import operate as operate
     from vitscope.training import train as train
 
 __version__ = "0.1.0"
@@ -44,23 +46,25 @@ _WHERE = {
     "Tap": "vitscope.anatomy:Tap",
     "add_rule": "vitscope.anatomy:add_rule",
     "anatomy": "vitscope.anatomy:anatomy",
+    "build_up": "vitscope.studies.build_up:build_up",
     "compare": "vitscope.report.compare:compare",
     "create_model": "vitscope.models:create_model",
     "curvature": "vitscope.curvature",
     "data": "vitscope.data",
-    "declare": "vitscope.interface:declare",
+    "declare": "vitscope.core.interface:declare",
     "diagnose": "vitscope.exams:diagnose",
-    "evaluate": "vitscope.exams.evaluate:evaluate",
+    "evaluate": "vitscope.engine.evaluate:evaluate",
     "exams": "vitscope.exams",
     "list_models": "vitscope.models:list_models",
     "load_data": "vitscope.data:load_data",
     "models": "vitscope.models",
-    "operate": "vitscope.surgery.operate:operate",
+    "operate": "vitscope.surgery.tools.operate:operate",
     "plots": "vitscope.plots",
     "prescribe": "vitscope.prescribe:prescribe",
     "report": "vitscope.report:report",
     "Result": "vitscope.results:Result",
     "save_model": "vitscope.models:save_model",
+    "studies": "vitscope.studies",
     "surgery": "vitscope.surgery",
     "train": "vitscope.training:train",
     "training": "vitscope.training",
@@ -73,6 +77,8 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'vitscope' has no attribute '{name}'")
     module_name, _, attribute = _WHERE[name].partition(":")
+    if module_name == "vitscope.models":  # a run folder's model may have been operated on
+        importlib.import_module("vitscope.surgery")
     module = importlib.import_module(module_name)
     return getattr(module, attribute) if attribute else module
 

@@ -11,7 +11,7 @@ import vitscope as vs
 from tests.cases import AT_32, HAND_MADE, HUGGING_FACE, TORCHVISION, Case
 from tests.invariants import check_all
 from tests.registry import build_on_meta
-from vitscope.errors import UnsupportedModel, VitscopeError
+from vitscope.core.errors import UnsupportedModel, VitscopeError
 
 # what a reader of the papers or of the model's file counts: units by kind, grids by stage
 BY_EYE = {

@@ -10,7 +10,7 @@ from tests.claims.test_verdict import MIRRORED
 from tests.exams.attention_by_hand import images, vit
 from tests.exams.factories import tiny
 from vitscope.claims import Verdict, attention_verdicts, broadcast_verdicts
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.exams import attention, low_pass
 
 

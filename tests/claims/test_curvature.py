@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from vitscope.claims import alternet_verdicts, transformer_verdicts
-from vitscope.errors import BadResult
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.spectrum_numbers import summed_up
+from vitscope.core.errors import BadResult
+from vitscope.engine.loss.spectrum_numbers import summed_up
+from vitscope.exams.loss.hessian import HessianResult
 
 
 def spectrum(name: str, values: np.ndarray) -> HessianResult:

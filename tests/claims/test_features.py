@@ -8,7 +8,7 @@ from torch import nn
 
 import vitscope as vs
 from vitscope.claims import feature_verdicts
-from vitscope.exams.lesion import LesionResult, summarise
+from vitscope.exams.features.lesion import LesionResult, summarise
 from vitscope.results import UnitRow
 
 

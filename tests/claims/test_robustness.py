@@ -6,7 +6,7 @@ import pytest
 
 from tests.plots.robustness_results import noise_result
 from vitscope.claims import noise_verdict, robustness_verdicts
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes import run
 from vitscope.cli.app import VERBS, main, read_options
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 VITSCOPE = [str(Path(sys.executable).with_name("vitscope"))]
 

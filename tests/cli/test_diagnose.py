@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes import run
 from vitscope.cli.app import main
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.exams import find_exams
 from vitscope.models import create_model
 from vitscope.results import Run

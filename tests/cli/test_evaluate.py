@@ -9,7 +9,7 @@ from tests.processes import run
 from vitscope.cli.app import main
 from vitscope.cli.evaluate import Options, _out
 from vitscope.data import load_data
-from vitscope.exams.prediction import PredictionResult, prediction
+from vitscope.exams.prediction.prediction import PredictionResult, prediction
 from vitscope.models import create_model
 from vitscope.results import Run
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature.basis import Basis
-from vitscope.errors import VitscopeError
 
 
 @pytest.mark.parametrize("memory", [None, 0])  # 0: in a file

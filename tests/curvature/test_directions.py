@@ -3,6 +3,7 @@ import pytest
 import torch
 
 from tests.curvature.networks import batch, conv_net, dense_hessian, largest, small_vit
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature.directions import (
     coordinates,
     eigen_directions,
@@ -11,9 +12,8 @@ from vitscope.curvature.directions import (
     random_directions,
     shaped,
 )
-from vitscope.curvature.moved import Moved, moved_parameters
+from vitscope.curvature.filter_parameters import Moved, moved_parameters
 from vitscope.curvature.penalty import Penalty
-from vitscope.errors import VitscopeError
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from tests.curvature.spectra import (
     true_residuals,
     vector,
 )
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature.lanczos import krylov_matrix, lanczos
-from vitscope.errors import VitscopeError
 
 K = 5
 

@@ -3,8 +3,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature.loss import RandomModel, check_deterministic, cross_entropy, scores_of_images
-from vitscope.errors import VitscopeError
 from vitscope.models import create_model
 from vitscope.surgery import mc_dropout
 from vitscope.surgery.mc_dropout import sampling

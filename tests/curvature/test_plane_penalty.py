@@ -3,7 +3,7 @@ import torch
 
 from tests.curvature.networks import small_vit
 from vitscope.curvature.directions import random_directions
-from vitscope.curvature.moved import moved_parameters
+from vitscope.curvature.filter_parameters import moved_parameters
 from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.plane import Plane
 from vitscope.curvature.plane_penalty import PlanePenalty

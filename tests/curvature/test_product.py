@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from tests.curvature.networks import batch, conv_net, known_hessian, small_vit
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature import Penalty, hessian_of
-from vitscope.errors import VitscopeError
 
 
 @pytest.mark.parametrize("make", [conv_net, small_vit])

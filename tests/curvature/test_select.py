@@ -1,8 +1,8 @@
 import pytest
 
 from vitscope.anatomy import anatomy
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature.select import select_parameters
-from vitscope.errors import VitscopeError
 from vitscope.models import create_model
 
 

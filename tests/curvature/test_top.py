@@ -4,8 +4,8 @@ import torch
 from torch import nn
 
 from tests.curvature.networks import batch, conv_net, dense_hessian, known_hessian, largest, small_vit
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature import RandomModel, top_eigenvalues
-from vitscope.errors import VitscopeError
 
 K = 5
 NETWORKS = [conv_net, small_vit]

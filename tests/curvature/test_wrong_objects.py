@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tests.fuzz.refusals import check_message
 from vitscope import curvature
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 MODEL = nn.Sequential(nn.Flatten(), nn.Linear(12, 3))
 IMAGES, LABELS = torch.randn(2, 3, 2, 2), torch.tensor([0, 2])

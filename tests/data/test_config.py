@@ -9,10 +9,10 @@ import torch
 from timm.data import resolve_model_data_config
 from torch import nn
 
+from vitscope.core.errors import BadData, VitscopeError
+from vitscope.core.interface import declare, declared
 from vitscope.data import DataConfig, class_count, data_config
 from vitscope.data.config import IMAGENET_MEAN, IMAGENET_STD
-from vitscope.errors import BadData, VitscopeError
-from vitscope.interface import declare, declared
 
 TIMM_MODELS = [
     "test_vit",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vitscope.core.errors import BadData
 from vitscope.data.decode import open_image, to_8bit
-from vitscope.errors import BadData
 
 RAMP = np.linspace(0, 255, 64).astype(np.uint8).reshape(8, 8)
 COLOUR = np.stack([RAMP, RAMP.T, 255 - RAMP], axis=-1)

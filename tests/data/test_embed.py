@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vitscope.core.errors import BadData
 from vitscope.data.catalog import CATALOG
 from vitscope.data.embed import PER_CLASS, embed
 from vitscope.data.fashion import EMBEDDED
 from vitscope.data.fetch import sources
 from vitscope.data.prepare import prepare
 from vitscope.data.sources import load_data
-from vitscope.errors import BadData
 
 
 def test_what_it_takes_is_what_the_catalog_promises() -> None:

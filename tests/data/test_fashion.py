@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vitscope.core.errors import BadData
 from vitscope.data.fashion import EMBEDDED, embedded_fashion, pad, read_fashion
-from vitscope.errors import BadData
 
 
 def test_shape_size_and_balance() -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from vitscope.core.errors import BadData
 from vitscope.data import fetch
 from vitscope.data.fetch import sources, unpack
-from vitscope.errors import BadData
 
 
 def make_archive(path: Path) -> Path:

@@ -7,9 +7,9 @@ import torch
 from PIL import Image
 from torch.utils.data import ConcatDataset, Subset, TensorDataset
 
+from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, batches, load_data
 from vitscope.data.fetchers import fetcher_for, known_labels, to_batch
-from vitscope.errors import BadData
 
 CONFIG = DataConfig((3, 16, 16), (0.0,), (1 / 255,), crop_pct=1.0)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, batches, load_data
-from vitscope.errors import BadData
 
 CONFIG = DataConfig((3, 16, 16), crop_pct=1.0)
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from torch.utils.data import DataLoader
 
+from vitscope.core.errors import BadData
 from vitscope.data import ImageData, load_data
 from vitscope.data.images import check_labels
-from vitscope.errors import BadData
 
 GREY = np.arange(6 * 4 * 4, dtype=np.uint8).reshape(6, 4, 4, 1)
 LABELS = np.array([0, 1, 2, 0, 1, 2])

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from vitscope.core.errors import BadData
 from vitscope.data import batches
-from vitscope.errors import BadData
 
 IMAGES = torch.rand(7, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(7) % 3

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vitscope.core.errors import BadData
 from vitscope.data import ImageData, batches, load_data, readout, relabel
 from vitscope.data.config import DataConfig
 from vitscope.data.labels import imagenet_classes, labels_hint
-from vitscope.errors import BadData
 
 CONFIG = DataConfig((1, 32, 32), crop_pct=1.0)
 TENCH, SHARK, CRAB = "n01440764", "n01484850", "n01978287"

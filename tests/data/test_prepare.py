@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vitscope.core.errors import BadData
 from vitscope.data import catalog, cifar
 from vitscope.data.digests import digest
 from vitscope.data.fashion import embedded_fashion
 from vitscope.data.prepare import prepare
 from vitscope.data.sources import load_data
-from vitscope.errors import BadData
 
 PER_FILE = 10
 

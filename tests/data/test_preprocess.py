@@ -4,8 +4,8 @@ import torch
 from PIL import Image
 from timm.data import create_transform
 
+from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, load_data, preprocess
-from vitscope.errors import BadData
 
 STD = (0.23, 0.22, 0.25)
 

@@ -9,9 +9,9 @@ import torch
 import transformers
 from PIL import Image
 
+from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, preprocess
 from vitscope.data.processors import FILE, saved_processor, stated
-from vitscope.errors import BadData
 
 SQUARE = {"size": {"height": 32, "width": 32}}
 CONSTANTS = {"image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6]}

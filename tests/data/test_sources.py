@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import vitscope
+from vitscope.core.errors import BadData
 from vitscope.data import load_data
-from vitscope.errors import BadData
 
 
 def test_the_public_name() -> None:

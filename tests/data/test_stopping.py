@@ -16,7 +16,7 @@ PREPARE = """
 import sys
 from vitscope.cli.app import main
 from vitscope.data import fetch
-from vitscope.errors import BadData
+from vitscope.core.errors import BadData
 
 def no_network(name, folder):
     raise BadData("there is no network here")

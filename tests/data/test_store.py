@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from vitscope.core.errors import BadData
 from vitscope.data.catalog import Entry, data_root
 from vitscope.data.store import is_prepared, open_prepared, partial_folder, verify, write
-from vitscope.errors import BadData
 
 SMALL = Entry("small", ("a", "b"), 6, 4, "MIT")
 ARRAYS = {

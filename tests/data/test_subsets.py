@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from vitscope.core.errors import BadData
 from vitscope.data.subsets import fraction_indices, limit_indices
-from vitscope.errors import BadData
 
 UNEVEN = np.repeat(np.arange(4), (1000, 300, 50, 7))
 

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 from timm.data import IterableImageDataset
 
+from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, batches, load_data
 from vitscope.data.timm_sets import StreamData
-from vitscope.errors import BadData
 
 CONFIG = DataConfig((1, 32, 32), (0.5,), (0.5,), crop_pct=1.0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from tests.exams.factories import small_transformer
-from vitscope import distributed
+from vitscope.core import distributed
 from vitscope.data import load_data
 from vitscope.exams import corruption, noise
 from vitscope.results.codec import encode

@@ -14,7 +14,7 @@ from transformers.modeling_outputs import ImageClassifierOutput
 
 from vitscope import exams
 from vitscope.data import FrameData
-from vitscope.exams.base import EXAMS, Procedure
+from vitscope.engine.exam import EXAMS, Procedure
 from vitscope.results import Result
 
 WIDTH, AUXILIARY, CLASSES, IMAGES = 16, 7, 10, 8

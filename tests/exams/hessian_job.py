@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.curvature.networks import batch, small_vit
-from vitscope import distributed
-from vitscope.errors import VitscopeError
-from vitscope.exams.hessian import hessian
-from vitscope.exams.hessian_density import hessian_density
+from vitscope.core import distributed
+from vitscope.core.errors import VitscopeError
+from vitscope.exams.loss.hessian import hessian
+from vitscope.exams.loss.hessian_density import hessian_density
 
 
 def numbers(split: bool) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.exams.landscape_cases import convolutional, images, nudged
-from vitscope import distributed
-from vitscope.exams.landscape import landscape
-from vitscope.exams.landscape_line import landscape_line
-from vitscope.exams.parts import Parts
+from vitscope.core import distributed
+from vitscope.engine.finished_parts import Parts
+from vitscope.exams.loss.landscape import landscape
+from vitscope.exams.loss.landscape_line import landscape_line
 
 
 def numbers(folder: Path | None = None) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.exams.factories import small_transformer
-from tests.exams.streams import Known, known_table, level_stream, random_levels
-from vitscope import distributed, load_data
+from tests.exams.moving_pictures import Known, known_table, level_stream, random_levels
+from vitscope import load_data
+from vitscope.core import distributed
 from vitscope.exams import passes, temporal
 
 

@@ -12,9 +12,9 @@ from tests.exams.factories import small_transformer
 from tests.exams.landscape_cases import convolutional, images
 from tests.processes import Job
 from tests.stopping import SignalInside
+from vitscope.engine.finished_parts import Parts
 from vitscope.exams import landscape
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.parts import Parts
+from vitscope.exams.loss.hessian import HessianResult
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 LIMIT, SIZE = 60, 8

@@ -10,10 +10,10 @@ import torchvision
 from torch import Tensor, nn
 
 import vitscope as vs
+from vitscope.core.errors import VitscopeError
 from vitscope.data import DataConfig, ImageData, batches
-from vitscope.errors import VitscopeError
+from vitscope.engine.cache_key import exam_keys
 from vitscope.exams import EXAMS
-from vitscope.exams.identity import exam_keys
 
 OF_MAPS = ["fourier", "variance", "effective_rank", "cka", "token_norms", "uncertainty", "covariance"]
 

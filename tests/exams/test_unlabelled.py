@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import TensorDataset
 
 import vitscope as vs
-from vitscope.errors import BadData
+from vitscope.core.errors import BadData
 from vitscope.exams import find_exams
 
 NEED_NONE = "fourier variance effective_rank cka attention softmax_gradient low_pass token_norms".split()

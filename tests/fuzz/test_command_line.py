@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.fuzz.profiles import few, many
 from tests.fuzz.refusals import check_message, files_below
 from tests.fuzz.wrong_values import wrong_words
-from vitscope.arguments.kinds import alternatives, base_of
 from vitscope.cli.app import VERBS, main
 from vitscope.cli.options import hints_of_options
+from vitscope.core.arguments.kinds import alternatives, base_of
 
 # What makes a verb's words right but for the one that is wrong; nothing of it is ever computed.
 RIGHT = {

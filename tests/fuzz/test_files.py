@@ -17,9 +17,9 @@ from tests.fuzz.wrong_values import allowed, wrong_objects
 from vitscope.cli.app import main
 from vitscope.cli.diagnose import Options
 from vitscope.cli.options import hints_of_options
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
+from vitscope.recipes.recipe import Recipe
 from vitscope.training import get_recipe
-from vitscope.training.recipe import Recipe
 
 NO_YAML = [
     "\t- a",

@@ -10,7 +10,7 @@ import torch
 import vitscope as vs
 from tests.fuzz.refusals import check_message
 from vitscope.cli.app import main
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.results import Run
 
 X, Y = torch.randn(4, 3, 32, 32), torch.arange(4)

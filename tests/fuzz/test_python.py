@@ -15,8 +15,8 @@ import vitscope as vs
 from tests.fuzz.profiles import few, many
 from tests.fuzz.refusals import check_message
 from tests.fuzz.wrong_values import allowed, wrong_objects
-from vitscope.arguments.calling import hints_of
-from vitscope.errors import VitscopeError
+from vitscope.core.arguments.calling import hints_of
+from vitscope.core.errors import VitscopeError
 
 _NOT_EXAMS = ("find_exams", "procedure", "examine", "log_log_slope")
 

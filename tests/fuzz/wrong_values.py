@@ -9,8 +9,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from hypothesis import strategies as st
 
-from vitscope.arguments.kinds import alternatives, base_of
-from vitscope.arguments.vocabulary import ForMachine, Range
+from vitscope.core.arguments.kinds import alternatives, base_of
+from vitscope.core.arguments.vocabulary import ForMachine, Range
 
 _FLOATS = [math.nan, math.inf, -math.inf]
 _OBJECTS = [object(), b"bytes", {"a": 1}, {1, 2}, 1j, print, [[]], range(0)]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import vitscope as vs
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.models import BadWeights, list_checkpoints
 from vitscope.models.errors import CannotBuild
 

@@ -3,7 +3,7 @@
 import pytest
 import torchvision
 
-from vitscope.flops import count_flops
+from vitscope.anatomy.flops import count_flops
 from vitscope.models import create_model, describe
 
 

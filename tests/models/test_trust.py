@@ -12,14 +12,14 @@ from torch import nn
 
 import vitscope as vs
 from vitscope.cli.app import main
-from vitscope.errors import BadResult, VitscopeError
-from vitscope.exams.hessian_series import hessian_training
-from vitscope.exams.trajectory import trajectory
+from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.exams.loss.hessian_training import hessian_training
+from vitscope.exams.loss.trajectory import trajectory
 from vitscope.models import UntrustedCode, create_model, save_model
 from vitscope.models.checkpoints import INDEX
 from vitscope.models.trust import allow_data, allow_model, names_code
+from vitscope.studies.build_up import build_up
 from vitscope.surgery import deep_ensemble
-from vitscope.surgery.build_up import build_up
 
 OWN = "tests.exams.factories:tiny"
 
@@ -274,7 +274,9 @@ def test_compare_and_apply_do_not_open_images_by_a_command_of_a_run(tmp_path: Pa
 
 
 def test_a_search_trusts_the_base_that_it_was_given(tmp_path: Path) -> None:
-    found = build_up("vitscope.models.small:resnet_mini", _measure, budget=1, out=tmp_path, progress=False)
+    found = build_up(
+        "vitscope.models.zoo.small:resnet_mini", _measure, budget=1, out=tmp_path, progress=False
+    )
     assert (tmp_path / "base" / "config.json").exists()
     assert found.complete
 
@@ -295,7 +297,7 @@ def _measure(model: nn.Module, out: Path, seed: int) -> list[float]:
 def test_a_job_file_is_not_run_without_leave(
     tmp_path: Path, marker: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from vitscope.jobs.__main__ import main as do_job
+    from vitscope.studies.__main__ import main as do_job
 
     file = tmp_path / "job.json"
     job = {"schema": 1, "function": "os:mkdir", "arguments": {"path": str(marker)}, "out": str(tmp_path)}

@@ -11,7 +11,7 @@ from torchmetrics.classification import MulticlassCalibrationError, MulticlassPr
 
 from vitscope.data import ImageData, batches, load_data
 from vitscope.exams import prediction
-from vitscope.exams.prediction import Temperature
+from vitscope.exams.prediction.prediction import Temperature
 from vitscope.models import create_model
 
 Batches = list[tuple[Tensor, Tensor]]

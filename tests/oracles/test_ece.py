@@ -4,8 +4,8 @@ import pytest
 import torch
 from torchmetrics.functional.classification import multiclass_calibration_error
 
-from vitscope.exams.base import Batch, Subject
-from vitscope.exams.prediction import PredictionAccumulator, PredictionResult
+from vitscope.engine.exam import Batch, Subject
+from vitscope.exams.prediction.prediction import PredictionAccumulator, PredictionResult
 from vitscope.models import create_model
 
 

@@ -3,10 +3,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vitscope.exams.dft import half_diagonal
-from vitscope.exams.fourier import FourierResult, rings
-from vitscope.exams.prediction import PredictionResult
-from vitscope.exams.variance import VarianceResult
+from vitscope.engine.features.dft import half_diagonal
+from vitscope.exams.features.fourier import FourierResult, rings
+from vitscope.exams.features.variance import VarianceResult
+from vitscope.exams.prediction.prediction import PredictionResult
 from vitscope.results import UnitRow
 
 UNITS = (

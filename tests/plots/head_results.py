@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.exams.attention import QUANTITIES, AttentionResult
-from vitscope.exams.heads import HeadRows
-from vitscope.exams.low_pass import QUANTITIES as LOW_PASS
-from vitscope.exams.low_pass import LowPassResult
-from vitscope.exams.softmax_gradient import SoftmaxGradientResult
+from vitscope.engine.attention.heads import HeadRows
+from vitscope.exams.attention.attention import QUANTITIES, AttentionResult
+from vitscope.exams.attention.low_pass import QUANTITIES as LOW_PASS
+from vitscope.exams.attention.low_pass import LowPassResult
+from vitscope.exams.attention.softmax_gradient import SoftmaxGradientResult
 from vitscope.results import UnitRow
 
 UNITS = (UnitRow("a.attn", "msa", 0, 0.25), UnitRow("b.attn", "msa", 0, 0.75))

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.exams.adversarial import AdversarialResult, Attacked
-from vitscope.exams.condition_rows import Headline
-from vitscope.exams.conditions import QUANTITIES, ConditionTable
-from vitscope.exams.frequency_noise import HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
-from vitscope.exams.occlusion import CENTRE, CLEAN, Occluded, OcclusionResult
-from vitscope.exams.shape_bias import ShapeBiasResult
+from vitscope.engine.robustness.condition_rows import Headline
+from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
+from vitscope.exams.robustness.adversarial import AdversarialResult, Attacked
+from vitscope.exams.robustness.frequency_noise import HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
+from vitscope.exams.robustness.occlusion import CENTRE, CLEAN, Occluded, OcclusionResult
+from vitscope.exams.robustness.shape_bias import ShapeBiasResult
 
 COMMON: dict[str, Any] = {"model": "m", "data": "d", "n": 100, "seed": 0}
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.cka import CkaResult
+from vitscope.exams.features.cka import CkaResult
 from vitscope.plots.figures import new_panel
 from vitscope.results import UnitRow
 

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.conditions import QUANTITIES, ConditionTable
-from vitscope.exams.corruption import CorruptionResult, _nothing
-from vitscope.exams.corruption_rows import rows_of
+from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
+from vitscope.engine.robustness.corruption_rows import rows_of
+from vitscope.exams.robustness.corruption import CorruptionResult, _nothing
 from vitscope.plots.figures import new_panel
 
 TYPES, SEVERITIES = ("shot_noise", "snow", "fog"), (1, 3, 5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.covariance import CovarianceResult, distances
+from vitscope.exams.features.covariance import CovarianceResult, distances
 from vitscope.plots.figures import new_panel
 from vitscope.results import UnitRow
 

@@ -2,7 +2,7 @@ import numpy as np
 
 from tests.cases import AT_32
 from vitscope import plots
-from vitscope.exams.effective_rank import EffectiveRankResult, effective_rank
+from vitscope.exams.features.effective_rank import EffectiveRankResult, effective_rank
 from vitscope.plots.figures import new_panel
 
 

@@ -8,8 +8,8 @@ from PIL import Image
 
 from vitscope import plots
 from vitscope.exams import EXAMS
-from vitscope.exams.fourier import FourierResult
-from vitscope.exams.variance import VarianceResult
+from vitscope.exams.features.fourier import FourierResult
+from vitscope.exams.features.variance import VarianceResult
 from vitscope.plots.figures import PLOTS, new_panel, render, save_figures
 from vitscope.plots.style import styled
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from vitscope import plots
-from vitscope.exams.fourier import FourierResult
+from vitscope.exams.features.fourier import FourierResult
 from vitscope.plots.figures import new_panel
 
 

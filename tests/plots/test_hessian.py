@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.hessian_density import HessianDensityResult
-from vitscope.exams.hessian_series import HessianTrainingResult, log_log_slope
-from vitscope.exams.spectrum_numbers import summed_up
+from vitscope.engine.loss.spectrum_numbers import summed_up
+from vitscope.exams.loss.hessian import HessianResult
+from vitscope.exams.loss.hessian_density import HessianDensityResult
+from vitscope.exams.loss.hessian_training import HessianTrainingResult, log_log_slope
 from vitscope.plots.figures import new_panel
 from vitscope.plots.style import styled
 

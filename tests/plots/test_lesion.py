@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.lesion import KeptUnit, LesionResult
-from vitscope.exams.lesion_groups import Group
+from vitscope.engine.features.lesion_groups import Group
+from vitscope.exams.features.lesion import KeptUnit, LesionResult
 from vitscope.plots.figures import new_panel
 from vitscope.results import UnitRow
 

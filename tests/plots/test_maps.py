@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.errors import VitscopeError
-from vitscope.exams.byte_array import ByteArray
-from vitscope.exams.layer_maps import LayerMaps
-from vitscope.exams.maps import MapsResult
+from vitscope.core.errors import VitscopeError
+from vitscope.engine.attention.layer_maps import LayerMaps
+from vitscope.exams.attention.maps import MapsResult
 from vitscope.plots.figures import new_panel
 from vitscope.results import UnitRow
+from vitscope.results.byte_array import ByteArray
 
 
 def attention(point: tuple[int, int], heads: int = 2) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.plots import plot_monitors
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.pass_scores import CHANGES, QUANTITIES
-from vitscope.exams.passes import PassesResult
+from vitscope.engine.prediction.pass_scores import CHANGES, QUANTITIES
+from vitscope.exams.prediction.passes import PassesResult
 from vitscope.plots.figures import PLOTS, new_panel
 
 

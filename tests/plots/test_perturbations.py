@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.conditions import QUANTITIES, ConditionTable
-from vitscope.exams.perturbations import CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
+from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
+from vitscope.exams.robustness.perturbations import CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
 from vitscope.plots.figures import new_panel
 
 

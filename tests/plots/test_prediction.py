@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from vitscope import plots
-from vitscope.exams.prediction import PredictionResult
+from vitscope.exams.prediction.prediction import PredictionResult
 from vitscope.plots.figures import new_panel
 
 CLASSES = ("class_count", "class_predicted", "class_value", "class_low", "class_high")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.frame_scores import QUANTITIES, RATIOS
-from vitscope.exams.temporal_result import TemporalResult
+from vitscope.engine.streams.frame_scores import QUANTITIES, RATIOS
+from vitscope.engine.streams.temporal_result import TemporalResult
 from vitscope.plots.figures import PLOTS, new_panel
 
 

@@ -1,10 +1,10 @@
 import numpy as np
+from tests.exams.test_token_norms import with_long_tokens
 
 from tests.exams.attention_by_hand import images
 from tests.exams.factories import tiny
-from tests.exams.test_token_norms import with_long_tokens
 from vitscope import plots
-from vitscope.exams.token_norms import OUTLIERS, token_norms
+from vitscope.exams.attention.token_norms import OUTLIERS, token_norms
 from vitscope.plots.figures import new_panel
 
 

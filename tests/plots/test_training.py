@@ -9,7 +9,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from vitscope import plots
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.plots.figures import new_panel
 from vitscope.training.log import Metrics
 

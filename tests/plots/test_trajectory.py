@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.trajectory import TrajectoryResult
+from vitscope.exams.loss.trajectory import TrajectoryResult
 from vitscope.plots.figures import new_panel, render
 from vitscope.plots.style import styled
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.uncertainty import UncertaintyResult
+from vitscope.exams.features.uncertainty import UncertaintyResult
 from vitscope.plots.figures import new_panel
 from vitscope.results import UnitRow
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 
 from vitscope import plots
-from vitscope.exams.variance import VarianceResult
+from vitscope.exams.features.variance import VarianceResult
 from vitscope.plots.figures import new_panel
 
 

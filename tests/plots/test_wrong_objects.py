@@ -8,9 +8,9 @@ import pytest
 
 import vitscope as vs
 from tests.fuzz.refusals import check_message
-from vitscope.errors import BadArgument
-from vitscope.exams.trajectory import TrajectoryResult, trajectory_of_model
-from vitscope.exams.variance import VarianceResult
+from vitscope.core.errors import BadArgument
+from vitscope.exams.features.variance import VarianceResult
+from vitscope.exams.loss.trajectory import TrajectoryResult, trajectory_of_model
 
 _OTHER = ("variance", "plot_variance", "plot_variance_change")
 

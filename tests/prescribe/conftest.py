@@ -11,8 +11,8 @@ import pytest
 from torch import nn
 
 import vitscope as vs
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.model_facts import model_facts
+from vitscope.engine.model_facts import model_facts
+from vitscope.exams.loss.hessian import HessianResult
 from vitscope.models import name_of
 from vitscope.results import Result, Run
 

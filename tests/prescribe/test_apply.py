@@ -9,7 +9,7 @@ from PIL import Image
 
 import vitscope as vs
 from tests.prescribe.conftest import with_negative
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.prescribe import Prescription, Prescriptions, Treatment, apply
 from vitscope.prescribe.apply import choose
 from vitscope.results import Result

@@ -6,7 +6,7 @@ import torch
 
 import vitscope as vs
 from tests.prescribe.conftest import Change
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.models import save_model
 from vitscope.prescribe.patient import Examined, examined_on, find_patient
 from vitscope.results import Run

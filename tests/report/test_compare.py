@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import vitscope as vs
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.report.compare import compare
 from vitscope.results import Result, Run
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.exams.fourier import FourierResult
-from vitscope.exams.maps import MapsResult
+from vitscope.exams.attention.maps import MapsResult
+from vitscope.exams.features.fourier import FourierResult
 from vitscope.plots import plot_fourier_spectrum
 from vitscope.plots.figures import new_panel
 from vitscope.plots.style import styled

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.older import COMMAND, age
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.report.outdated import Outdated, read_results
 from vitscope.results import Run
 

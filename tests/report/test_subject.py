@@ -7,9 +7,9 @@ import pytest
 
 import vitscope as vs
 from tests.report.older import COMMAND, age
-from vitscope.errors import BadResult, VitscopeError
-from vitscope.exams.model_facts import training_facts
-from vitscope.exams.tensor_file import read_tensors
+from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.engine.model_facts import training_facts
+from vitscope.engine.tensor_file import read_tensors
 from vitscope.plots.style import MODELS
 from vitscope.report.subject import exam_order, find_runs, left_out
 from vitscope.results import Run

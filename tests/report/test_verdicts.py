@@ -9,7 +9,7 @@ from rich.console import Console
 
 import vitscope as vs
 from vitscope.claims import verdict_table
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.report.console import print_verdicts
 from vitscope.report.subject import find_runs
 from vitscope.report.verdicts import all_verdicts, by_chance, markdown, single_verdicts, write_verdicts

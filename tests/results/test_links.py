@@ -7,7 +7,7 @@ import pytest
 
 import vitscope as vs
 from tests.fuzz.refusals import files_below
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.results import Run
 from vitscope.results.links import refuse_links_out
 

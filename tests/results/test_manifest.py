@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.results.manifest import FILE, damage, file_sum, write_listed
 
 

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.errors import BadResult
-from vitscope.exams.fourier import FourierResult
-from vitscope.exams.variance import VarianceResult
+from vitscope.core.errors import BadResult
+from vitscope.exams.features.fourier import FourierResult
+from vitscope.exams.features.variance import VarianceResult
 from vitscope.results import Result, UnitRow
 
 NUMBERS: dict[str, Any] = {

@@ -12,8 +12,8 @@ from torch.utils.data import Dataset
 
 import vitscope as vs
 from vitscope.cli.app import main
-from vitscope.errors import BadResult, VitscopeError
-from vitscope.exams.variance import VarianceResult
+from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.exams.features.variance import VarianceResult
 from vitscope.results import Run, UnitRow
 
 START_AND_WAIT = (

@@ -6,7 +6,7 @@ import pytest
 
 from tests.fuzz.refusals import files_below
 from vitscope.cli.app import main
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.results import Run
 from vitscope.results.writable import check_file, probe
 

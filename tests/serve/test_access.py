@@ -7,7 +7,7 @@ import pytest
 
 from tests.serve.server import Server
 from vitscope.cli.app import main
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.serve import serve
 from vitscope.serve.access import check_token, is_loopback
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.conftest import epoch
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.serve.index import Index
 from vitscope.serve.pages import Busy, Kept, Pages, percent, policy_of
 

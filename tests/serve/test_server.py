@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.serve import serve
 
 

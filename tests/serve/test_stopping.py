@@ -12,7 +12,7 @@ from tests.serve.server import Server
 WATCHED = """
 import tempfile, time
 tempfile.tempdir = None  # as TMPDIR says
-from vitscope.interrupt import _stop
+from vitscope.core.interrupt import _stop
 from vitscope.report import page
 draw = page.inline_svg
 def drawn(*arguments):

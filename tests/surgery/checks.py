@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 import vitscope as vs
 from tests.registry import randomise_zeros
-from vitscope.anatomy.preserve import preserved
-from vitscope.anatomy.watch import main_output
+from vitscope.anatomy.taps.preserve import preserved
+from vitscope.anatomy.watch.one_forward import main_output
 from vitscope.models import origin, save_model
 from vitscope.models.origin import set_origin
-from vitscope.surgery.graft import grafts
+from vitscope.surgery.tools.graft import grafts
 
 
 def short(name: str, **arguments: Any) -> nn.Module:

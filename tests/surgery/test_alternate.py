@@ -10,7 +10,7 @@ import vitscope as vs
 from tests.cases import HUGGING_FACE, Case, hf_case, timm_case, tv_case
 from tests.surgery.checks import assert_close, assert_equal, check_operated, outputs, set_origin
 from tests.surgery.measures import tiny
-from vitscope.models.alternet import MSABlock
+from vitscope.models.zoo.alternet import MSABlock
 from vitscope.surgery import CannotOperate, NoEffectWarning, alternate, record
 
 

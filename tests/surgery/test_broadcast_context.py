@@ -10,7 +10,7 @@ from tests.cases import AT_32, HUGGING_FACE, TORCHVISION, Case, timm_case
 from tests.surgery.checks import assert_close, assert_equal, check_operated, outputs
 from vitscope.surgery import CannotOperate, NoEffectWarning
 from vitscope.surgery.broadcast_context import ContextBroadcast
-from vitscope.surgery.image_tokens import ImageTokens
+from vitscope.surgery.tools.image_tokens import ImageTokens
 
 KINDS = ["cb", "cb_s", "cb_gate", "cb_hybrid"]
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))

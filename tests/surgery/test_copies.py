@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import vitscope as vs
 from tests.processes import READY
 from tests.surgery.checks import assert_equal, outputs
-from vitscope.anatomy.watch import main_output
+from vitscope.anatomy.watch.one_forward import main_output
 from vitscope.surgery.mc_dropout import dropouts
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))

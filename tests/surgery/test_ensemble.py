@@ -18,7 +18,7 @@ from tests.surgery.checks import (
     short,
 )
 from tests.surgery.fashion import fashion
-from vitscope.errors import BadResult, UnsupportedModel
+from vitscope.core.errors import BadResult, UnsupportedModel
 from vitscope.models import origin, save_model
 from vitscope.surgery.ensemble import DeepEnsemble
 

@@ -10,7 +10,7 @@ from tests.cases import HAND_MADE, TORCHVISION, Case
 from tests.surgery.checks import assert_equal, check_operated, outputs, short
 from vitscope.surgery import CannotOperate
 from vitscope.surgery.extend import ExtraMlp, ExtraMsa
-from vitscope.surgery.image_tokens import ImageTokens
+from vitscope.surgery.tools.image_tokens import ImageTokens
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 

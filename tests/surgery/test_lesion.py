@@ -7,8 +7,8 @@ from tests.cases import AT_32, HAND_MADE, HUGGING_FACE, TORCHVISION
 from tests.registry import randomise_zeros
 from tests.surgery.checks import assert_equal, check_operated, outputs, short
 from tests.surgery.fashion import fashion
-from vitscope.anatomy.watch import main_output
-from vitscope.errors import UnsupportedModel, VitscopeError
+from vitscope.anatomy.watch.one_forward import main_output
+from vitscope.core.errors import UnsupportedModel, VitscopeError
 
 QUICK = (
     "resnet18", "resnet50", "pre-activation resnet", "vit_tiny/2", "pit_ti/4", "levit_128s", "coat_lite_tiny",

@@ -6,7 +6,7 @@ import torch
 import vitscope as vs
 from tests.cases import AT_32, ATTENTION_DESIGNS, HAND_MADE, HUGGING_FACE, Case
 from tests.surgery.checks import assert_equal, check_backward, check_graph, check_operated, outputs, short
-from vitscope.anatomy.neighbourhood import neighbourhood
+from vitscope.anatomy.structure.neighbourhood import neighbourhood
 from vitscope.surgery import CannotOperate, NoEffectWarning
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))

@@ -8,7 +8,7 @@ import vitscope as vs
 from tests.cases import AT_32, HAND_MADE, HUGGING_FACE, TORCHVISION
 from tests.registry import randomise_zeros
 from tests.surgery.checks import assert_close, assert_equal, check_operated, outputs, short
-from vitscope.errors import UnsupportedModel
+from vitscope.core.errors import UnsupportedModel
 from vitscope.surgery.mc_dropout import MCDropout, draw_number, dropouts, scramble
 
 ALL = {case.name: case for case in (*AT_32, *TORCHVISION, *HUGGING_FACE, HAND_MADE)}

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import vitscope as vs
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 SIZE = (3, 32, 32)
 WIDTH = 16

@@ -10,8 +10,8 @@ from torch import nn
 import vitscope as vs
 from tests.cases import AT_32, HUGGING_FACE, TORCHVISION
 from tests.surgery.checks import assert_close, check_acts, check_operated, check_saved, outputs, short
-from vitscope.anatomy.mapview import MapView
-from vitscope.errors import VitscopeError
+from vitscope.anatomy.taps.map_view import MapView
+from vitscope.core.errors import VitscopeError
 from vitscope.surgery.smooth import SpatialSmoothing, blur, probable
 
 ALL = {case.name: case for case in (*AT_32, *TORCHVISION, *HUGGING_FACE)}

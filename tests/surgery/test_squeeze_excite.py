@@ -6,8 +6,8 @@ import torch
 import vitscope as vs
 from tests.surgery.checks import assert_equal, check_operated, outputs, short
 from vitscope.surgery import NoEffectWarning
-from vitscope.surgery.image_tokens import ImageTokens
 from vitscope.surgery.squeeze_excite import SqueezeExcitation
+from vitscope.surgery.tools.image_tokens import ImageTokens
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 

@@ -4,8 +4,8 @@ import torch
 
 import vitscope as vs
 from tests.surgery.measures import tiny
+from vitscope.core.errors import BadData
 from vitscope.data import batches
-from vitscope.errors import BadData
 from vitscope.training import evaluate
 from vitscope.training.candidate import correctness, split, train_and_score
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from timm.optim import create_optimizer_v2
 from torch import nn
 
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.models import BadWeights
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress

@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from vitscope.core.errors import VitscopeError
 from vitscope.data import DataConfig
-from vitscope.errors import VitscopeError
 from vitscope.models import create_model
+from vitscope.recipes.named import get_recipe
 from vitscope.training.distill import (
     Teacher,
     both_tokens,
@@ -17,7 +18,6 @@ from vitscope.training.distill import (
     find_teacher,
     has_distillation_token,
 )
-from vitscope.training.named import get_recipe
 
 CPU = torch.device("cpu")
 HARD = get_recipe("deit-distill")

@@ -10,7 +10,7 @@ from torch import nn
 
 from tests.processes import run
 from tests.stopping import SignalInside
-from vitscope.interrupt import Interruptible, Stopped
+from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.training import evaluate
 
 
@@ -52,7 +52,7 @@ from pathlib import Path
 import torch
 from torch import nn
 from vitscope import distributed
-from vitscope.interrupt import Interruptible, Stopped
+from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.training import evaluate
 
 passes = 0

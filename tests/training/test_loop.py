@@ -19,8 +19,8 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import Subset
 
+from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.data import load_data
-from vitscope.errors import BadResult, VitscopeError
 from vitscope.models import create_model
 from vitscope.results import Run
 from vitscope.training import TrainingDiverged, evaluate, get_recipe, train

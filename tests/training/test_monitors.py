@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 import vitscope as vs
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.exams import examine
-from vitscope.exams.variance import VarianceAccumulator
+from vitscope.exams.features.variance import VarianceAccumulator
+from vitscope.recipes.recipe import Recipe
 from vitscope.training import get_recipe, train
 from vitscope.training.monitors import SHARE, affordable_interval, find_monitors
-from vitscope.training.recipe import Recipe
 
 RECIPE = replace(get_recipe("mini"), batch_size=8, mix_probability=1.0)
 
@@ -69,8 +69,8 @@ def test_the_eigenvalue_is_that_of_the_dense_hessian_on_the_first_augmented_batc
 
     # the same three images, drawn as the first epoch draws them
     from vitscope.data import data_config
-    from vitscope.training.augment import AugmentedData
-    from vitscope.training.seeding import order, preserved
+    from vitscope.recipes.augment import AugmentedData
+    from vitscope.recipes.seeding import order, preserved
 
     with preserved():
         drawn = AugmentedData(data, recipe, data_config(model), seed=0)

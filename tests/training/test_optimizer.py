@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.models import create_model
-from vitscope.training.named import get_recipe
+from vitscope.recipes.named import get_recipe
+from vitscope.recipes.recipe import Recipe
 from vitscope.training.optimizer import build_optimizer, build_schedule
-from vitscope.training.recipe import Recipe
 
 CPU = torch.device("cpu")
 PLAIN = Recipe(epochs=8, batch_size=64, lr=0.2, warmup_epochs=2, warmup_lr=0.01, min_lr=0.02)

@@ -12,9 +12,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from tests.processes import run
-from vitscope import distributed
+from vitscope.core import distributed
+from vitscope.core.errors import VitscopeError
 from vitscope.data import data_config
-from vitscope.errors import VitscopeError
 from vitscope.models import create_model
 from vitscope.training import parallel
 
@@ -26,7 +26,7 @@ import torch
 import vitscope as vs
 from vitscope import distributed
 from vitscope.data import data_config
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.training import evaluate, get_recipe, parallel, train
 from vitscope.training.checkpoint import Progress
 from vitscope.training.steps import Stepper

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.training.precision import Precision
 
 CPU = torch.device("cpu")

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.utils.data import Subset
 
+from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import load_data
-from vitscope.errors import BadData, VitscopeError
 from vitscope.models import create_model
-from vitscope.training.named import get_recipe
+from vitscope.recipes.named import get_recipe
 from vitscope.training.setup import count_outputs, find_images, find_model, settle
 
 CPU = torch.device("cpu")

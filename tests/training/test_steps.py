@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from vitscope.data import DataConfig, data_config, load_data
 from vitscope.models import create_model
+from vitscope.recipes.named import get_recipe
+from vitscope.recipes.recipe import Recipe
+from vitscope.recipes.seeding import STEP, preserved, seed_all
 from vitscope.training.checkpoint import Progress
-from vitscope.training.named import get_recipe
-from vitscope.training.recipe import Recipe
-from vitscope.training.seeding import STEP, preserved, seed_all
-from vitscope.training.shares import batches
+from vitscope.training.sharding import batches
 from vitscope.training.steps import Stepper, TrainingDiverged
 
 CPU = torch.device("cpu")

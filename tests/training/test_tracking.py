@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import vitscope as vs
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.training.tracking import Tracking
 
 ROW = {"epoch": 1, "lr": 0.1, "train_loss": 2.0, "accuracy": math.nan}

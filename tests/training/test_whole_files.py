@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 import vitscope as vs
 from tests.processes import run as in_processes
 from vitscope.cli.app import main
-from vitscope.errors import BadResult, VitscopeError
-from vitscope.exams.trajectory import trajectory
+from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.exams.loss.trajectory import trajectory
 from vitscope.models import BadWeights, create_model, list_checkpoints, save_model
 from vitscope.training import get_recipe, train
 

@@ -4,16 +4,16 @@ from typing import Any
 
 from torch import nn
 
-from vitscope._callable import make_callable
-from vitscope.anatomy.dissect import Dissection, dissect
-from vitscope.anatomy.example import own_input_size
-from vitscope.anatomy.lesions import Lesions
-from vitscope.anatomy.preserve import preserved
-from vitscope.anatomy.rules import Branch, add_rule, extra_rule
-from vitscope.anatomy.taps import AttentionMap, Tap
-from vitscope.anatomy.unit import KINDS, Anatomy, Attention, Unit
-from vitscope.arguments import checked
-from vitscope.errors import UnsupportedModel
+from vitscope.anatomy.structure.dissect import Dissection, dissect
+from vitscope.anatomy.structure.rules import Branch, add_rule, extra_rule
+from vitscope.anatomy.structure.unit import KINDS, Anatomy, Attention, Unit
+from vitscope.anatomy.taps.capture import AttentionMap, Tap
+from vitscope.anatomy.taps.lesion import Lesions
+from vitscope.anatomy.taps.preserve import preserved
+from vitscope.anatomy.watch.example import own_input_size
+from vitscope.core.arguments import checked
+from vitscope.core.callable_module import make_callable
+from vitscope.core.errors import UnsupportedModel
 
 __all__ = [
     "KINDS",

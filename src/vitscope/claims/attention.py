@@ -14,7 +14,7 @@ import pandas as pd
 
 from vitscope.claims.unit_mean import UnitMean, mean_over_units
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
-from vitscope.exams.paired import check_same_images
+from vitscope.engine.paired import check_same_images
 from vitscope.results import Result
 
 DENSE = 0.5  # share of its bound that the entropy of dense attention exceeds; the paper's ViTs reach 0.83

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
-from vitscope.exams.bootstrap import percentile_interval
-from vitscope.exams.paired import check_same_images
-from vitscope.exams.prediction_result import QUANTITIES, PredictionResult
+from vitscope.core.bootstrap import percentile_interval
+from vitscope.engine.paired import check_same_images
+from vitscope.engine.prediction.prediction_result import QUANTITIES, PredictionResult
 
 STATEMENT = "strong augmentation makes predictions under-confident"
 MIXING = ("mixup", "cutmix")

@@ -9,9 +9,9 @@ training of the same two models would give is not known.
 """
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
-from vitscope.errors import BadResult
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.spectrum_numbers import Quantity, difference
+from vitscope.core.errors import BadResult
+from vitscope.engine.loss.spectrum_numbers import Quantity, difference
+from vitscope.exams.loss.hessian import HessianResult
 
 ALIKE = ("data", "images_digest", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
 LEAST_BATCHES = 8  # fewer do not tell how far the spectrum of one batch lies from that of another

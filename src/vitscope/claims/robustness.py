@@ -8,12 +8,12 @@ attention in its residual units is not spoken of.
 from collections.abc import Mapping
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
-from vitscope.errors import VitscopeError
-from vitscope.exams.bootstrap import standard_error
-from vitscope.exams.condition_rows import Headline
-from vitscope.exams.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
-from vitscope.exams.paired import check_same_images
-from vitscope.intervals import difference_interval
+from vitscope.core.bootstrap import standard_error
+from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import difference_interval
+from vitscope.engine.paired import check_same_images
+from vitscope.engine.robustness.condition_rows import Headline
+from vitscope.exams.robustness.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.results import Result
 
 _DIFFERENCE = "drop of accuracy under noise above 0.5π minus below it"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from vitscope.arguments import Side
+from vitscope.core.arguments import Side
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -61,7 +61,7 @@ def _model(options: Options) -> "nn.Module":
     """On the meta device nothing is allocated or drawn; models that come with files are built for real."""
     import torch
 
-    from vitscope.models import create_model
+    from vitscope import create_model
 
     asked: dict[str, Any] = {"img_size": options.img_size, "trust_code": options.trust_code}
     if options.model.startswith("hf:") or "/" in options.model or Path(options.model).is_dir():

@@ -10,10 +10,10 @@ import importlib
 import os
 import sys
 
-from vitscope.arguments.files import in_words
 from vitscope.cli.options import read_options
-from vitscope.errors import VitscopeError
-from vitscope.interrupt import Terminated, termination_raises
+from vitscope.core.arguments.files import in_words
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interrupt import Terminated, termination_raises
 
 VERBS = {
     "demo": "examine three trained models on the embedded images and write a page",
@@ -34,7 +34,7 @@ VERBS = {
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the `vitscope` command; returns the exit code."""
     code = _main(argv)
-    peers = sys.modules.get("vitscope.peers")
+    peers = sys.modules.get("vitscope.core.peers")
     if peers is not None and peers.is_left_waiting():  # Python's own end would wait for a process that hangs
         sys.stdout.flush()
         sys.stderr.flush()

@@ -51,7 +51,7 @@ def _flags(options_type: Any, exam: str | None) -> dict[str, str]:
     fields = [field.name for field in dataclasses.fields(options_type)]
     found = {name: f"--{name.replace('_', '-')}" for name in fields if not is_positional(hints[name])}
     if exam in _exams():
-        from vitscope.exams.options import options_of
+        from vitscope.engine.options import options_of
 
         own = options_of(_exams()[exam])
         found |= {name: f"--{exam}.{name.replace('_', '-')}" for name in own}

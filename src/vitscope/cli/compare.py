@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from vitscope.arguments import Address, BatchSize, Count, Device, Minutes, Number, Positive, Seed
+from vitscope.core.arguments import Address, BatchSize, Count, Device, Minutes, Number, Positive, Seed
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def run(options: Options) -> None:
 
     from rich.console import Console
 
-    from vitscope import distributed
-    from vitscope.interface import Interface
+    from vitscope.core import distributed
+    from vitscope.core.interface import Interface
     from vitscope.report import report
     from vitscope.report.compare import Request, examined_runs
     from vitscope.report.console import notes_on_stderr, print_verdicts

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vitscope.arguments import Count, Seed
+from vitscope.core.arguments import Count, Seed
 
 if TYPE_CHECKING:
     from vitscope.results import Result
@@ -35,10 +35,10 @@ def run(options: Options) -> None:
     """Load the models, run every exam, print what was found beside what the papers expect, write the page."""
     from rich.console import Console
 
+    from vitscope import create_model
     from vitscope.data import load_data
+    from vitscope.engine.fitting import NothingToShow
     from vitscope.exams import diagnose
-    from vitscope.exams.fitting import NothingToShow
-    from vitscope.models import create_model
     from vitscope.report import report
     from vitscope.report.console import notes_on_stderr, print_results, print_verdicts
     from vitscope.report.subject import find_runs
@@ -84,8 +84,8 @@ def run(options: Options) -> None:
 
 def _plan(options: Options, data: Any) -> list[tuple[list[str], int]]:
     """Exams that are run together, and on how many images."""
+    from vitscope.engine.fitting import lacks_frames
     from vitscope.exams import EXAMS, Procedure, find_exams
-    from vitscope.exams.fitting import lacks_frames
 
     if options.exams:
         find_exams(options.exams)  # a misspelt one is noticed before anything is done

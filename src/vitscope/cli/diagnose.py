@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from vitscope.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
 from vitscope.cli.exam_options import epilogue, expand
+from vitscope.core.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
 
 if TYPE_CHECKING:
     from vitscope.results import Result
@@ -66,13 +66,13 @@ def run(options: Options) -> None:
     """Examine each model, print what was found, say how to go on."""
     import torch
 
-    from vitscope import distributed
+    from vitscope import create_model
+    from vitscope.core import distributed
+    from vitscope.core.errors import VitscopeError
     from vitscope.data import load_data
-    from vitscope.errors import VitscopeError
+    from vitscope.engine.options import read_options, with_options
     from vitscope.exams import diagnose, find_exams
-    from vitscope.exams.options import read_options, with_options
-    from vitscope.models import create_model
-    from vitscope.models.factory import check_name
+    from vitscope.models.create import check_name
     from vitscope.report.console import notes_on_stderr, print_results
     from vitscope.results.folders import run_folders
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from vitscope.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
 from vitscope.cli.exam_options import epilogue, expand
+from vitscope.core.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
 
 if TYPE_CHECKING:
     from pandas import DataFrame
     from rich.table import Table
 
-    from vitscope.exams.evaluate import Evaluation
+    from vitscope.engine.evaluate import Evaluation
 
 RUNS = Path("runs/evaluate")
 _USUAL = {"model", "minus", "exam", "kind", "condition", "quantity", "value", "low", "high", "n"}
@@ -82,11 +82,11 @@ def run(options: Options) -> None:
     """Evaluate each model, print what was found and how models differ, say where the figures are."""
     import torch
 
-    from vitscope import distributed
+    from vitscope.core import distributed
     from vitscope.data import load_data
+    from vitscope.engine.evaluate import evaluate
+    from vitscope.engine.options import read_options, with_options
     from vitscope.exams import find_exams
-    from vitscope.exams.evaluate import evaluate
-    from vitscope.exams.options import read_options, with_options
     from vitscope.report.console import notes_on_stderr
 
     names = options.exams or None

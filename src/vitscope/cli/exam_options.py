@@ -1,6 +1,6 @@
 """Options of single exams among the words of a verb: `--hessian.batches 4` becomes `--options hessian.batches=4`."""
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 
 def expand(arguments: list[str]) -> list[str]:
@@ -33,9 +33,9 @@ def epilogue(arguments: list[str]) -> str:
     lines = ["options of an exam, as in --hessian.batches 4; listed by: --exams EXAM --help"]
     if "--exams" not in arguments:
         return lines[0]
-    from vitscope.arguments import describe
+    from vitscope.core.arguments import describe
+    from vitscope.engine.options import options_of
     from vitscope.exams import find_exams
-    from vitscope.exams.options import options_of
 
     names = arguments[arguments.index("--exams") + 1 :]
     names = [name for name in names if not name.startswith("-")]
@@ -52,9 +52,9 @@ def _is_of_an_exam(flag: str) -> bool:
 
 def _shape(address: str) -> tuple[bool, bool]:
     """Whether an option takes several words, and whether it takes none; an unknown one is refused later."""
-    from vitscope.arguments.kinds import alternatives, base_of, is_several
+    from vitscope.core.arguments.kinds import alternatives, base_of, is_several
+    from vitscope.engine.options import options_of
     from vitscope.exams import EXAMS
-    from vitscope.exams.options import options_of
 
     exam, _, option = address.partition(".")
     known = options_of(EXAMS[exam]) if exam in EXAMS else {}

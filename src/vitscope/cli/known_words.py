@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
-from vitscope.arguments.kinds import alternatives, base_of
-from vitscope.arguments.words import describe
-from vitscope.errors import VitscopeError
+from vitscope.core.arguments.kinds import alternatives, base_of
+from vitscope.core.arguments.words import describe
+from vitscope.core.errors import VitscopeError
 
 
 @dataclasses.dataclass(frozen=True)

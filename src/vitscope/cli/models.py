@@ -16,8 +16,8 @@ class Options:
     """List the models that can be named.
 
     FLOPs are those of one image, two per multiply-add of convolutions and matrix products; "-" where a model needs its
-    weights to find its way through a forward pass (they are counted without weights here; vitscope.flops.count_flops
-    counts any model).
+    weights to find its way through a forward pass (they are counted without weights here;
+    vitscope.anatomy.flops.count_flops counts any model).
     """
 
     pattern: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[PATTERN]")] = None
@@ -30,7 +30,7 @@ def run(options: Options) -> None:
     """Print a table of name, parameters, FLOPs, input and source; of many models the names alone."""
     from rich.console import Console
 
-    from vitscope.errors import VitscopeError
+    from vitscope.core.errors import VitscopeError
     from vitscope.models import OURS, list_models
 
     console = Console()

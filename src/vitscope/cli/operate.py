@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from vitscope.arguments import Classes, Seed, Side
-from vitscope.errors import VitscopeError
+from vitscope.core.arguments import Classes, Seed, Side
+from vitscope.core.errors import VitscopeError
 
 if TYPE_CHECKING:
-    from vitscope.surgery import BuildUp, Comparison
+    from vitscope.studies.build_up_table import BuildUp, Comparison
 
 # name -> what `--help` says; the functions themselves live in vitscope.surgery, which imports torch
 OPERATIONS = {
@@ -105,8 +105,8 @@ def run(options: Options) -> None:
     from rich.console import Console
 
     from vitscope.cli.as_typed import as_typed
-    from vitscope.surgery.operate import operate
-    from vitscope.surgery.operation_text import find_operation, read_operation
+    from vitscope.surgery.tools.operate import operate
+    from vitscope.surgery.tools.operation_text import find_operation, read_operation
 
     if any(text.split()[:1] in (["build_up"], ["build-up"]) for text in options.operations):
         _search(options)
@@ -155,10 +155,10 @@ def _search(options: Options) -> None:
     """Build up, print the table, save."""
     from rich.console import Console
 
-    from vitscope.models import create_model
-    from vitscope.surgery import build_up
-    from vitscope.surgery.build_up_text import read_build_up
-    from vitscope.surgery.candidate import seeded
+    from vitscope import create_model
+    from vitscope.core.random_draws import seeded
+    from vitscope.studies.build_up import build_up
+    from vitscope.studies.build_up_text import read_build_up
 
     if len(options.operations) > 1 or options.deep_ensemble:
         raise VitscopeError("--build-up stands alone; search first, then operate on what it has saved")

@@ -6,10 +6,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from vitscope.arguments import from_yaml, read
-from vitscope.arguments.kinds import alternatives, base_of
 from vitscope.cli.known_words import check_words
-from vitscope.errors import BadArgument, VitscopeError
+from vitscope.core.arguments import from_yaml, read
+from vitscope.core.arguments.kinds import alternatives, base_of
+from vitscope.core.errors import BadArgument, VitscopeError
 
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 
@@ -140,7 +140,7 @@ def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    from vitscope.arguments.yaml_files import read_yaml
+    from vitscope.core.arguments.yaml_files import read_yaml
 
     content = read_yaml(path, f"--config {path}", "option: value")
     if "trust_code" in content:

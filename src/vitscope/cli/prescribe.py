@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from vitscope.arguments import Device, Epochs, Fraction, Minutes, Number, Positive, Seed
-from vitscope.errors import VitscopeError
+from vitscope.core.arguments import Device, Epochs, Fraction, Minutes, Number, Positive, Seed
+from vitscope.core.errors import VitscopeError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,7 @@ def run(options: Options) -> None:
     """Print what the rules say; with --apply, treat and print what it did."""
     import torch
 
-    from vitscope import distributed
+    from vitscope.core import distributed
     from vitscope.prescribe import apply, prescribe
     from vitscope.report.console import notes_on_stderr
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from vitscope.arguments import Address
+from vitscope.core.arguments import Address
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import tyro
 
-from vitscope.arguments import Port
+from vitscope.core.arguments import Port
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from vitscope.arguments import (
+from vitscope.core.arguments import (
     BatchSize,
     Count,
     Device,
@@ -91,11 +91,11 @@ class Options:
 
 def run(options: Options) -> None:
     """Train, then say what came out and what to do with it."""
-    from vitscope import distributed
-    from vitscope.interrupt import Interruptible
+    from vitscope.core import distributed
+    from vitscope.core.interrupt import Interruptible
     from vitscope.models.trust import names_code
     from vitscope.training import train
-    from vitscope.training.together import one_voice
+    from vitscope.training.collective import one_voice
 
     values: dict[str, Any] = dict(vars(options))
     changes = {name: values.pop(name) for name in _CHANGES}

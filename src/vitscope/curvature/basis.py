@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature.dots import blocks, combine, norm, project, subtract
-from vitscope.errors import VitscopeError
 
 
 class Basis:

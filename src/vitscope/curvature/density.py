@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.arguments import Count, checked
+from vitscope.core.arguments import Count, checked
 from vitscope.curvature.lanczos import OnStep, Operator, krylov_matrix
 
 

@@ -18,12 +18,12 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature.dots import combine, dot, project
+from vitscope.curvature.filter_parameters import Moved
 from vitscope.curvature.lanczos import Eigenvalues
-from vitscope.curvature.moved import Moved
 from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.top import top_eigenvalues
-from vitscope.errors import VitscopeError
 
 Direction = list[Tensor]
 Normalisation = Literal["filter", "dim0"]

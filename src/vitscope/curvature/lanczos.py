@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.arguments import Count, NotNegative, checked
+from vitscope.core.arguments import Count, NotNegative, checked
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature.basis import Basis
 from vitscope.curvature.dots import dot, norm
-from vitscope.errors import VitscopeError
 
 Operator = Callable[[Tensor], Tensor]
 OnStep = Callable[[int], None]

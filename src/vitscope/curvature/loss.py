@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from vitscope.anatomy.watch import tensors_in
-from vitscope.errors import BadData, NotFinite, VitscopeError
-from vitscope.outputs import class_scores
+from vitscope.anatomy.watch.one_forward import tensors_in
+from vitscope.core.errors import BadData, NotFinite, VitscopeError
+from vitscope.core.outputs import class_scores
 
 _SAME = 1e-4  # kernels may round differently from call to call; a random draw changes much more
 

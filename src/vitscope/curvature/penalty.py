@@ -14,7 +14,7 @@ from typing import Literal
 from timm.optim import param_groups_weight_decay
 from torch import Tensor, nn
 
-from vitscope.arguments import NotNegative, check
+from vitscope.core.arguments import NotNegative, check
 from vitscope.curvature.dots import dot, norm
 
 Convention = Literal["half_square", "norm"]

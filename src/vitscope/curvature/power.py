@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.arguments import Count, NotNegative, checked
+from vitscope.core.arguments import Count, NotNegative, checked
 from vitscope.curvature.dots import dot, norm
 from vitscope.curvature.lanczos import Eigenvalues, OnStep, Operator
 

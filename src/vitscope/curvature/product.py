@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from vitscope import distributed
 from vitscope.anatomy import Anatomy, preserved
-from vitscope.arguments import checked
+from vitscope.core import distributed
+from vitscope.core.arguments import checked
+from vitscope.core.errors import NotFinite, VitscopeError
+from vitscope.core.memory import give_back
+from vitscope.curvature.double_backward import TwiceDifferentiable
 from vitscope.curvature.loss import check_deterministic, cross_entropy, scores_of_images
 from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.select import select_parameters
-from vitscope.curvature.twice import TwiceDifferentiable
-from vitscope.errors import NotFinite, VitscopeError
-from vitscope.memory import give_back
 
 _TYPES = (torch.float32, torch.float64)
 _DEAD_ENDS = ("torch::autograd::Error", "torch::autograd::NotImplemented")

@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 from torch import nn
 
 from vitscope.anatomy import Anatomy
-from vitscope.arguments import checked
-from vitscope.errors import VitscopeError
+from vitscope.core.arguments import checked
+from vitscope.core.errors import VitscopeError
 
 _KIND = "kind:"
 

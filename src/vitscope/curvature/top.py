@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy
-from vitscope.arguments import Count, NotNegative, checked
+from vitscope.core.arguments import Count, NotNegative, checked
 from vitscope.curvature.lanczos import MAX_PRODUCTS, Eigenvalues, lanczos
 from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.curvature.product import hessian_of

@@ -3,7 +3,7 @@
 import numpy as np
 from torch import Tensor
 
-from vitscope.arguments import Count, checked
+from vitscope.core.arguments import Count, checked
 from vitscope.curvature.density import random_signs
 from vitscope.curvature.dots import dot
 from vitscope.curvature.lanczos import Operator

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from vitscope.arguments.files import reason
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadData
 from vitscope.data.digests import check_digest, find_file
 from vitscope.data.images import Pixels
-from vitscope.errors import BadData
 
 _PIXELS = 3 * 32 * 32
 

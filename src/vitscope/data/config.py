@@ -6,10 +6,10 @@ from typing import Any, Literal, get_type_hints
 
 from torch import nn
 
-from vitscope.arguments import Count, Fraction, Number, Positive, check
+from vitscope.core.arguments import Count, Fraction, Number, Positive, check
+from vitscope.core.errors import BadData
+from vitscope.core.interface import interface_of, unwrap
 from vitscope.data.processors import saved_processor, stated
-from vitscope.errors import BadData
-from vitscope.interface import interface_of, unwrap
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)

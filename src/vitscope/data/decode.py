@@ -8,7 +8,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image
 
-from vitscope.errors import BadData
+from vitscope.core.errors import BadData
 
 # Everything that a picture may be stored as and that needs more than `convert("RGB")`.
 _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")

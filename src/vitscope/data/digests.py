@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from vitscope.errors import BadData
+from vitscope.core.errors import BadData
 
 Content = bytes | npt.NDArray[np.uint8]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from vitscope.arguments.files import reason
-from vitscope.errors import BadData
-from vitscope.interrupt import signals_wait
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadData
+from vitscope.core.interrupt import signals_wait
 
 _CONNECT_SECONDS = 20.0
 _PACKAGE_SECONDS = 1800.0

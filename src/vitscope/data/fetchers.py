@@ -10,11 +10,11 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
+from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.images import ImageData, Indices
 from vitscope.data.items import images_and_labels
 from vitscope.data.preprocess import Device, preprocess
-from vitscope.errors import BadData
 
 _DECODERS = 4  # PIL releases the interpreter lock while it decodes
 _CHANNELS = (1, 3, 4)

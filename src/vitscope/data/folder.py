@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from vitscope.core.errors import BadData
 from vitscope.data.decode import open_image
 from vitscope.data.images import ImageData
-from vitscope.errors import BadData
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".jpe", ".ppm", ".pgm", ".pbm", ".bmp", ".tif", ".tiff", ".webp", ".gif")

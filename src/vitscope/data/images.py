@@ -8,8 +8,8 @@ import numpy.typing as npt
 from PIL import Image
 from torch.utils.data import Dataset
 
+from vitscope.core.errors import BadData
 from vitscope.data.subsets import fraction_indices
-from vitscope.errors import BadData
 
 Indices = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vitscope.errors import BadData
+from vitscope.core.errors import BadData
 
 IMAGES = ("image", "images", "pixel_values", "img", "x")
 LABELS = ("label", "labels", "target", "targets", "y")

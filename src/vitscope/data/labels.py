@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.arguments.files import reason
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadData
 from vitscope.data.images import ImageData, Indices
 from vitscope.data.readout import Answers, RelabelledData
-from vitscope.errors import BadData
 from vitscope.results.plain_files import read_plain
 
 PRESENT = "present"

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from vitscope.core.errors import BadData
 from vitscope.data.catalog import CATALOG, Entry, data_root
 from vitscope.data.cifar import read_cifar10, read_cifar100
 from vitscope.data.fashion import read_fashion
 from vitscope.data.fetch import sources, unpack
 from vitscope.data.store import Arrays, partial_folder, verify, write
-from vitscope.errors import BadData
 
 Report = Callable[[str], None]
 

@@ -16,9 +16,9 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.decode import to_8bit
-from vitscope.errors import BadData
 
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL's convert("L")
 _TENSOR_FILTERS = ("bilinear", "bicubic")

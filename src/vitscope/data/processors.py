@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from vitscope.arguments.files import reason
-from vitscope.errors import BadData
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadData
 
 FILE = "preprocessor_config.json"
 _PIL_RESAMPLE = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vitscope.core.errors import BadData
 from vitscope.data.images import ImageData, Indices
-from vitscope.errors import BadData
 
 Answers = tuple[tuple[int, ...], ...]
 

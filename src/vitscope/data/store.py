@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from vitscope.core.errors import BadData
 from vitscope.data.catalog import SPLITS, Entry, data_root
 from vitscope.data.digests import file_digest
 from vitscope.data.images import Pixels
-from vitscope.errors import BadData
 
 SCHEMA = 1
 _ABANDONED_AFTER = 24 * 3600.0  # seconds; a partial folder this old belongs to a process that was killed

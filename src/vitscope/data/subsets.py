@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from vitscope.errors import BadData
+from vitscope.core.errors import BadData
 
 Labels = npt.NDArray[np.int64]
 

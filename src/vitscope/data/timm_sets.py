@@ -9,11 +9,11 @@ import numpy as np
 from PIL import Image
 from torch.utils.data import IterableDataset
 
+from vitscope.core.errors import BadData
 from vitscope.data.catalog import data_root
 from vitscope.data.decode import decoding, open_image, to_8bit
 from vitscope.data.fetchers import known_labels
 from vitscope.data.images import ImageData, Indices
-from vitscope.errors import BadData
 
 # What each prefix needs beside timm: the module, which PyPI spells with hyphens.
 _PACKAGES = {

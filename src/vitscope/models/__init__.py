@@ -1,13 +1,13 @@
 """Models by name, and those that timm lacks (importing this registers them in timm)."""
 
-from vitscope.interface import Interface, declare, declared, interface_of
+from vitscope.core.interface import Interface, declare, declared, interface_of
 from vitscope.models.checkpoints import Checkpoint, list_checkpoints
+from vitscope.models.create import create_model, list_models
 from vitscope.models.describe import ModelInfo, describe
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel, UntrustedCode
-from vitscope.models.factory import create_model, list_models
 from vitscope.models.origin import Origin, name_of, origin, run_of
-from vitscope.models.registered import OURS
-from vitscope.models.run_folder import load_run_weights, read_config, save_model
+from vitscope.models.sources.run_folder import load_run_weights, read_config, save_model
+from vitscope.models.zoo.registered import OURS
 
 __all__ = [
     "OURS",

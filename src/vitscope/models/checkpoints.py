@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vitscope.arguments.files import reason
-from vitscope.errors import BadResult
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult
 from vitscope.results.plain_files import read_plain
 
 FOLDER = "checkpoints"

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from vitscope.errors import VitscopeError
-from vitscope.flops import count_flops
-from vitscope.models.factory import create_model
-from vitscope.models.registered import OURS
+from vitscope.anatomy.flops import count_flops
+from vitscope.core.errors import VitscopeError
+from vitscope.models.create import create_model
+from vitscope.models.zoo.registered import OURS
 
 
 @dataclass(frozen=True)

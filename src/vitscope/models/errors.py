@@ -1,6 +1,6 @@
 """What can go wrong between a name and a model with weights."""
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 
 class UnknownModel(VitscopeError):

@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
-from vitscope.arguments.files import reason
+from vitscope.core.arguments.files import reason
 from vitscope.models.errors import BadWeights
 from vitscope.results.manifest import damage
 from vitscope.results.plain_files import check_plain

@@ -8,12 +8,13 @@ make a library read a pickle or load code. No file can switch this on.
 from collections.abc import Mapping
 from typing import Any
 
-from vitscope.errors import BadResult
-from vitscope.models import from_timm, from_torchvision
+from vitscope.core.errors import BadResult
 from vitscope.models.errors import UntrustedCode
+from vitscope.models.sources import timm as from_timm
+from vitscope.models.sources import torchvision as from_torchvision
 
 HUGGING_FACE = "hf:"
-ENSEMBLE = "vitscope.surgery.ensemble:build_ensemble"  # our own: it asks again for each of its members
+OUR_FACTORIES: set[str] = set()  # names of our own, which ask again for what they are told to make
 HOW = "if you trust where it comes from, add --trust-code (in Python: trust_code=True)"
 _CHOICES = ("name", "pretrained", "checkpoint", "trust_code")  # the caller's, never a file's
 _LOADING = (
@@ -60,7 +61,7 @@ def allow_model(name: Any, arguments: Any, file: object, trust_code: bool) -> No
         )
     if trust_code:
         return
-    if names_code(name) and name != ENSEMBLE:
+    if names_code(name) and name not in OUR_FACTORIES:
         raise UntrustedCode(f"{file} names code, which was not run: {_call(name, arguments)}; {HOW}")
     loading = [key for key in arguments if str(key).startswith("_") or key in _LOADING]
     if loading:

@@ -6,9 +6,9 @@ from typing import Annotated
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import NotEmpty, checked
-from vitscope.exams.adversarial import FGSM, PGD, AdversarialResult
-from vitscope.exams.conditions import QUANTITIES
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.engine.robustness.conditions import QUANTITIES
+from vitscope.exams.robustness.adversarial import FGSM, PGD, AdversarialResult
 from vitscope.plots.curves import draw_curve, legend_above
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing

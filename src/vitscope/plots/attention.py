@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.attention import AttentionResult
+from vitscope.exams.attention.attention import AttentionResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing, plot_heads
 from vitscope.plots.style import INK, MODELS

@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.cb_scale import QUANTITIES, CbScaleResult
+from vitscope.exams.attention.cb_scale import QUANTITIES, CbScaleResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import along_depth, nothing
 from vitscope.plots.style import MODELS

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.cka import CkaResult
+from vitscope.exams.features.cka import CkaResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import INK
 from vitscope.results import UnitRow

@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import NotEmpty, checked
+from vitscope.core.arguments import NotEmpty, checked
 from vitscope.data.corruptions import FAMILIES
-from vitscope.exams.conditions import QUANTITIES
-from vitscope.exams.corruption import CorruptionResult
-from vitscope.exams.corruption_rows import ALL, CLEAN, Row
+from vitscope.engine.robustness.conditions import QUANTITIES
+from vitscope.engine.robustness.corruption_rows import ALL, CLEAN, Row
+from vitscope.exams.robustness.corruption import CorruptionResult
 from vitscope.plots.curves import draw_curve, legend_above
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing

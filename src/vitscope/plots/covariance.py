@@ -9,7 +9,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
-from vitscope.exams.covariance import CovarianceResult
+from vitscope.exams.features.covariance import CovarianceResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import DEPTH, INK, grid
 

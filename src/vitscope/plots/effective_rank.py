@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.effective_rank import QUANTITIES, EffectiveRankResult
+from vitscope.exams.features.effective_rank import QUANTITIES, EffectiveRankResult
 from vitscope.plots.depth import plot_change, plot_depth
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import INK, MODELS

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from vitscope.arguments import checked
-from vitscope.interrupt import check_stop
+from vitscope.core.arguments import checked
+from vitscope.core.interrupt import check_stop
 from vitscope.plots.style import styled
 from vitscope.results import Result, atomic_write
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from vitscope.exams.fourier import FourierResult
+from vitscope.exams.features.fourier import FourierResult
 from vitscope.plots.depth import plot_change, plot_depth
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import DEPTH, MODELS, grid

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from matplotlib.axes import Axes
 
-from vitscope.arguments import NotEmpty, checked
-from vitscope.exams.conditions import QUANTITIES
-from vitscope.exams.frequency_noise import FrequencyNoiseResult
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.engine.robustness.conditions import QUANTITIES
+from vitscope.exams.robustness.frequency_noise import FrequencyNoiseResult
 from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import INK, MODELS, grid, model_colour

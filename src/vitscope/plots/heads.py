@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.heads import HeadRows
+from vitscope.engine.attention.heads import HeadRows
 from vitscope.plots.style import grid
 
 

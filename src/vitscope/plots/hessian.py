@@ -7,12 +7,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import AutoLocator, NullLocator, PercentFormatter
 
-from vitscope.arguments import NotEmpty, checked
-from vitscope.exams.curvature_passes import ALL_PARAMETERS
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.hessian_density import HessianDensityResult
-from vitscope.exams.hessian_series import HessianTrainingResult, Slope
-from vitscope.exams.spectrum_numbers import Quantity
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.engine.loss.curvature_passes import ALL_PARAMETERS
+from vitscope.engine.loss.spectrum_numbers import Quantity
+from vitscope.exams.loss.hessian import HessianResult
+from vitscope.exams.loss.hessian_density import HessianDensityResult
+from vitscope.exams.loss.hessian_training import HessianTrainingResult, Slope
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import INK, MODELS, grid, logarithmic, model_colour
 

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import AbstractPathEffect, withStroke
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from vitscope.arguments import NotEmpty, checked
-from vitscope.exams.landscape_line import LandscapeLineResult
-from vitscope.exams.landscape_result import LandscapeResult
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.engine.loss.landscape_result import LandscapeResult
+from vitscope.exams.loss.landscape_line import LandscapeLineResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.projection import projected
 from vitscope.plots.style import MODELS, grid, styled

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vitscope.arguments import checked
-from vitscope.exams.landscape_result import LandscapeResult
+from vitscope.core.arguments import checked
+from vitscope.engine.loss.landscape_result import LandscapeResult
 from vitscope.plots.landscape import LABELS
 from vitscope.plots.style import INK, MODELS
 

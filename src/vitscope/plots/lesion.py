@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.lesion import LesionResult
-from vitscope.exams.lesion_groups import POSITIONS
+from vitscope.engine.features.lesion_groups import POSITIONS
+from vitscope.exams.features.lesion import LesionResult
 from vitscope.plots.depth import plot_change
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing

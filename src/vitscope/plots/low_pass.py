@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
-from vitscope.exams.low_pass import APPLICATIONS, LowPassResult
+from vitscope.exams.attention.low_pass import APPLICATIONS, LowPassResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing, plot_heads
 from vitscope.plots.style import DEPTH, INK, MODELS, grid, logarithmic

@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 
-from vitscope.exams.layer_maps import THRESHOLD
-from vitscope.exams.maps import MapsResult
+from vitscope.engine.attention.layer_maps import THRESHOLD
+from vitscope.exams.attention.maps import MapsResult
 from vitscope.plots.attention import NO_ATTENTION
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing

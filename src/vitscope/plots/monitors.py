@@ -10,9 +10,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
-from vitscope.arguments import checked
-from vitscope.arguments.files import reason
-from vitscope.errors import BadResult
+from vitscope.core.arguments import checked
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import DEPTH, MODELS, grid
 from vitscope.results.plain_files import check_plain

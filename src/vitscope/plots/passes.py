@@ -3,7 +3,7 @@
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter, StrMethodFormatter
 
-from vitscope.exams.passes import PassesResult
+from vitscope.exams.prediction.passes import PassesResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing
 from vitscope.plots.style import MODELS, grid

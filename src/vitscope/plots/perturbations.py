@@ -6,9 +6,9 @@ from typing import Annotated
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import NotEmpty, checked
-from vitscope.exams.conditions import QUANTITIES
-from vitscope.exams.perturbations import BlurResult, NoiseResult, PerturbedRows
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.engine.robustness.conditions import QUANTITIES
+from vitscope.exams.robustness.perturbations import BlurResult, NoiseResult, PerturbedRows
 from vitscope.plots.curves import legend_above
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import INK, MODELS, grid, model_colour

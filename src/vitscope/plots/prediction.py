@@ -4,8 +4,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from vitscope.exams.prediction_result import CLASS_QUANTITIES, QUANTITIES, SHADES, PredictionResult
-from vitscope.exams.prediction_scores import BINS
+from vitscope.engine.prediction.prediction_result import (
+    CLASS_QUANTITIES,
+    QUANTITIES,
+    SHADES,
+    PredictionResult,
+)
+from vitscope.engine.prediction.prediction_scores import BINS
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import INK, MODELS, grid
 

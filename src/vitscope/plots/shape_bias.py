@@ -6,8 +6,8 @@ from typing import Annotated
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import NotEmpty, checked
-from vitscope.exams.shape_bias import DECISIONS, QUANTITIES, ShapeBiasResult
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.exams.robustness.shape_bias import DECISIONS, QUANTITIES, ShapeBiasResult
 from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing

@@ -2,7 +2,7 @@
 
 from matplotlib.axes import Axes
 
-from vitscope.exams.softmax_gradient import SoftmaxGradientResult
+from vitscope.exams.attention.softmax_gradient import SoftmaxGradientResult
 from vitscope.plots.attention import NO_ATTENTION
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing, plot_heads

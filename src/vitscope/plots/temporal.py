@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from vitscope.exams.frame_scores import QUANTITIES, RATIOS
-from vitscope.exams.temporal import TemporalResult
+from vitscope.engine.streams.frame_scores import QUANTITIES, RATIOS
+from vitscope.exams.streams.temporal import TemporalResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing
 from vitscope.plots.style import INK, MODELS, grid

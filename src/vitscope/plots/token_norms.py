@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.token_norms import OTHERS, TokenNormsResult
+from vitscope.exams.attention.token_norms import OTHERS, TokenNormsResult
 from vitscope.plots.depth import draw_bands
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import along_depth, nothing

@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from vitscope.arguments import checked
-from vitscope.arguments.files import reason
-from vitscope.errors import BadResult
+from vitscope.core.arguments import checked
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult
 from vitscope.plots.figures import axes_or_new
 from vitscope.plots.style import MODELS, grid
 from vitscope.results.plain_files import check_plain

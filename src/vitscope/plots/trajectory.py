@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.arguments import NotEmpty, checked
-from vitscope.exams.trajectory import TrajectoryResult
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.exams.loss.trajectory import TrajectoryResult
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing
 from vitscope.plots.projection import projected

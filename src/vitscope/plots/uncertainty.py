@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.uncertainty import QUANTITIES, UncertaintyResult
+from vitscope.exams.features.uncertainty import QUANTITIES, UncertaintyResult
 from vitscope.plots.depth import plot_depth
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.heads import nothing

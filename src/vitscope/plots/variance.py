@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.exams.variance import VarianceResult
+from vitscope.exams.features.variance import VarianceResult
 from vitscope.plots.depth import plot_change, plot_depth
 from vitscope.plots.figures import axes_or_new, figure
 from vitscope.plots.style import MODELS, logarithmic

@@ -22,24 +22,24 @@ import pandas as pd
 import torch
 from torch import nn
 
-from vitscope import distributed
-from vitscope.arguments import checked
+from vitscope.core import distributed
+from vitscope.core.arguments import checked
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interface import Interface
 from vitscope.data import load_data
-from vitscope.errors import VitscopeError
-from vitscope.exams.diagnose import diagnose
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.paired import differences
-from vitscope.exams.spectrum_numbers import STATISTICS, difference
-from vitscope.interface import Interface
+from vitscope.engine.diagnose import diagnose
+from vitscope.engine.loss.spectrum_numbers import STATISTICS, difference
+from vitscope.engine.paired import differences
+from vitscope.exams.loss.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, find_patient, images_of
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
+from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
 from vitscope.results.writable import check_page
 from vitscope.training import Trained, checkpoint, train
-from vitscope.training.recipe import Recipe
 
 ARMS = ("before", "control", "after")
 PAGE, DIFFERENCES = "report.html", "differences.csv"

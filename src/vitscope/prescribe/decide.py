@@ -10,10 +10,10 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from vitscope import distributed
-from vitscope.arguments import checked
-from vitscope.errors import VitscopeError
-from vitscope.interface import Interface
+from vitscope.core import distributed
+from vitscope.core.arguments import checked
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interface import Interface
 from vitscope.prescribe.patient import Patient, find_patient
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rule import Rule

@@ -10,11 +10,11 @@ from typing import Any
 from torch import nn
 
 from vitscope.anatomy import Dissection, dissect
-from vitscope.errors import VitscopeError
-from vitscope.exams.identity import weights_hash
-from vitscope.interface import NOTHING_SAID, Interface, declare, declared
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interface import NOTHING_SAID, Interface, declare, declared
+from vitscope.engine.cache_key import weights_hash
 from vitscope.models import UntrustedCode, create_model
-from vitscope.models.run_folder import CONFIG
+from vitscope.models.sources.run_folder import CONFIG
 from vitscope.models.trust import allow_data, allow_model
 from vitscope.results import Result, Run
 from vitscope.surgery import replay

@@ -8,12 +8,12 @@ from typing import Any, cast
 import numpy as np
 
 from vitscope.claims.stage_ends import end_excess
-from vitscope.exams.lesion import LesionResult
-from vitscope.exams.variance import VarianceResult
+from vitscope.exams.features.lesion import LesionResult
+from vitscope.exams.features.variance import VarianceResult
 from vitscope.prescribe.patient import Patient
 from vitscope.prescribe.prescription import Evidence
-from vitscope.surgery.msa_counts import LARGE_DATA, LARGE_HEAD, SMALL_DATA, closed_form
-from vitscope.surgery.replaceable import conv_stages
+from vitscope.surgery.tools.msa_counts import LARGE_DATA, LARGE_HEAD, SMALL_DATA, closed_form
+from vitscope.surgery.tools.replaceable import conv_stages
 
 # AlterNet-50 has 3 heads where its maps have 256 channels, and twice as many wherever these double.
 CHANNELS_PER_HEAD = 256 / 3

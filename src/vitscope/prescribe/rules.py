@@ -10,11 +10,11 @@ import numpy as np
 
 from vitscope.claims.changes import changes_of
 from vitscope.claims.unit_mean import mean_over_units
-from vitscope.exams.attention import AttentionResult
-from vitscope.exams.fourier import FourierResult
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.prediction_result import QUANTITIES, PredictionResult
-from vitscope.exams.variance import VarianceResult
+from vitscope.engine.prediction.prediction_result import QUANTITIES, PredictionResult
+from vitscope.exams.attention.attention import AttentionResult
+from vitscope.exams.features.fourier import FourierResult
+from vitscope.exams.features.variance import VarianceResult
+from vitscope.exams.loss.hessian import HessianResult
 from vitscope.prescribe.patient import Patient
 from vitscope.prescribe.placement import following_mlps, msa_blocks, stage_ends
 from vitscope.prescribe.prescription import Evidence

@@ -5,8 +5,8 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from vitscope._callable import make_callable
-from vitscope.arguments import Address, checked
+from vitscope.core.arguments import Address, checked
+from vitscope.core.callable_module import make_callable
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs, left_out
 from vitscope.report.verdicts import all_verdicts, check_verdicts_file, write_verdicts

@@ -13,16 +13,16 @@ from typing import Any
 
 import torch
 
-from vitscope import distributed
-from vitscope.anatomy.taps import Stream
-from vitscope.arguments import Address, checked
+from vitscope.anatomy.taps.capture import Stream
+from vitscope.core import distributed
+from vitscope.core.arguments import Address, checked
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interface import Interface
 from vitscope.data import load_data
-from vitscope.errors import VitscopeError
+from vitscope.engine.fitting import NothingToShow, lacks_frames
 from vitscope.exams import EXAMS, diagnose
-from vitscope.exams.fitting import NothingToShow, lacks_frames
-from vitscope.interface import Interface
 from vitscope.models import create_model
-from vitscope.models.factory import check_name
+from vitscope.models.create import check_name
 from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run

@@ -12,15 +12,15 @@ from typing import Any
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from vitscope.exams.byte_array import ByteArray
-from vitscope.exams.cka import CkaResult
-from vitscope.exams.fourier import FourierResult
-from vitscope.exams.landscape_result import LandscapeResult
-from vitscope.exams.layer_maps import LayerMaps
-from vitscope.exams.maps import MapsResult
+from vitscope.engine.attention.layer_maps import LayerMaps
+from vitscope.engine.loss.landscape_result import LandscapeResult
+from vitscope.exams.attention.maps import MapsResult
+from vitscope.exams.features.cka import CkaResult
+from vitscope.exams.features.fourier import FourierResult
 from vitscope.plots.landscape_interactive import interactive_landscape
 from vitscope.report.packed import packed, packed_json
 from vitscope.results import Result, UnitRow
+from vitscope.results.byte_array import ByteArray
 
 
 @dataclass(frozen=True)

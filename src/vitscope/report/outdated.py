@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.exams import EXAMS
 from vitscope.results import Result, Run
 from vitscope.results.result import read_checked

@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup, escape
 
 from vitscope import __version__
-from vitscope.interrupt import check_stop
+from vitscope.core.interrupt import check_stop
 from vitscope.plots import PLOTS, Plot
 from vitscope.plots.figures import new_panel
 from vitscope.plots.style import shared_limits, styled

@@ -11,7 +11,7 @@ from vitscope.claims import (
     noise_verdict,
     transformer_verdicts,
 )
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.report.subject import RunSubject
 
 

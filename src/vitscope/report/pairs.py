@@ -11,10 +11,10 @@ import numpy as np
 from PIL import Image
 
 from vitscope.claims import Verdict
+from vitscope.core.errors import VitscopeError
 from vitscope.data import CATALOG, ImageData, load_data
-from vitscope.errors import VitscopeError
-from vitscope.exams.paired import Flips, differences, flips
-from vitscope.exams.prediction_result import PredictionResult
+from vitscope.engine.paired import Flips, differences, flips
+from vitscope.engine.prediction.prediction_result import PredictionResult
 from vitscope.report.numbers import is_share, label, spoken
 from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject, exam_order

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vitscope.exams.temporal_result import TemporalResult
+from vitscope.engine.streams.temporal_result import TemporalResult
 from vitscope.report.numbers import with_interval as number
 from vitscope.report.wording import by_name, points, reads
 from vitscope.results import Result

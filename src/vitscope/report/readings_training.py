@@ -1,8 +1,8 @@
 """Readings of the exams about the loss: curvature, landscape, path of the training."""
 
-from vitscope.exams.hessian import HessianResult
-from vitscope.exams.landscape_result import LandscapeResult
-from vitscope.exams.trajectory import TrajectoryResult
+from vitscope.engine.loss.landscape_result import LandscapeResult
+from vitscope.exams.loss.hessian import HessianResult
+from vitscope.exams.loss.trajectory import TrajectoryResult
 from vitscope.report.numbers import with_interval as number
 from vitscope.report.wording import by_name, reads
 from vitscope.results import Result

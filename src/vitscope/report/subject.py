@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vitscope.claims.calibration import Augmentation, augmentation_of
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 from vitscope.exams import EXAMS
 from vitscope.plots.style import model_colour
 from vitscope.report.card import Card, make_card

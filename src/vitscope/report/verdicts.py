@@ -14,7 +14,7 @@ from vitscope.claims import (
     verdict_table,
 )
 from vitscope.claims.verdict import COLUMNS
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject
 from vitscope.results import Result, atomic_write

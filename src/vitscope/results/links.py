@@ -6,7 +6,7 @@ A link to a file is harmless: writing replaces the link (see `atomic`). A folder
 import os
 from pathlib import Path
 
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 
 LOCK = ".lock"
 

@@ -15,8 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from vitscope.arguments.files import reason
-from vitscope.errors import BadResult
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult
 from vitscope.results.atomic import atomic_path, atomic_write
 from vitscope.results.plain_files import check_plain, read_plain
 

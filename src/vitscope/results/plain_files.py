@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 
 MOST_BYTES = 64 << 20
 _KINDS = {

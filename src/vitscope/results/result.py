@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from vitscope.arguments.files import reason
-from vitscope.errors import BadResult
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult
 from vitscope.results.atomic import atomic_write
 from vitscope.results.codec import decode, encode
 from vitscope.results.plain_files import read_plain

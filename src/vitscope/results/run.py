@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from vitscope.arguments.checking import problem_with
-from vitscope.arguments.files import reason
-from vitscope.errors import BadResult, VitscopeError
+from vitscope.core.arguments.checking import problem_with
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.results.atomic import atomic_write
 from vitscope.results.links import LOCK, refuse_links_out
 from vitscope.results.lock import FolderLock

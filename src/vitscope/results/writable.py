@@ -5,8 +5,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from vitscope.arguments.files import files_in_words
-from vitscope.errors import VitscopeError
+from vitscope.core.arguments.files import files_in_words
+from vitscope.core.errors import VitscopeError
 from vitscope.results.atomic import is_special
 
 

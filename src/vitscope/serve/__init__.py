@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from vitscope.arguments import checked
-from vitscope.errors import VitscopeError
+from vitscope.core.arguments import checked
+from vitscope.core.errors import VitscopeError
 
 __all__ = ["serve"]
 

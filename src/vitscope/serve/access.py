@@ -11,7 +11,7 @@ from urllib.parse import parse_qs
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,200}")
 _LOOPBACK_NAMES = ["127.0.0.1", "localhost", "::1", "[::1]"]

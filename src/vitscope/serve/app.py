@@ -13,11 +13,11 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.results.plain_files import is_shortage
 from vitscope.serve.access import Guarded
-from vitscope.serve.below import below
 from vitscope.serve.pages import Busy, Pages, policy_of
+from vitscope.serve.safe_path import below
 
 ASSETS = Path(__file__).parent / "templates"
 _STATIC = {"serve.css": "text/css", "index.js": "text/javascript", "training.js": "text/javascript"}

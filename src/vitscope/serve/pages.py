@@ -13,11 +13,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import escape
 
 from vitscope import __version__
-from vitscope.errors import VitscopeError
-from vitscope.interrupt import Stopped, stoppable
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interrupt import Stopped, stoppable
 from vitscope.results.plain_files import check_plain
-from vitscope.serve.below import below
 from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, training_rows
+from vitscope.serve.safe_path import below
 
 KEPT_PAGES = 16  # reports of a few MB each
 KEPT_CURVES = 64

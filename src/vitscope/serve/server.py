@@ -12,7 +12,7 @@ from typing import Any
 
 import uvicorn
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.results.plain_files import is_shortage
 from vitscope.serve.access import check_token, is_loopback, make_token, names_of
 from vitscope.serve.app import make_app

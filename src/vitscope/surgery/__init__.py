@@ -8,35 +8,32 @@ vs.surgery.alternate(model, budget=6)
 print(before.compare(model).table())
 """
 
-from vitscope.models.local_attention import LocalAttention, local_attention
+from vitscope.models.sources.run_folder import redo_operations_with
+from vitscope.models.zoo.local_attention import LocalAttention, local_attention
 from vitscope.surgery.alternate import alternate
 from vitscope.surgery.broadcast_context import broadcast_context
-from vitscope.surgery.build_up import build_up
-from vitscope.surgery.build_up_table import BuildUp
-from vitscope.surgery.compare import Before, Comparison
 from vitscope.surgery.ensemble import deep_ensemble, ensemble
 from vitscope.surgery.extend import extend
 from vitscope.surgery.lesion import lesion
 from vitscope.surgery.localize import localize
 from vitscope.surgery.mc_dropout import mc_dropout, sampling
 from vitscope.surgery.pool_tokens import pool_tokens
-from vitscope.surgery.record import OPERATIONS, CannotOperate, NoEffectWarning, record, replay, undo
 from vitscope.surgery.smooth import smooth
 from vitscope.surgery.squeeze_excite import squeeze_excite
 from vitscope.surgery.temporal import reset, smooth_stream, temporal
+from vitscope.surgery.tools.compare import Before, Comparison
+from vitscope.surgery.tools.record import OPERATIONS, CannotOperate, NoEffectWarning, record, replay, undo
 from vitscope.surgery.uniform_heads import uniform_heads
 
 __all__ = [
     "OPERATIONS",
     "Before",
-    "BuildUp",
     "CannotOperate",
     "Comparison",
     "LocalAttention",
     "NoEffectWarning",
     "alternate",
     "broadcast_context",
-    "build_up",
     "deep_ensemble",
     "ensemble",
     "extend",
@@ -56,3 +53,5 @@ __all__ = [
     "undo",
     "uniform_heads",
 ]
+
+redo_operations_with(replay)

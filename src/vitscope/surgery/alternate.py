@@ -15,18 +15,18 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from vitscope.anatomy.dissect import Dissection, dissect
-from vitscope.anatomy.example import example_shapes
-from vitscope.arguments import Count, CountFromZero, Side
-from vitscope.errors import UnsupportedModel
-from vitscope.models.alternet import MSABlock
-from vitscope.models.preresnet import is_small
-from vitscope.surgery.extra_block import append_block, remove_block
-from vitscope.surgery.msa_counts import check_rules, msa_counts
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.replaceable import ConvStage, Replaceable, conv_stages
-from vitscope.surgery.stochastic_depth import drop_probability
-from vitscope.surgery.vocabulary import Example, Heads
+from vitscope.anatomy.structure.dissect import Dissection, dissect
+from vitscope.anatomy.watch.example import example_shapes
+from vitscope.core.arguments import Count, CountFromZero, Side
+from vitscope.core.errors import UnsupportedModel
+from vitscope.models.zoo.alternet import MSABlock
+from vitscope.models.zoo.preresnet import is_small
+from vitscope.surgery.tools.extra_block import append_block, remove_block
+from vitscope.surgery.tools.msa_counts import check_rules, msa_counts
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.replaceable import ConvStage, Replaceable, conv_stages
+from vitscope.surgery.tools.stochastic_depth import drop_probability
+from vitscope.surgery.tools.vocabulary import Example, Heads
 
 FIRST_HEADS = 3  # of the first stage; each later one has twice as many
 SMALL_WINDOW, LARGE_WINDOW = 4, 7  # for images of up to 64 pixels, and above

@@ -17,17 +17,17 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, dissect
-from vitscope.anatomy.example import example_shapes
-from vitscope.anatomy.ports import Place
-from vitscope.errors import VitscopeError
-from vitscope.surgery.branches import BranchPlace, Where, branch_places, no_units
-from vitscope.surgery.graft import graft, graft_at
-from vitscope.surgery.image_tokens import ImageTokens, tokens_off_the_grid
-from vitscope.surgery.map_source import MapNotes
-from vitscope.surgery.readout import Readout, head_reads
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.text_tokens import TextLength, text_tokens
-from vitscope.surgery.vocabulary import Example, Layers
+from vitscope.anatomy.taps.ports import Place
+from vitscope.anatomy.watch.example import example_shapes
+from vitscope.core.errors import VitscopeError
+from vitscope.surgery.tools.branches import BranchPlace, Where, branch_places, no_units
+from vitscope.surgery.tools.graft import graft, graft_at
+from vitscope.surgery.tools.image_tokens import ImageTokens, tokens_off_the_grid
+from vitscope.surgery.tools.map_source import MapNotes
+from vitscope.surgery.tools.readout import Readout, head_reads
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.text_tokens import TextLength, text_tokens
+from vitscope.surgery.tools.vocabulary import Example, Layers
 
 Kind = Literal["cb", "cb_s", "cb_gate", "cb_hybrid"]
 Tokens = Literal["all", "image", "text"]

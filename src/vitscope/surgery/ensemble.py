@@ -14,20 +14,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitscope.anatomy.example import example_batch
-from vitscope.anatomy.preserve import preserved
-from vitscope.arguments import Seed, checked
+from vitscope.anatomy.taps.preserve import preserved
+from vitscope.anatomy.watch.example import example_batch
+from vitscope.core.arguments import Seed, checked
+from vitscope.core.interface import declare, interface_of
+from vitscope.core.outputs import Place, class_scores, place_of_scores, scores_at, with_class_scores
 from vitscope.data import class_count, data_config
-from vitscope.interface import declare, interface_of
 from vitscope.models import create_model, origin
 from vitscope.models.origin import set_input, set_origin
-from vitscope.models.trust import ENSEMBLE, allow_model
-from vitscope.outputs import Place, class_scores, place_of_scores, scores_at, with_class_scores
-from vitscope.surgery.graft import graft
+from vitscope.models.trust import OUR_FACTORIES, allow_model
 from vitscope.surgery.mc_dropout import MCDropout, draw_number, dropouts
-from vitscope.surgery.predictions import Averaging, averages_over, log_average, log_probabilities
-from vitscope.surgery.record import CannotOperate, Done, operation, record, replay
-from vitscope.surgery.vocabulary import Example, Passes
+from vitscope.surgery.tools.graft import graft
+from vitscope.surgery.tools.predictions import Averaging, averages_over, log_average, log_probabilities
+from vitscope.surgery.tools.record import CannotOperate, Done, operation, record, replay
+from vitscope.surgery.tools.vocabulary import Example, Passes
+
+ENSEMBLE = "vitscope.surgery.ensemble:build_ensemble"  # as run folders name it
+OUR_FACTORIES.add(ENSEMBLE)
 
 
 class PassEnsemble(Averaging):
@@ -37,7 +40,7 @@ class PassEnsemble(Averaging):
         passes: How many.
         seed: Which networks; a call says the same every time.
         places: The model's MC dropouts.
-        scores: Where the class scores are in what the model returns (see `vitscope.outputs`).
+        scores: Where the class scores are in what the model returns (see `vitscope.core.outputs`).
     """
 
     over = "passes"

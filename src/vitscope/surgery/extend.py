@@ -13,14 +13,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, dissect
-from vitscope.anatomy.example import example_shapes
-from vitscope.anatomy.layout import RESHAPES
-from vitscope.anatomy.ports import Port, port_at
-from vitscope.surgery.graft import graft_at
-from vitscope.surgery.image_tokens import ImageTokens, image_tokens
-from vitscope.surgery.map_source import MapNotes
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.vocabulary import Example, Heads
+from vitscope.anatomy.structure.layout import RESHAPES
+from vitscope.anatomy.taps.ports import Port, port_at
+from vitscope.anatomy.watch.example import example_shapes
+from vitscope.surgery.tools.graft import graft_at
+from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens
+from vitscope.surgery.tools.map_source import MapNotes
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.vocabulary import Example, Heads
 
 MLP_RATIO = 2
 EPSILON = 1e-6  # of the layer norm, as in ViT

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.graph import ModuleCall, Node
-from vitscope.anatomy.ports import silencing_port
-from vitscope.anatomy.residual import CONVOLUTIONS, HEAVY, mixes_positions
-from vitscope.anatomy.shared_modules import why_shared
-from vitscope.surgery.graft import graft, graft_at
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.vocabulary import Example
+from vitscope.anatomy.structure.residual import CONVOLUTIONS, HEAVY, mixes_positions
+from vitscope.anatomy.taps.ports import silencing_port
+from vitscope.anatomy.watch.graph import ModuleCall, Node
+from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.surgery.tools.graft import graft, graft_at
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.vocabulary import Example
 
 Part = Literal["branch", "convolution"]
 

@@ -3,8 +3,8 @@
     softmax_j(q_i · k_j / √d)    over the neighbours j of i and the prefix tokens, no longer over all tokens
 
 No weight changes. Prefix tokens (class token, registers) keep their global reach: they see everybody and are seen by
-everybody. `vitscope.models.local_attention` says what a kernel sees and how it is computed, and
-`vitscope.surgery.local_reach` how that gets into a module.
+everybody. `vitscope.models.zoo.local_attention` says what a kernel sees and how it is computed, and
+`vitscope.surgery.tools.local_reach` how that gets into a module.
 """
 
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ import torch
 from torch import nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.example import example_shapes
-from vitscope.anatomy.neighbourhood import Grid
-from vitscope.anatomy.ports import KEEP_ZERO
-from vitscope.anatomy.positions import Layout, constant_along
-from vitscope.anatomy.shared_modules import why_shared
-from vitscope.anatomy.unit import AttentionSite
-from vitscope.anatomy.watch import Site
-from vitscope.arguments import Side
-from vitscope.surgery.choose import HALVES, choose_units
-from vitscope.surgery.graft import graft
-from vitscope.surgery.local_reach import FusedReach, LocalReach, SoftmaxReach
-from vitscope.surgery.map_source import MapNotes
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.vocabulary import Example, Layers
+from vitscope.anatomy.structure.neighbourhood import Grid
+from vitscope.anatomy.structure.unit import AttentionSite
+from vitscope.anatomy.taps.ports import KEEP_ZERO
+from vitscope.anatomy.watch.example import example_shapes
+from vitscope.anatomy.watch.one_forward import Site
+from vitscope.anatomy.watch.positions import Layout, constant_along
+from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.core.arguments import Side
+from vitscope.surgery.tools.choose import HALVES, choose_units
+from vitscope.surgery.tools.graft import graft
+from vitscope.surgery.tools.local_reach import FusedReach, LocalReach, SoftmaxReach
+from vitscope.surgery.tools.map_source import MapNotes
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.vocabulary import Example, Layers
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.ports import Port, branch_port
-from vitscope.anatomy.shared_modules import why_shared
-from vitscope.anatomy.unit import Kind
-from vitscope.arguments import Seed, checked
-from vitscope.errors import UnsupportedModel
-from vitscope.surgery.choose import HALVES, choose_units
-from vitscope.surgery.graft import graft_at
-from vitscope.surgery.map_source import MapNotes, Windows
-from vitscope.surgery.predictions import averages_over
-from vitscope.surgery.record import CannotOperate, Done, operation, record
-from vitscope.surgery.vocabulary import DropRate, Example, Layers
+from vitscope.anatomy.structure.unit import Kind
+from vitscope.anatomy.taps.ports import Port, branch_port
+from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.core.arguments import Seed, checked
+from vitscope.core.errors import UnsupportedModel
+from vitscope.surgery.tools.choose import HALVES, choose_units
+from vitscope.surgery.tools.graft import graft_at
+from vitscope.surgery.tools.map_source import MapNotes, Windows
+from vitscope.surgery.tools.predictions import averages_over
+from vitscope.surgery.tools.record import CannotOperate, Done, operation, record
+from vitscope.surgery.tools.vocabulary import DropRate, Example, Layers
 
 BITS = 32
 Bits = TypeVar("Bits", int, Tensor)

@@ -13,16 +13,16 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.example import example_shapes
-from vitscope.anatomy.layout import PICKS
-from vitscope.anatomy.ports import Port, port_at
-from vitscope.anatomy.shared_modules import why_shared
-from vitscope.errors import UnsupportedModel
-from vitscope.surgery.graft import graft_at, ungraft
-from vitscope.surgery.image_tokens import tokens_off_the_grid
-from vitscope.surgery.readout import Readout, head_reads
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.vocabulary import Example
+from vitscope.anatomy.structure.layout import PICKS
+from vitscope.anatomy.taps.ports import Port, port_at
+from vitscope.anatomy.watch.example import example_shapes
+from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.core.errors import UnsupportedModel
+from vitscope.surgery.tools.graft import graft_at, ungraft
+from vitscope.surgery.tools.image_tokens import tokens_off_the_grid
+from vitscope.surgery.tools.readout import Readout, head_reads
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.vocabulary import Example
 
 
 class PooledPrefix(nn.Module):

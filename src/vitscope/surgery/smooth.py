@@ -20,20 +20,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.example import example_batch
-from vitscope.anatomy.mapview import MapView
-from vitscope.anatomy.neighbourhood import Grid
-from vitscope.anatomy.ports import Port
-from vitscope.anatomy.preserve import preserved
-from vitscope.arguments import Positive
-from vitscope.errors import VitscopeError
-from vitscope.surgery.graft import graft_at, ungraft
-from vitscope.surgery.image_tokens import ImageTokens
-from vitscope.surgery.map_ports import map_entering, map_leaving
-from vitscope.surgery.map_source import MapNotes, MapSource, Windows, same_shape
-from vitscope.surgery.readout import head_reads
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.vocabulary import Example
+from vitscope.anatomy.structure.neighbourhood import Grid
+from vitscope.anatomy.taps.map_view import MapView
+from vitscope.anatomy.taps.ports import Port
+from vitscope.anatomy.taps.preserve import preserved
+from vitscope.anatomy.watch.example import example_batch
+from vitscope.core.arguments import Positive
+from vitscope.core.errors import VitscopeError
+from vitscope.surgery.tools.graft import graft_at, ungraft
+from vitscope.surgery.tools.image_tokens import ImageTokens
+from vitscope.surgery.tools.map_ports import map_entering, map_leaving
+from vitscope.surgery.tools.map_source import MapNotes, MapSource, Windows, same_shape
+from vitscope.surgery.tools.readout import head_reads
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.vocabulary import Example
 
 Prob = Literal["tanh_relu", "tanh", "relu", "none"]
 PROBS: tuple[Prob, ...] = ("tanh_relu", "tanh", "relu", "none")

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
-from vitscope.anatomy.example import example_shapes
-from vitscope.arguments import Count
-from vitscope.surgery.branches import Where, branch_places, no_units
-from vitscope.surgery.graft import graft_at
-from vitscope.surgery.image_tokens import ImageTokens
-from vitscope.surgery.map_source import MapNotes
-from vitscope.surgery.record import Done, operation
-from vitscope.surgery.vocabulary import Example, Layers
+from vitscope.anatomy.watch.example import example_shapes
+from vitscope.core.arguments import Count
+from vitscope.surgery.tools.branches import Where, branch_places, no_units
+from vitscope.surgery.tools.graft import graft_at
+from vitscope.surgery.tools.image_tokens import ImageTokens
+from vitscope.surgery.tools.map_source import MapNotes
+from vitscope.surgery.tools.record import Done, operation
+from vitscope.surgery.tools.vocabulary import Example, Layers
 
 OPEN = 4.0
 

@@ -12,15 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitscope.anatomy.example import example_batch
-from vitscope.anatomy.preserve import preserved
-from vitscope.arguments import NotNegative, checked
-from vitscope.errors import VitscopeError
-from vitscope.outputs import Place, place_of_scores, scores_at, with_class_scores
-from vitscope.surgery.graft import graft
-from vitscope.surgery.predictions import Averaging, averages_over, log_average, log_probabilities
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.vocabulary import Example, Frames
+from vitscope.anatomy.taps.preserve import preserved
+from vitscope.anatomy.watch.example import example_batch
+from vitscope.core.arguments import NotNegative, checked
+from vitscope.core.errors import VitscopeError
+from vitscope.core.outputs import Place, place_of_scores, scores_at, with_class_scores
+from vitscope.surgery.tools.graft import graft
+from vitscope.surgery.tools.predictions import Averaging, averages_over, log_average, log_probabilities
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.vocabulary import Example, Frames
 
 
 class StreamChanged(VitscopeError):
@@ -48,7 +48,7 @@ class TemporalSmoothing(Averaging):
     Args:
         rate: How fast the weight of a frame falls with its age.
         previous: How many frames are remembered.
-        scores: Where the class scores are in what the model returns (see `vitscope.outputs`).
+        scores: Where the class scores are in what the model returns (see `vitscope.core.outputs`).
     """
 
     over = "frames"

@@ -9,7 +9,7 @@ The paper says no more than "one of the heads", "adjusted to be comparable", "an
 ViT-S: 22 M become 21, 22 and 29 M. This reading gives 21.46, 22.05 and 29.14 M.
 
 A and B keep every weight of the other heads, and the values of the head that becomes uniform, the last. What is new
-counts for nothing at the start (`vitscope.surgery.plain_attention`): B starts as A, and C as the model it was.
+counts for nothing at the start (`vitscope.surgery.tools.plain_attention`): B starts as A, and C as the model it was.
 """
 
 from collections.abc import Sequence
@@ -20,20 +20,20 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.example import example_shapes
-from vitscope.anatomy.graph import Slot
-from vitscope.anatomy.naming import is_list
-from vitscope.anatomy.residual import HEAVY
-from vitscope.anatomy.shared_modules import why_shared
-from vitscope.surgery.choose import choose_units
-from vitscope.surgery.graft import graft
-from vitscope.surgery.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
-from vitscope.surgery.map_source import MapNotes
-from vitscope.surgery.plain_attention import UniformHead, by_slot
-from vitscope.surgery.projections import read_projections
-from vitscope.surgery.record import CannotOperate, Done, operation
-from vitscope.surgery.stand_in import StandIn, prove, refuse_grafted, run_and_see
-from vitscope.surgery.vocabulary import Example, Layers
+from vitscope.anatomy.structure.naming import is_list
+from vitscope.anatomy.structure.residual import HEAVY
+from vitscope.anatomy.watch.example import example_shapes
+from vitscope.anatomy.watch.graph import Slot
+from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.surgery.tools.attention_replacement import StandIn, prove, refuse_grafted, run_and_see
+from vitscope.surgery.tools.choose import choose_units
+from vitscope.surgery.tools.graft import graft
+from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
+from vitscope.surgery.tools.map_source import MapNotes
+from vitscope.surgery.tools.plain_attention import UniformHead, by_slot
+from vitscope.surgery.tools.projections import read_projections
+from vitscope.surgery.tools.record import CannotOperate, Done, operation
+from vitscope.surgery.tools.vocabulary import Example, Layers
 
 Variant = Literal["A", "B", "C"]
 

@@ -1,10 +1,10 @@
 """Training: recipes, the loop, checkpoints that can be resumed."""
 
+from vitscope.recipes.named import RECIPES, get_recipe, hdv, mini
+from vitscope.recipes.recipe import Recipe
 from vitscope.training.evaluate import Score, evaluate
-from vitscope.training.guard import RecipeSummary, describe_recipe
 from vitscope.training.loop import Trained, train
-from vitscope.training.named import RECIPES, get_recipe, hdv, mini
-from vitscope.training.recipe import Recipe
+from vitscope.training.recipe_differences import RecipeSummary, describe_recipe
 from vitscope.training.steps import TrainingDiverged
 
 __all__ = [

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from vitscope.core.errors import BadData
+from vitscope.core.outputs import class_scores
 from vitscope.data import ImageData, batches, load_data
 from vitscope.data.subsets import fraction_indices
-from vitscope.errors import BadData
-from vitscope.outputs import class_scores
 from vitscope.training import checkpoint
 from vitscope.training.loop import train
 

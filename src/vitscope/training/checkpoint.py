@@ -17,9 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from vitscope import distributed
-from vitscope.arguments.files import reason
-from vitscope.errors import BadResult
+from vitscope.core import distributed
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult
 from vitscope.models.state import load_weights
 from vitscope.results.manifest import damage, write_listed
 from vitscope.results.plain_files import check_plain

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from vitscope.arguments.files import reason
-from vitscope.errors import VitscopeError
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import VitscopeError
 from vitscope.results.writable import probe
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

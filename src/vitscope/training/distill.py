@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vitscope.core.errors import VitscopeError
+from vitscope.core.outputs import class_scores
 from vitscope.data import DataConfig, data_config
-from vitscope.errors import VitscopeError
 from vitscope.models import name_of
-from vitscope.outputs import class_scores
-from vitscope.training.recipe import Recipe
+from vitscope.recipes.recipe import Recipe
 
 
 def distillation_loss(

@@ -3,9 +3,9 @@
 import math
 from typing import Any
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 from vitscope.training.checkpoint import Progress
-from vitscope.training.shares import image_name
+from vitscope.training.sharding import image_name
 
 _NAMES_SHOWN = 8
 

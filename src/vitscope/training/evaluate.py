@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from vitscope import distributed
+from vitscope.core import distributed
+from vitscope.core.interrupt import Interruptible, Stopped
+from vitscope.core.outputs import class_scores
+from vitscope.core.statistics import share_interval
 from vitscope.data import DataConfig, batches, data_config
-from vitscope.data.streams import Batches
-from vitscope.interrupt import Interruptible, Stopped
-from vitscope.intervals import share_interval
-from vitscope.outputs import class_scores
+from vitscope.data.batches import Batches
+from vitscope.training.collective import any_of_us
 from vitscope.training.parallel import is_sharded
-from vitscope.training.together import any_of_us
 
 
 @dataclass(frozen=True)

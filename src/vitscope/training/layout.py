@@ -11,8 +11,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from vitscope.core.memory_format import arrange, crashes_with_channels_last
 from vitscope.data import DataConfig
-from vitscope.memory_format import arrange, crashes_with_channels_last
 from vitscope.training.matrix_convolution import MatrixConv2d
 
 _FEW_POINTS = 4  # of a map: up to here a matrix product is the faster way for every kernel

@@ -22,30 +22,30 @@ from typing import Any
 import torch
 from torch import nn
 
-from vitscope import distributed
-from vitscope.arguments import Count, checked
+from vitscope.core import distributed
+from vitscope.core.arguments import Count, checked
+from vitscope.core.errors import BadArgument
+from vitscope.core.peers import explained
 from vitscope.data import ImageData
-from vitscope.errors import BadArgument
 from vitscope.models import create_model, name_of
-from vitscope.models.factory import check_name
-from vitscope.peers import explained
+from vitscope.models.create import check_name
+from vitscope.recipes.named import get_recipe
+from vitscope.recipes.recipe import Recipe
+from vitscope.recipes.seeding import preserved, seed_all
 from vitscope.results import Run
 from vitscope.training import parallel
+from vitscope.training.broken_images import Readable, without_broken
 from vitscope.training.checkpoint import Progress
+from vitscope.training.collective import together
 from vitscope.training.disk import bytes_needed, check_room, check_writable
-from vitscope.training.guard import describe_recipe
-from vitscope.training.kept import checkpoints_expected
 from vitscope.training.log import Bar
 from vitscope.training.monitors import Monitors, find_monitors
-from vitscope.training.named import get_recipe
-from vitscope.training.readable import Readable, without_broken
-from vitscope.training.recipe import Recipe
+from vitscope.training.named_checkpoints import checkpoints_expected
+from vitscope.training.recipe_differences import describe_recipe
 from vitscope.training.resume import describe_setting, find_position
-from vitscope.training.seeding import preserved, seed_all
 from vitscope.training.session import Plan, Session
 from vitscope.training.setup import Images, find_images, find_model, settle
 from vitscope.training.steps import Stepper
-from vitscope.training.together import together
 from vitscope.training.tracking import Tracker, Tracking
 
 

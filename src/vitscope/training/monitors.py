@@ -19,15 +19,15 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from vitscope import distributed
-from vitscope.arguments.files import reason
+from vitscope.core import distributed
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import VitscopeError
 from vitscope.curvature import top_eigenvalues
-from vitscope.errors import VitscopeError
 from vitscope.exams import EXAMS, Accumulator, examine
+from vitscope.recipes.seeding import STEP, order, seed_all
 from vitscope.results import atomic_write, tidy
 from vitscope.training.checkpoint import Progress
 from vitscope.training.parallel import is_sharded, share_buffers
-from vitscope.training.seeding import STEP, order, seed_all
 from vitscope.training.steps import Stepper
 
 FILE = "monitors.csv"

@@ -11,8 +11,8 @@ from timm.scheduler.scheduler import Scheduler
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from vitscope.errors import VitscopeError
-from vitscope.training.recipe import Recipe
+from vitscope.core.errors import VitscopeError
+from vitscope.recipes.recipe import Recipe
 
 _FUSED_DEVICES = ("cpu", "cuda")
 

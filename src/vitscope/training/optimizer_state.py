@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitscope.errors import BadResult
+from vitscope.core.errors import BadResult
 
 Kinds = dict[str, tuple[tuple[int, ...], torch.dtype]]  # shape and type of each tensor of a parameter
 

@@ -18,10 +18,10 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from vitscope import distributed
+from vitscope.core import distributed
+from vitscope.core.errors import VitscopeError
+from vitscope.core.outputs import class_scores
 from vitscope.data import DataConfig
-from vitscope.errors import VitscopeError
-from vitscope.outputs import class_scores
 
 FEW_IMAGES = 2000  # starting processes for them in every epoch takes longer than augmenting them
 MOST_LOADERS = 8

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 
 class Precision:

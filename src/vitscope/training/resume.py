@@ -10,17 +10,17 @@ from typing import Any
 
 from torch import nn
 
-from vitscope import distributed
-from vitscope.errors import VitscopeError
+from vitscope.core import distributed
+from vitscope.core.errors import VitscopeError
 from vitscope.models import name_of, origin, run_of
-from vitscope.models.run_folder import CONFIG
+from vitscope.models.sources.run_folder import CONFIG
+from vitscope.recipes.recipe import Recipe
 from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
-from vitscope.training.recipe import Recipe
+from vitscope.training.collective import together
 from vitscope.training.setup import Images
 from vitscope.training.steps import Stepper
-from vitscope.training.together import together
 
 
 @dataclass(frozen=True)

@@ -14,24 +14,24 @@ from typing import Any
 
 from torch import Tensor
 
-from vitscope import distributed
+from vitscope.core import distributed
+from vitscope.core.interrupt import Interruptible, Stopped
+from vitscope.core.memory import kept_memory
 from vitscope.data import DataConfig
-from vitscope.interrupt import Interruptible, Stopped
-from vitscope.memory import kept_memory
 from vitscope.models import save_model
-from vitscope.models.run_folder import WEIGHTS, model_damage
+from vitscope.models.sources.run_folder import WEIGHTS, model_damage
 from vitscope.models.state import read_weights
 from vitscope.training import checkpoint
+from vitscope.training.collective import any_of_us, together
 from vitscope.training.disk import writing
 from vitscope.training.evaluate import evaluate
-from vitscope.training.kept import Kept
 from vitscope.training.log import Bar, Metrics
 from vitscope.training.monitors import Monitors
+from vitscope.training.named_checkpoints import Kept
 from vitscope.training.parallel import share_buffers, whole
 from vitscope.training.resume import Start
 from vitscope.training.setup import Images
 from vitscope.training.steps import Stepper, TrainingDiverged
-from vitscope.training.together import any_of_us, together
 from vitscope.training.tracking import Tracking
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
+import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
+from vitscope.core.errors import BadData, VitscopeError
+from vitscope.core.outputs import class_scores
 from vitscope.data import DataConfig, ImageData, data_config, load_data
-from vitscope.errors import BadData, VitscopeError
 from vitscope.models import UnknownArgument, create_model, name_of
-from vitscope.outputs import class_scores
-from vitscope.training.recipe import Recipe
+from vitscope.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 from timm.layers import DropPath
 from torch import Tensor, nn
 
-from vitscope.training.seeding import seed_of
+from vitscope.recipes.seeding import seed_of
 
 _CALLS = 1000  # more than a layer is called in a pass
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
-from vitscope.errors import VitscopeError
+from vitscope.core.errors import VitscopeError
 
 Tracker = Literal["tensorboard", "wandb", "trackio"]
 PROJECT = "vitscope"

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from tests.data.corruptions.test_share import written
+from vitscope.core.errors import BadData
 from vitscope.data.corruptions import cache as caching
 from vitscope.data.corruptions.cache import Cache, cache_folder, clear_cache, scratch_folder
 from vitscope.data.corruptions.share import Share
-from vitscope.errors import BadData
 
 SNOW = ("snow", 2)
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from PIL import Image
 
+from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, ImageData, load_data, preprocess
 from vitscope.data.corruptions import SEVERITIES, corrupt
 from vitscope.data.corruptions.published import open_published
-from vitscope.errors import BadData
 
 CONDITIONS = [(kind, severity) for kind in ("contrast", "brightness") for severity in SEVERITIES]
 CONFIG = DataConfig(input_size=(3, 32, 32), crop_pct=1.0)

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
+from vitscope.core.errors import BadData
 from vitscope.data import load_data
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
 from vitscope.data.corruptions.registry import CORRUPTIONS, DETERMINISTIC
-from vitscope.errors import BadData
 
 
 @pytest.fixture(scope="module")

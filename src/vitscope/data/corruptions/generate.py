@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from vitscope import distributed
-from vitscope.child_processes import loader_worker
+from vitscope.core import distributed
+from vitscope.core.child_processes import loader_worker
+from vitscope.core.errors import VitscopeError
 from vitscope.data.corruptions.cache import Cache, Condition
 from vitscope.data.corruptions.registry import corrupt, prepare
 from vitscope.data.corruptions.share import Share
-from vitscope.errors import VitscopeError
 
 _PIECE = 2 << 20  # bytes
 _FEW = 8 << 20  # bytes; so little is corrupted by the time that processes have started

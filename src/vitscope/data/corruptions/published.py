@@ -16,7 +16,8 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from vitscope.arguments.files import reason
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.corruptions.cache import Condition
 from vitscope.data.corruptions.constants import FAMILIES, SEVERITIES
@@ -25,7 +26,6 @@ from vitscope.data.fetchers import fetcher_for
 from vitscope.data.folder import FileReader
 from vitscope.data.images import ImageData
 from vitscope.data.preprocess import Device
-from vitscope.errors import BadData
 
 _SHOWN = 3  # missing things that a message lists
 

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.core.errors import BadData
 from vitscope.data.corruptions import blur, digital, noise, weather
 from vitscope.data.corruptions.constants import SEVERITIES, TYPES, Constants, constants
 from vitscope.data.corruptions.draws import draws_for
 from vitscope.data.corruptions.panes import frosted_panes
-from vitscope.errors import BadData
 
 VERSION = 1  # raised when a corruption changes, so that images of the old one are made again
 SMALLEST = 16  # pixels of a side

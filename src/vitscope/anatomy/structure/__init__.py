@@ -1,0 +1,1 @@
+"""From observed operations to units, kinds and stages."""

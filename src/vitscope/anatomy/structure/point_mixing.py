@@ -1,0 +1,137 @@
+"""Which operations carry something from one point of the map to another.
+
+Convolutions, attention, pools over windows, shifts and Fourier transforms do by what they are. Of others the axis
+decides that they sum, sort or accumulate along: the tokens, or the channels of each. Positions tell (`layout.py`):
+
+    W @ t, einsum("ij,njc->nic", W, t), t.cumsum(1)      along the tokens: mixes
+    t @ V, einsum("nic,cd->nid", t, V), t.cumsum(2)      along the channels: does not
+
+A rearrangement mixes if elements do not come back to their own points: `t[:, order]`, `t.flip(1)`.
+"""
+
+from vitscope.anatomy.structure.layout import Layouts
+from vitscope.anatomy.structure.residual import (
+    CONVOLUTIONS,
+    MATRIX_PRODUCTS,
+    RECURRENT,
+    TRANSFORMS,
+    ends_elsewhere,
+    mixes_positions,
+)
+from vitscope.anatomy.watch.graph import Graph, Node
+from vitscope.anatomy.watch.positions import constant_along
+
+WINDOW_POOLS = frozenset(
+    "avg_pool2d max_pool2d avg_pool1d max_pool1d avg_pool3d max_pool3d lp_pool2d boolean_dispatch fn".split()
+)
+# along one axis: what a point gets there depends on the others
+ALONG_AN_AXIS = frozenset(
+    "cumsum cumsum_ cumprod cumprod_ cummax cummin logcumsumexp sort argsort msort topk diff fft_fft fft_ifft fft_rfft "
+    "fft_irfft".split()
+)
+REDUCTIONS = frozenset("mean sum amax amin max min std var logsumexp norm median prod nansum nanmean".split())
+PRODUCTS_BY_ELEMENT = frozenset(
+    "mul mul_ __mul__ __rmul__ __imul__ multiply div div_ __truediv__ addcmul".split()
+)
+# rearrangements that may leave elements at other points
+MOVES = frozenset(
+    "__getitem__ flip fliplr flipud rot90 index_select gather take_along_dim pad cat concat stack "
+    "narrow".split()
+)
+
+
+def mixes_points(graph: Graph, layouts: Layouts, node: Node) -> bool:
+    """Whether each point of the result depends on several points, and that is what the operation is for."""
+    if node.name in WINDOW_POOLS | TRANSFORMS | RECURRENT:
+        return True
+    if node.name in MATRIX_PRODUCTS and mixes_positions(graph, node):
+        return True
+    if node.name in MATRIX_PRODUCTS or node.name == "tensordot":
+        return any(_varies(layouts, i, axes) for i, axes in _summed_axes(graph, node))
+    if node.name == "linear" or node.name in CONVOLUTIONS:
+        return _varies(layouts, node.inputs[0], [-1 if node.name == "linear" else 1])
+    if node.name in ALONG_AN_AXIS:
+        axes = _dimensions(node, len(graph[node.inputs[0]].shape))
+        return _varies(layouts, node.inputs[0], axes or [-1])
+    return False
+
+
+def pools_points(graph: Graph, layouts: Layouts, node: Node, branch: list[int]) -> bool:
+    """Whether points are averaged, added up or the like, and the result handed to all of them. That alone makes no
+    mixer: a context in an MLP does it beside the MLP's own work. A gate, a factor of the points, is none."""
+    if node.name not in REDUCTIONS or not node.inputs or _gates(graph, node.index, branch):
+        return False
+    rank = len(graph[node.inputs[0]].shape)
+    axes = _dimensions(node, rank)
+    return _varies(layouts, node.inputs[0], axes if axes is not None else list(range(rank)))
+
+
+def _gates(graph: Graph, pooled: int, branch: list[int]) -> bool:
+    """Whether something else of the branch is multiplied by what comes of the pooled values."""
+    for i in branch:
+        sources = [k for k in graph[i].inputs if graph[k].dynamic]
+        own = [k == pooled or graph.descends(k, pooled) for k in sources]
+        if graph[i].name in PRODUCTS_BY_ELEMENT and any(own) and not all(own):
+            return True
+    return False
+
+
+def moves_points(graph: Graph, layouts: Layouts, start: int, end: int, nodes: list[int]) -> bool:
+    """Whether what `nodes` make out of `start` stands at other points at `end` than it came from."""
+    if not any(graph[i].name in MOVES for i in nodes) or graph[start].shape != graph[end].shape:
+        return False
+    return ends_elsewhere(layouts, start, end)
+
+
+def _varies(layouts: Layouts, node: int, axes: list[int]) -> bool:
+    """Whether positions change along one of the axes."""
+    layout = layouts[node]
+    return layout is not None and any(not constant_along(layout.positions, axis) for axis in axes)
+
+
+def _dimensions(node: Node, rank: int) -> list[int] | None:
+    """The axes an operation was told to work along; None if it was not told."""
+    given = node.kwargs.get("dim", node.kwargs.get("axis", node.args[1] if len(node.args) > 1 else None))
+    if isinstance(given, bool) or not isinstance(given, int | list | tuple):
+        return None
+    axes = [given] if isinstance(given, int) else [axis for axis in given if isinstance(axis, int)]
+    return [axis % rank for axis in axes]
+
+
+def _summed_axes(graph: Graph, node: Node) -> list[tuple[int, list[int]]]:
+    """The factors of a product that depend on the image, each with the axes it is summed over."""
+    if node.name == "einsum":
+        found = _summed_by_einsum(graph, node)
+    elif node.name == "tensordot":
+        found = _summed_by_tensordot(graph, node)
+    else:
+        left, right = node.inputs[-2:][::-1] if node.name == "__rmatmul__" else node.inputs[-2:]
+        found = [(left, [-1]), (right, [-2 if len(graph[right].shape) > 1 else -1])]
+    return [(i, axes) for i, axes in found if graph[i].dynamic]
+
+
+def _summed_by_einsum(graph: Graph, node: Node) -> list[tuple[int, list[int]]]:
+    equation = node.args[0]
+    if not isinstance(equation, str) or "->" not in equation:
+        return []
+    terms, result = equation.replace(" ", "").split("->")
+    found = []
+    for term, operand in zip(terms.split(","), node.inputs, strict=True):
+        front, _, back = term.partition("...")
+        places = dict(enumerate(front))
+        places |= {axis - len(back): letter for axis, letter in enumerate(back)}
+        found.append((operand, [axis for axis, letter in places.items() if letter not in result]))
+    return found
+
+
+def _summed_by_tensordot(graph: Graph, node: Node) -> list[tuple[int, list[int]]]:
+    given = node.kwargs.get("dims", node.args[2] if len(node.args) > 2 else 2)
+    left, right = node.inputs[:2]
+    if isinstance(given, int):
+        return [(left, list(range(-given, 0))), (right, list(range(given)))]
+    first, second = given
+    return [(left, _as_list(first)), (right, _as_list(second))]
+
+
+def _as_list(axes: int | list[int] | tuple[int, ...]) -> list[int]:
+    return [axes] if isinstance(axes, int) else list(axes)

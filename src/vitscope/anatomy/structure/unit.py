@@ -1,0 +1,179 @@
+"""The vocabulary of anatomy: a unit, its attention, and the ordered units of a model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, overload
+
+from vitscope.anatomy.structure.factors import Axes
+from vitscope.anatomy.taps.map_view import MapView
+from vitscope.anatomy.watch.one_forward import Site
+from vitscope.anatomy.watch.places import Places
+from vitscope.core.errors import VitscopeError
+
+Kind = Literal["stem", "conv", "msa", "mlp", "subsample", "mixer", "other", "head"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How an MSA looks at the map, and where in the pass its probabilities can be had."""
+
+    # global, local (a neighbourhood of each point), window, grid (dilated window), pooled (fewer keys), class (prefix
+    # queries only), context (one query that is no point, for all points of a window), channel, other
+    pattern: str
+    heads: int
+    queries: int  # per window
+    keys: int
+    window: tuple[int, int] | None = None  # rows and columns of one window, or of a neighbourhood
+    shift: tuple[int, int] = (0, 0)  # of the windows against the map's corner
+    windows: int = 1  # per image
+    sites: tuple["AttentionSite", ...] = field(default=(), repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """One place where probabilities multiply values."""
+
+    product: Site  # the fused attention, or the product of weights and values
+    fused: bool
+    weights_operand: int = 0  # which factor of the product is the weights
+    weights_transposed: bool = False  # weights stand as (keys, queries)
+    softmax: Site | None = None  # where the probabilities are formed, if not fused and by a softmax
+    head_axis: int | None = (
+        None  # axis of the weights that runs over heads; None: heads share an axis with the images
+    )
+    heads: int = 1
+    places: Places | None = None  # where its queries and keys lie on the map, where one can tell
+    formed: Site | None = (
+        None  # where probabilities are formed by hand; if neither here nor by a softmax, nowhere:
+    )
+    # the product of exponentials and values is divided by their sum
+    formed_transposed: bool = False  # probabilities are formed as (keys, queries)
+    axes: Axes | None = None  # of the product, where it is an einsum or a sum of products
+    summed: Site | None = (
+        None  # where weights and values are multiplied element by element: the sum over positions
+    )
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One step of a model along its residual stream."""
+
+    name: str
+    kind: str
+    stage: int
+    depth: float  # position in the model, 0 (first unit) to 1 (last)
+    map_shape: (
+        tuple[int, int, int] | None
+    )  # C, H, W of the stream after this unit; None where there is no map
+    prefix_tokens: int
+    heads: int | None
+    module: str  # path of the nn.Module that owns the branch
+    residual: bool = False  # an addition to a stream, as against a step that everything passes through
+    removable: bool = False  # the stream goes on without it, as it was or as a shortcut projects it
+    downsamples: bool = False  # leaves a smaller grid than it found
+    attention: Attention | None = None
+    site: Site = field(
+        default=Site("", 0, "", 0), repr=False, compare=False
+    )  # the operation whose result is the stream after it
+    stream_operand: int = field(
+        default=0, repr=False, compare=False
+    )  # which operand of the addition is the stream
+    example_shape: tuple[int, ...] = field(default=(), repr=False, compare=False)
+    view: MapView | None = field(default=None, repr=False, compare=False)
+    called: str = field(
+        default="", repr=False, compare=False
+    )  # a module that is called in the branch, to tell it from another one
+    activation: str = (
+        ""  # what follows the addition directly, so that the next unit reads its result: relu ...
+    )
+    read_site: Site | None = field(default=None, repr=False, compare=False)  # the operation that gives it
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why the stream cannot go on without this unit; None where it can."""
+        if self.removable:
+            return None
+        return "its shortcut does as much as its branch" if self.residual else "everything passes through it"
+
+    def describe(self) -> dict[str, Any]:
+        """Plain values for tables and JSON."""
+        attention = self.attention
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "stage": self.stage,
+            "depth": round(self.depth, 4),
+            "map_shape": list(self.map_shape) if self.map_shape else None,
+            "prefix_tokens": self.prefix_tokens,
+            "heads": self.heads,
+            "module": self.module,
+            "residual": self.residual,
+            "removable": self.removable,
+            "downsamples": self.downsamples,
+            "activation": self.activation,
+            "attention": attention
+            and {
+                "pattern": attention.pattern,
+                "heads": attention.heads,
+                "window": list(attention.window) if attention.window else None,
+                "shift": list(attention.shift),
+                "windows": attention.windows,
+                "queries": attention.queries,
+                "keys": attention.keys,
+            },
+        }
+
+
+class Anatomy(Sequence[Unit]):
+    """The units of a model in execution order; index by position or by name."""
+
+    def __init__(
+        self, units: Sequence[Unit], model_name: str, input_shape: tuple[int, ...], batch: int
+    ) -> None:
+        self.units = tuple(units)
+        self.model_name = model_name
+        self.input_shape = input_shape  # C, H, W
+        self.batch = batch  # of the pass that was watched
+        self._by_name = {unit.name: unit for unit in units}
+
+    @property
+    def mapped(self) -> tuple[Unit, ...]:
+        """The units after which the stream is a map; the head is not one of them."""
+        return tuple(u for u in self.units if u.map_shape is not None and u.kind != "head")
+
+    def of_kind(self, *kinds: str) -> tuple[Unit, ...]:
+        """The units of one or more kinds."""
+        unknown = [kind for kind in kinds if kind not in KINDS]
+        if unknown:
+            raise VitscopeError(f"no kind '{unknown[0]}'; there are: {', '.join(KINDS)}")
+        return tuple(u for u in self.units if u.kind in kinds)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Unit: ...
+    @overload
+    def __getitem__(self, key: slice) -> tuple[Unit, ...]: ...
+    def __getitem__(self, key: int | str | slice) -> Unit | tuple[Unit, ...]:
+        if isinstance(key, str):
+            if key not in self._by_name:
+                names = ", ".join(list(self._by_name)[:8])
+                raise VitscopeError(
+                    f"{self.model_name} has no unit '{key}'; it has {names} ... (vitscope anatomy lists them)"
+                )
+            return self._by_name[key]
+        return self.units[key]
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __iter__(self) -> Iterator[Unit]:
+        return iter(self.units)
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.input_shape))
+        lines = [f"Anatomy of {self.model_name} at {shape}: {len(self)} units"]
+        width = max((len(u.name) for u in self.units), default=4)
+        for u in self.units:
+            shape = "x".join(map(str, u.map_shape)) if u.map_shape else "-"
+            lines.append(f"  {u.stage}  {u.kind:<9}  {u.name:<{width}}  {shape}")
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""What flows through a model, captured or changed on its way."""

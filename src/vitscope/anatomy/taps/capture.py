@@ -1,0 +1,224 @@
+"""Capture what flows through a model, and intervene, without touching the model.
+
+    parts = vs.anatomy(model)
+    with vs.Tap(model, parts, units=["blocks.3.attn"], features=True, attention=True) as tap:
+        model(images)
+    tap.features["blocks.3.attn"]              # (N, C, H, W)
+    tap.attention["blocks.3.attn"][0].weights  # (N, heads, queries, keys)
+
+With callbacks in the place of `features=True` nothing is stored. The operations tapped are those anatomy
+watched: a pass in which another operation, another shape, or none is in their place raises `PathChanged`.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor, nn
+
+from vitscope.anatomy.structure.attention_factors import as_given, attention_factors, by_head, oriented
+from vitscope.anatomy.structure.unit import Anatomy, AttentionSite, Unit
+from vitscope.anatomy.taps.intervene import Call, TapWatch
+from vitscope.anatomy.watch.one_forward import tensors_in
+from vitscope.anatomy.watch.places import Places
+from vitscope.core.arguments import checked
+from vitscope.core.errors import VitscopeError
+
+Stream = Literal["read", "sum"]  # after a unit: what the next unit reads, or the sum before an activation
+
+
+@dataclass(frozen=True)
+class AttentionMap:
+    """What one MSA did in one pass.
+
+    The first axis runs over images, and inside an image over windows where there are any.
+    """
+
+    weights: Tensor  # (N, heads, queries, keys): the matrix that multiplies the values
+    probabilities: (
+        Tensor  # (N, heads, queries, keys): the softmax; not the weights where heads are mixed in between
+    )
+    values: Tensor  # (N, heads, keys, channels)
+    output: Tensor  # (N, heads, queries, channels): weights x values, before the module's own projection
+    places: Places | None = None  # where the queries and keys lie on the map, where anatomy can tell
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """What is wanted of one unit."""
+
+    feature: bool
+    stream: bool
+    remove: bool
+    edit: Callable[[Tensor], Tensor] | None
+
+    def any(self) -> bool:
+        return self.feature or self.stream or self.remove or self.edit is not None
+
+
+class Tap:
+    """Context manager: inside it every forward pass of `model` is tapped.
+
+    Nothing of it stays when it is left.
+        Args:
+            model: The model that `parts` was made from.
+            parts: Its anatomy.
+            units: Names or units to tap; default: every unit with a map (for attention: every MSA).
+            features: Store the stream after each unit in `.features`.
+            attention: Store what each MSA does in `.attention`, a list per unit, in order.
+            on_feature: Called with (unit, map); the map may be the live tensor: copy it to keep it.
+            on_attention: Called with (unit, attention map).
+            streams: Store (before, branch, after) of each residual unit, as the model lays them out.
+            remove: Units whose branch is left out: the stream passes by.
+            edit: By unit name, functions that replace the stream after it, as the model lays it out.
+            explicit_attention: Compute every MSA as weights x values instead of by the model's own kernel.
+            stream: Which tensor features and edits are of where an activation follows a unit's addition directly:
+                "read", the activation's result, which is what the next unit reads, or "sum", what it is given.
+    """
+
+    @checked
+    def __init__(
+        self,
+        model: nn.Module,
+        parts: Anatomy,
+        units: Iterable[str | Unit] | None = None,
+        *,
+        features: bool = False,
+        attention: bool = False,
+        on_feature: Callable[[Unit, Tensor], None] | None = None,
+        on_attention: Callable[[Unit, AttentionMap], None] | None = None,
+        streams: bool = False,
+        remove: Iterable[str | Unit] = (),
+        edit: dict[str, Callable[[Tensor], Tensor]] | None = None,
+        explicit_attention: bool = False,
+        stream: Stream = "read",
+    ) -> None:
+        self.features: dict[str, Tensor] = {}
+        self.attention: dict[str, list[AttentionMap]] = {}
+        self.streams: dict[str, tuple[Tensor, Tensor, Tensor]] = {}
+        self._model, self._keep_features, self._keep_attention = model, features, attention
+        self._on_feature, self._on_attention = on_feature, on_attention
+        self._explicit, self._stream = explicit_attention, stream
+        self._watch = TapWatch(parts)
+        self._stack = ExitStack()
+        chosen = {_find(parts, unit).name for unit in (parts if units is None else units)}
+        removed = {_removable(_find(parts, unit)).name for unit in remove}
+        edits = {_find(parts, name).name: function for name, function in (edit or {}).items()}
+        wants_feature = features or on_feature is not None
+        wants_attention = attention or on_attention is not None or explicit_attention
+        for unit in parts:
+            picked = unit.name in chosen
+            wishes = _Wishes(
+                feature=picked and wants_feature and unit.map_shape is not None,
+                stream=picked and streams and unit.residual,
+                remove=unit.name in removed,
+                edit=edits.get(unit.name),
+            )
+            if wishes.any():
+                self._tap_stream(unit, wishes)
+            if picked and wants_attention and unit.attention is not None:
+                for site in unit.attention.sites:
+                    self._tap_attention(unit, site)
+
+    def __enter__(self) -> "Tap":
+        self._stack.enter_context(self._watch.following(self._model, self._watch.paths()))
+        self._stack.enter_context(self._watch)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.close()
+
+    def _tap_stream(self, unit: Unit, wishes: _Wishes) -> None:
+        later = unit.read_site if self._stream == "read" else None
+
+        def finish(result: Any, after: Tensor) -> Any:
+            if wishes.edit is not None:
+                result = after = wishes.edit(after)
+            if wishes.feature:
+                self._deliver_feature(unit, after)
+            return result
+
+        def handle(call: Call) -> Any:
+            operands = call.operands
+            kept = [operand.clone() for operand in operands[:2]] if wishes.stream else []
+            result = _leave_out(unit, operands) if wishes.remove else call.run()
+            outputs = list(tensors_in(result)) or operands[:1]  # an item assignment returns nothing
+            after = outputs[unit.site.output]
+            self._watch.check_shape(unit, after)
+            if wishes.stream:
+                before, branch = kept[unit.stream_operand], kept[1 - unit.stream_operand]
+                self.streams[unit.name] = (before, branch, after.clone())
+            return finish(result, after) if later is None else result
+
+        def handle_activation(call: Call) -> Any:
+            result = call.run()
+            self._watch.check_shape(unit, result)
+            return finish(result, result)
+
+        if later is None or wishes.stream or wishes.remove:
+            self._watch.expect(unit.site, unit, handle)
+        if later is not None and (wishes.feature or wishes.edit is not None):
+            self._watch.expect(later, unit, handle_activation)
+
+    def _deliver_feature(self, unit: Unit, stream: Tensor) -> None:
+        assert unit.view is not None
+        feature = unit.view.read(stream)
+        if self._on_feature is not None:
+            self._on_feature(unit, feature)
+        if self._keep_features:
+            self.features[unit.name] = (
+                feature.clone()
+            )  # later in-place operations must not change what was captured
+
+    def _tap_attention(self, unit: Unit, site: AttentionSite) -> None:
+        kept: dict[str, Any] = {}
+
+        def keep(call: Call) -> Any:
+            kept["probabilities"] = result = call.run()
+            return result
+
+        def keep_factors(call: Call) -> Any:
+            kept["operands"] = call.operands
+            return call.run()
+
+        def handle(call: Call) -> Any:
+            seen = attention_factors(site, call, kept.pop("operands", None), kept.pop("probabilities", None))
+            own = as_given(site, seen.weights @ seen.values) if self._explicit else call.run()
+            weights, probabilities, values, output = (
+                by_head(tensor, site)
+                for tensor in (seen.weights, seen.probabilities, seen.values, oriented(site, own, "result"))
+            )
+            self._deliver_attention(unit, AttentionMap(weights, probabilities, values, output, site.places))
+            return own
+
+        formed = site.softmax or site.formed
+        if formed is not None and formed != site.product:
+            self._watch.expect(formed, unit, keep)
+        if site.summed is not None:
+            self._watch.expect(site.product, unit, keep_factors)
+        self._watch.expect(site.summed or site.product, unit, handle)
+
+    def _deliver_attention(self, unit: Unit, found: AttentionMap) -> None:
+        if self._on_attention is not None:
+            self._on_attention(unit, found)
+        if self._keep_attention:
+            self.attention.setdefault(unit.name, []).append(found)
+
+
+def _find(parts: Anatomy, unit: str | Unit) -> Unit:
+    return parts[unit] if isinstance(unit, str) else unit
+
+
+def _removable(unit: Unit) -> Unit:
+    if unit.obstacle is not None:
+        raise VitscopeError(f"unit '{unit.name}' ({unit.kind}) cannot be removed: {unit.obstacle}")
+    return unit
+
+
+def _leave_out(unit: Unit, operands: list[Tensor]) -> Tensor:
+    """The stream in place of the sum; written into the first operand where the addition is in place."""
+    stream = operands[unit.stream_operand]
+    if unit.site.name.endswith("_") and unit.stream_operand == 1:
+        return operands[0].copy_(stream)
+    return stream

@@ -1,0 +1,1 @@
+"""One forward pass, observed operation by operation."""

@@ -1,0 +1,214 @@
+"""Watch one forward pass and write down its graph.
+
+Every torch operation becomes a node; modules are followed by hooks so that each operation knows who called
+it. Where a tensor turns up that no watched operation made (a scripted function, a custom autograd
+function), an "opaque" node ties it to the inputs of the module that was running, so that no connection is
+lost.
+"""
+
+import weakref
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy.taps.cannot_run import cannot_be_watched
+from vitscope.anatomy.watch.graph import Graph, ModuleCall, Node, Ref, Slot
+from vitscope.anatomy.watch.one_forward import ForwardWatch, Site, examined_output, operation_name, tensors_in
+from vitscope.core.errors import UnsupportedModel
+
+
+def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | None = None) -> Graph:
+    """Run `model(example)` once, without gradients, and return the graph of the pass.
+
+    With named `inputs`, `example` among them, it is `model(**inputs)`; what the others give counts as constant.
+    """
+    run = partial(model, example) if inputs is None else partial(model, **inputs)
+    others = [] if inputs is None else list(inputs.values())
+    with torch.no_grad():
+        try:
+            if example.device.type != "meta":
+                run()  # models that compute tables on their first pass take their usual path on the second
+            watch, outputs = _watched(model, example, run, others)
+            if kept := watch.kept_by_the_model():
+                watch, outputs = _watched(model, example, run, [*others, *kept])
+        except UnsupportedModel:  # of what it returned, not of how it ran
+            raise
+        except Exception as error:
+            raise cannot_be_watched(model, example, error) from error
+    if not any(watch.nodes[o].dynamic for o in outputs):
+        raise UnsupportedModel(
+            f"the output of {type(model).__name__} does not depend on its input as far as anatomy can follow "
+            f"(the watched pass had {len(watch.nodes)} operations)"
+        )
+    return Graph(watch.nodes, 0, outputs, example.shape[0], tuple(watch.module_calls))
+
+
+def _watched(
+    model: nn.Module, example: Tensor, run: Callable[[], Any], constants: list[Tensor]
+) -> tuple["_Observer", tuple[int, ...]]:
+    """One watched pass, and the nodes of what the model returned."""
+    watch = _Observer(model, example)
+    for constant in constants:
+        watch.constant(constant)  # known from the start, so that it shows which modules are given it
+    with watch.following(model), watch:
+        output = run()
+    return watch, tuple(dict.fromkeys(watch.node_of(t) for t in examined_output(model, output, len(example))))
+
+
+class _Observer(ForwardWatch):
+    def __init__(self, model: nn.Module, example: Tensor) -> None:
+        super().__init__()
+        self.nodes: list[Node] = []
+        self.module_calls: list[ModuleCall] = []
+        self._begun: list[tuple[str, int, dict[Slot, int]]] = []
+        self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
+        self._unseen: list[weakref.ref[Tensor]] = []  # tensors that nobody saw being made
+        self._own = {id(t) for t in (*model.parameters(), *model.buffers())}
+        self._remember(
+            example, Node(0, "input", (), tuple(example.shape), Site("", 0, "input", 0), dynamic=True)
+        )
+
+    def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = operation_name(func)
+        for frame in self.frames:
+            frame.seen[name] += 1
+        tensors = list(tensors_in((args, kwargs)))
+        versions = [t._version for t in tensors]
+        result = func(*args, **kwargs)
+        made = list(tensors_in(result))
+        if name == "__setitem__":
+            made = [args[0]]
+        if not made:
+            return result
+        changed = {id(t) for t, version in zip(tensors, versions, strict=True) if t._version != version}
+        new = [(i, t) for i, t in enumerate(made) if id(t) in changed or all(t is not u for u in tensors)]
+        if not new:
+            return result  # handed its argument back untouched: contiguous(), dropout() in evaluation ...
+        inputs = tuple(self.node_of(t) for t in tensors)
+        template, keywords = self._template(args), self._template(kwargs)
+        dynamic = any(self.nodes[i].dynamic for i in inputs)
+        for output, tensor in new:
+            site = self._site(name, output)
+            node = Node(
+                len(self.nodes), name, inputs, tuple(tensor.shape), site, dynamic, func, template, keywords,
+                value=None if dynamic else tensor,
+            )  # fmt: skip
+            self._remember(tensor, node)
+            self._write_through(tensor, node, changed)
+        return result
+
+    def _write_through(self, tensor: Tensor, node: Node, changed: set[int]) -> None:
+        """An in-place write into a view also changes the tensor it is a view of."""
+        base = tensor._base if id(tensor) in changed else None
+        if base is not None and self._lookup(base) is not None:
+            inputs = (self._lookup(base), node.index)
+            whole = Node(
+                len(self.nodes),
+                "write",
+                tuple(i for i in inputs if i is not None),
+                tuple(base.shape),
+                node.site,
+                node.dynamic,
+            )
+            self._remember(base, whole)
+
+    def _site(self, name: str, output: int) -> Site:
+        if not self.frames:
+            return Site("", 0, name, 0, output)
+        frame = self.frames[-1]
+        return Site(frame.path, frame.call, name, frame.seen[name] - 1, output)
+
+    def _template(self, tree: Any) -> Any:
+        if isinstance(tree, Tensor):
+            return Ref(self.node_of(tree))
+        if isinstance(tree, dict):
+            return {key: self._template(value) for key, value in tree.items()}
+        if isinstance(tree, list | tuple):
+            items = [self._template(value) for value in tree]
+            return items if isinstance(tree, list) else tuple(items)
+        return tree
+
+    def _remember(self, tensor: Tensor, node: Node) -> None:
+        self.nodes.append(node)
+        self._known[id(tensor)] = (weakref.ref(tensor), node.index)
+
+    def _lookup(self, tensor: Tensor) -> int | None:
+        reference, index = self._known.get(id(tensor), (None, -1))
+        return index if reference is not None and reference() is tensor else None
+
+    def node_of(self, tensor: Tensor) -> int:
+        """The node of a tensor; one nobody saw being made is a leaf, or hangs on the inputs of the running
+        module."""
+        index = self._lookup(tensor)
+        if index is not None:
+            return index
+        if id(tensor) in self._own or isinstance(tensor, nn.Parameter) or not tensor.is_floating_point():
+            return self._leaf(tensor)
+        for frame in reversed(self.frames):
+            sources = [s for t in tensors_in(frame.inputs) if (s := self._lookup(t)) is not None]
+            if any(self.nodes[s].dynamic for s in sources):
+                return self._opaque(
+                    tensor, tuple(sources), Site(frame.path, frame.call, "opaque", frame.seen["opaque"])
+                )
+        return self._leaf(tensor)
+
+    def _leaf(self, tensor: Tensor) -> int:
+        node = Node(
+            len(self.nodes),
+            "leaf",
+            (),
+            tuple(tensor.shape),
+            Site("", 0, "leaf", 0),
+            dynamic=False,
+            value=tensor,
+        )
+        self._remember(tensor, node)
+        return node.index
+
+    def _opaque(self, tensor: Tensor, sources: tuple[int, ...], site: Site) -> int:
+        node = Node(len(self.nodes), "opaque", sources, tuple(tensor.shape), site, dynamic=True)
+        self._remember(tensor, node)
+        self._unseen.append(weakref.ref(tensor))
+        return node.index
+
+    def constant(self, tensor: Tensor) -> None:
+        """What is made of this tensor alone does not depend on the images."""
+        if self._lookup(tensor) is None:
+            self._leaf(tensor)
+
+    def kept_by_the_model(self) -> list[Tensor]:
+        """Tensors that nobody saw being made and that outlive the pass: where they are met again in the next one,
+        they come from a cache (tables of positions)."""
+        return [tensor for reference in self._unseen if (tensor := reference()) is not None]
+
+    def enter(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note which tensors the module is given."""
+        given: dict[Slot, Any] = dict(enumerate(args))
+        given.update(kwargs)
+        self._begun.append((path, len(self.nodes), self._nodes_in(given)))
+        super().enter(path, args, kwargs)
+
+    def leave(self, path: str, output: Any) -> None:
+        """Tie outputs that nobody saw being made to the module's inputs while its frame still stands."""
+        for tensor in tensors_in(output):
+            if tensor.is_floating_point():
+                self.node_of(tensor)
+        given_back = output if isinstance(output, dict) else dict(enumerate(_as_tuple(output)))
+        while self._begun:
+            begun, count, inputs = self._begun.pop()
+            if begun == path:
+                outputs = self._nodes_in(given_back)
+                self.module_calls.append(ModuleCall(path, count, len(self.nodes), inputs, outputs))
+                break
+        super().leave(path, output)
+
+    def _nodes_in(self, slots: dict[Slot, Any]) -> dict[Slot, int]:
+        found = {slot: self._lookup(value) for slot, value in slots.items() if isinstance(value, Tensor)}
+        return {slot: node for slot, node in found.items() if node is not None}
+
+
+def _as_tuple(output: Any) -> tuple[Any, ...]:
+    return tuple(output) if isinstance(output, list | tuple) else (output,)

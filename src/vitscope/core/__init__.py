@@ -1,0 +1,1 @@
+"""What everything stands on: errors, processes, interrupts, memory, statistics, how a model is spoken to."""

@@ -1,0 +1,69 @@
+"""One typed layer for everything a user can say: which values are allowed, how they are read, how they are refused.
+
+from vitscope.core.arguments import Count, checked
+
+@checked
+def examine(model: nn.Module, limit: Count | None = None): ...
+"""
+
+from vitscope.core.arguments.calling import checked
+from vitscope.core.arguments.checking import check
+from vitscope.core.arguments.files import files_in_words
+from vitscope.core.arguments.reading import from_yaml, read, read_list
+from vitscope.core.arguments.vocabulary import (
+    Address,
+    BatchSize,
+    Classes,
+    Count,
+    CountFromZero,
+    Device,
+    Epochs,
+    Fraction,
+    LearningRate,
+    Minutes,
+    NotEmpty,
+    NotNegative,
+    Number,
+    Port,
+    Positive,
+    Probability,
+    Range,
+    Refine,
+    Seed,
+    Share,
+    Side,
+    Workers,
+)
+from vitscope.core.arguments.words import describe
+
+__all__ = [
+    "Address",
+    "BatchSize",
+    "Classes",
+    "Count",
+    "CountFromZero",
+    "Device",
+    "Epochs",
+    "Fraction",
+    "LearningRate",
+    "Minutes",
+    "NotEmpty",
+    "NotNegative",
+    "Number",
+    "Port",
+    "Positive",
+    "Probability",
+    "Range",
+    "Refine",
+    "Seed",
+    "Share",
+    "Side",
+    "Workers",
+    "check",
+    "checked",
+    "describe",
+    "files_in_words",
+    "from_yaml",
+    "read",
+    "read_list",
+]

@@ -1,0 +1,126 @@
+"""Let a function compare its arguments with its own signature before it begins."""
+
+import difflib
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from vitscope.core.arguments.checking import check
+from vitscope.core.arguments.files import files_in_words
+from vitscope.core.arguments.kinds import alternatives, base_of
+from vitscope.core.arguments.vocabulary import BY_NAME
+from vitscope.core.errors import BadArgument
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """The function with its arguments looked at first; trouble with files comes in words, too."""
+    look = reader(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        bound = look(args, kwargs)
+        with files_in_words():
+            return function(*bound.args, **bound.kwargs)
+
+    return call
+
+
+def reader(
+    function: Callable[..., Any], also: Sequence[str] = ()
+) -> Callable[[Any, Any], inspect.BoundArguments]:
+    """What makes arguments of a call into those that the function's signature declares, or refuses them.
+
+    `also` are arguments that somebody around the function takes; they are named where an unknown one is refused.
+    """
+    signature = inspect.signature(function)
+    hints: dict[str, Any] = {}
+
+    def look(args: Any, kwargs: Any) -> inspect.BoundArguments:
+        if not hints:
+            hints.update(hints_of(function))
+        bound = bind(function, signature, args, kwargs, also)
+        for name, value in bound.arguments.items():
+            bound.arguments[name] = _checked(signature.parameters[name], value, hints.get(name, Any))
+        return bound
+
+    return look
+
+
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of a function's arguments; names that only the type checker knows stand for anything."""
+    missing: dict[str, Any] = {}
+    while True:
+        try:
+            hints = typing.get_type_hints(function, localns=missing or None, include_extras=True)
+            return {name: with_meaning(name, hint) for name, hint in hints.items()}
+        except NameError as error:
+            if error.name is None or error.name in missing:
+                return {}
+            missing[error.name] = Any
+
+
+def with_meaning(name: str, hint: Any) -> Any:
+    """The type with the condition that this name carries everywhere, where the type itself states none."""
+    if name not in BY_NAME:
+        return hint
+    meant = BY_NAME[name]
+    choices = [meant if one is base_of(meant) else one for one in alternatives(hint)]
+    return typing.Union[tuple(choices)]  # noqa: UP007 - known only when this runs
+
+
+def bind(
+    function: Callable[..., Any],
+    signature: inspect.Signature,
+    args: Any,
+    kwargs: Any,
+    also: Sequence[str] = (),
+) -> inspect.BoundArguments:
+    """The arguments by name; an unknown, missing or surplus one is said in words."""
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise BadArgument(
+            f"{_called(function)}(): {_why_not_bound(signature, args, kwargs, also, error)}"
+        ) from None
+
+
+def _called(function: Callable[..., Any]) -> str:
+    """What a user calls it: a class by its own name, not by that of its `__init__`."""
+    name, _, last = function.__qualname__.rpartition(".")
+    return name if last == "__init__" else function.__name__
+
+
+def _why_not_bound(
+    signature: inspect.Signature, args: Any, kwargs: Any, also: Sequence[str], error: TypeError
+) -> str:
+    takes = [name for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
+    takes += also
+    listed = f"it takes {', '.join(takes)}"
+    for name in kwargs:
+        if name not in signature.parameters:
+            near = difflib.get_close_matches(name, takes, 1)
+            return f"no argument '{name}'; " + (f"did you mean '{near[0]}'?" if near else listed)
+    needed = [
+        name
+        for name, one in signature.parameters.items()
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    absent = [name for name in needed[len(args) :] if name not in kwargs]
+    if absent:
+        return f"'{absent[0]}' is missing; {listed}"
+    return f"{error}; {listed}"
+
+
+def _checked(parameter: inspect.Parameter, value: Any, hint: Any) -> Any:
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return tuple(check(one, hint, parameter.name) for one in value)
+    if parameter.kind is parameter.VAR_KEYWORD:
+        return {name: check(one, hint, name) for name, one in value.items()}
+    if value is parameter.default:
+        return value
+    return check(value, hint, parameter.name)

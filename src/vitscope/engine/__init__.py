@@ -1,0 +1,1 @@
+"""How models are examined: what an exam is, the passes over the data, what is kept, diagnosis and evaluation."""

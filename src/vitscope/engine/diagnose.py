@@ -1,0 +1,185 @@
+"""Exams of one model, kept in a run folder so that what is finished is not done twice.
+
+All that can share one pass over the data do; those that cannot come after it, one by one.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+from torch import nn
+
+from vitscope.anatomy.taps.capture import Stream
+from vitscope.core import distributed
+from vitscope.core.arguments import checked
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interface import takes_interface
+from vitscope.data import load_data
+from vitscope.engine.cache_key import data_name, exam_keys
+from vitscope.engine.exam import EXAMS, Accumulator, Procedure, find_exams
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.fitting import fitting, tell_of_nothing
+from vitscope.engine.model_facts import model_facts
+from vitscope.engine.one_pass import examine
+from vitscope.engine.options import with_options
+from vitscope.engine.partial_pass import Partial
+from vitscope.models import create_model, name_of
+from vitscope.results import Result, Run
+from vitscope.results.codec import decode, encode
+
+
+@checked
+def diagnose(
+    model: nn.Module | str | os.PathLike[str],
+    data: Any,
+    exams: Sequence[str] | None = None,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    out: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+    stream: Stream = "read",
+    *,
+    output: str | int | None = None,
+    mean: Iterable[float] | float | None = None,
+    std: Iterable[float] | float | None = None,
+    trust_code: bool = False,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Result]:
+    """Examine a model: all exams share one pass over the data.
+
+    Args:
+        model: A model, or what `create_model` takes (with its pretrained weights).
+        data: What `load_data` gives or takes, a Dataset, a DataLoader, a pair of tensors (images, labels), or images
+            alone for exams that need no labels.
+        exams: Names of exams; default: all that share one pass. "all" stands for every exam that does not take
+            many times as long as that.
+        limit: Use a seeded, class-stratified subset of this many images.
+        batch_size: Images per forward pass.
+        seed: Of the subset, the order and the bootstrap.
+        device: Where to run; default: where the model is.
+        out: A run folder to keep results and figures in; exams it holds already, made from the same weights,
+            images and options, are not done again, and a pass that was interrupted goes on where it stopped.
+        name: What to call the model; default: the name it was created by.
+        stream: Where an activation follows a unit's addition directly, exams of feature maps take the map after it,
+            which is what the next unit reads; "sum": the map before it.
+        output: Which of its outputs holds the class scores, where that cannot be decided: a key, or a place from 0 on.
+        mean: What was subtracted from pixels from 0 to 1 in the images it is given, where it does not say itself.
+        std: What they were divided by.
+        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
+        options: Of single exams, such as {"hessian": {"batches": 4}}: arguments of their own functions.
+
+    Returns:
+        Results by exam name.
+    """
+    chosen = with_options(find_exams(exams), options)
+    if not isinstance(model, nn.Module):
+        name = name or os.fspath(model)
+        model = create_model(model, pretrained=None, trust_code=trust_code)
+    if isinstance(data, str):
+        data = load_data(data, split="test")
+    chosen = fitting(chosen, exams, data)
+    request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
+    said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
+    results = run_exams(model, data, chosen, request, out, name or name_of(model), stream, **said)
+    tell_of_nothing(results, exams)
+    return results
+
+
+@takes_interface
+def run_exams(
+    model: nn.Module,
+    data: Any,
+    chosen: Sequence[type[Accumulator] | Procedure],
+    request: dict[str, Any],
+    out: str | os.PathLike[str] | None,
+    name: str,
+    stream: Stream = "read",
+) -> dict[str, Result]:
+    """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`)."""
+    names = [exam.result.exam for exam in chosen]
+    if out is None:
+        results = {result.exam: result for result in _examined(model, data, chosen, request, name, stream)}
+        return {exam: results[exam] for exam in names}
+
+    settings = {e.result.exam: json.loads(e.settings) for e in chosen if e.settings}
+    recorded = {
+        "data": data_name(data),
+        "exams": names,
+        **request,
+        **({"settings": settings} if settings else {}),
+        **({"stream": stream} if stream != "read" else {}),
+    }
+    keys = exam_keys(model, data, chosen, request["limit"], request["seed"], request["batch_size"], stream)
+    with _start(Path(out), model, name, recorded) if distributed.is_main() else nullcontext() as run:
+        results = _finished(run, keys)
+        todo = [exam for exam in chosen if exam.result.exam not in results]
+        own_keys = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
+        partial_pass = Partial(Path(out), own_keys, request["batch_size"])
+        parts = {e.result.exam: Parts(Path(out), e.result.exam, keys[e.result.exam]) for e in todo}
+        for result in _examined(model, data, todo, request, name, stream, partial_pass, parts):
+            results[result.exam] = result
+            if run is not None:
+                _keep(run, result, keys[result.exam] or "")
+                parts[result.exam].clear()
+        distributed.barrier()
+        partial_pass.clear()
+        return {exam: results[exam] for exam in names}
+
+
+def _examined(
+    model: nn.Module,
+    data: Any,
+    exams: Sequence[type[Accumulator] | Procedure],
+    request: dict[str, Any],
+    name: str,
+    stream: Stream,
+    partial_pass: Partial | None = None,
+    parts: Mapping[str, Parts] = MappingProxyType({}),
+) -> Iterator[Result]:
+    """Results as they come: first of the shared pass, then of the others."""
+    streaming = [exam for exam in exams if isinstance(exam, type)]
+    if streaming:
+        shared = examine(
+            model, data, streaming, **request, name=name, partial_pass=partial_pass, stream=stream
+        )
+        yield from shared.values()
+    for exam in exams:
+        if isinstance(exam, Procedure):
+            own: dict[str, Any] = {"parts": parts.get(exam.result.exam)} if exam.resumable else {}
+            own |= {"stream": stream} if exam.needs_maps else {}
+            try:
+                found = exam.run(model, data, **request, name=name, **own)
+            except VitscopeError as error:
+                error.exam = exam.result.exam
+                raise
+            yield found
+
+
+def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]:
+    """Results that need not be made again; the main process, which alone has the folder, tells the others."""
+    found = {exam: run.finished(exam, key) for exam, key in keys.items() if key is not None} if run else {}
+    told = distributed.broadcast(
+        {exam: encode(result) for exam, result in found.items() if result is not None}
+    )
+    return {exam: decode(EXAMS[exam].result, payload) for exam, payload in told.items()}
+
+
+def _start(out: Path, model: nn.Module, name: str, options: dict[str, Any]) -> Run:
+    first = next(model.parameters(), None)
+    device = options["device"] or (first.device if first is not None else "cpu")
+    return Run.start(out, options, seed=options["seed"], device=str(device), model=model_facts(model, name))
+
+
+def _keep(run: Run, result: Result, key: str) -> None:
+    """Figures first: a result marks its exam as finished."""
+    from vitscope.plots import save_figures  # matplotlib only when there is something to draw
+
+    save_figures(result, run.path / "figures")
+    run.save_result(result, key)

@@ -1,0 +1,125 @@
+"""What a model says without each of its units: the cheap way, once it is seen to agree with the plain one."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import Anatomy, Lesions, Tap, Unit
+from vitscope.core.errors import VitscopeError
+from vitscope.core.finite import all_finite
+from vitscope.core.outputs import class_scores
+from vitscope.engine.not_finite import not_finite
+from vitscope.surgery.lesion import Bypass
+
+KEEP = 1 << 28  # bytes of a pass that may be kept
+FEW = 2  # images on which the two ways are compared
+
+
+class _Way(Protocol):
+    def intact(self, images: Tensor) -> Any: ...
+    def without(self, unit: str) -> Any: ...
+
+
+class OneByOne:
+    """A whole pass for every unit removed."""
+
+    def __init__(self, model: nn.Module, parts: Anatomy) -> None:
+        self._model, self._parts = model, parts
+        self._images: Tensor | None = None
+
+    def intact(self, images: Tensor) -> Any:
+        """The model's output."""
+        self._images = images
+        return self._model(images)
+
+    def without(self, unit: str) -> Any:
+        """The model's output for the same images, without the unit of this name."""
+        with Tap(self._model, self._parts, [], remove=[unit]):
+            return self._model(self._images)
+
+
+class LesionPasses:
+    """Passes of a model with each of some units removed.
+
+    A pass is kept and gone on with from where a unit is removed (`Lesions`), unless on the first images this gives
+    anything else than whole passes do: a model may write into what it computed earlier. A unit among `bypasses` (the
+    path of a convolution and what takes its place) loses that convolution alone, in a whole pass.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        parts: Anatomy,
+        units: Sequence[Unit],
+        bypasses: Mapping[str, tuple[str, Bypass]] = MappingProxyType({}),
+    ) -> None:
+        self._model, self._parts, self._units = model, parts, units
+        self._bypasses = bypasses
+        self._way: _Way | None = None
+        self._at_once = 1
+
+    @property
+    def cheap(self) -> bool:
+        """Whether what comes before a unit is computed only once."""
+        return isinstance(self._way, Lesions)
+
+    def pieces(self, images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """A batch in pieces that are small enough."""
+        if self._way is None:
+            self._choose(images[:FEW], len(images))
+        yield from zip(images.split(self._at_once), labels.split(self._at_once), strict=True)
+
+    def logits(self, images: Tensor) -> Tensor:
+        """(1 + units, N, classes): of the whole model, which have to be finite, then without each unit."""
+        assert self._way is not None
+        return self._all(self._way, images)
+
+    def _without(self, way: _Way, unit: str, images: Tensor) -> Any:
+        if unit not in self._bypasses:
+            return way.without(unit)
+        path, bypass = self._bypasses[unit]
+        hook = self._model.get_submodule(path).register_forward_hook(
+            lambda module, given, made: bypass(module, given[0])
+        )
+        try:
+            return self._model(images)
+        finally:
+            hook.remove()
+
+    def _choose(self, few: Tensor, batch: int) -> None:
+        plain = OneByOne(self._model, self._parts)
+        by_branch = [unit for unit in self._units if unit.name not in self._bypasses]
+        lesions = Lesions(self._model, self._parts, by_branch)
+        expected = self._all(plain, few)
+        self._way, self._at_once = plain, batch
+        try:
+            agrees = _alike(self._all(lesions, few), expected)
+        except (
+            RuntimeError,
+            LookupError,
+            VitscopeError,
+        ):  # the model may stumble over a pass it did not make
+            return
+        if agrees:
+            per_image = lesions.kept_bytes() / len(few)
+            self._way, self._at_once = lesions, max(1, min(batch, int(KEEP / per_image)))
+
+    def _all(self, way: _Way, images: Tensor) -> Tensor:
+        with torch.inference_mode():
+            outputs = [way.intact(images)]
+            outputs += [self._without(way, unit.name, images) for unit in self._units]
+            found = torch.stack([class_scores(self._model, output, len(images)) for output in outputs])
+        if not all_finite(found[0]):
+            raise not_finite(self._model, images, found[0])
+        return found
+
+
+def _alike(found: Tensor, expected: Tensor) -> bool:
+    """Within half the digits of the precision; NaN, which a model may well say without a unit, equals itself."""
+    scale = expected[expected.isfinite()].abs().max().item() if expected.isfinite().any() else 0.0
+    tolerance = math.sqrt(torch.finfo(expected.dtype).eps) * scale
+    return torch.allclose(found, expected, rtol=0.0, atol=tolerance, equal_nan=True)

@@ -1,0 +1,168 @@
+"""Mean and spread over images of numbers measured on every unit's map: what feature exams have in common."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import mean_interval
+from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.results import UnitRow, tidy
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Numbers with their 95 % intervals over images."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitChanges:
+    """The part of a result that feature exams share: arrays are (units, ...) and (kinds, ...)."""
+
+    n: int
+    units: tuple[UnitRow, ...]
+    change: (
+        np.ndarray
+    )  # across each unit, paired by image; NaN where it cannot be compared with the one before
+    change_low: np.ndarray
+    change_high: np.ndarray
+    kinds: tuple[str, ...]
+    kind_change: np.ndarray  # mean over the units of each kind
+    kind_change_low: np.ndarray
+    kind_change_high: np.ndarray
+
+    def change_rows(
+        self, quantity: str = "change", column: int | None = None, **extra: np.ndarray
+    ) -> pd.DataFrame:
+        """The changes across each unit, then those of each kind, which belong to no one unit.
+
+        Args:
+            quantity: What to call them.
+            column: Of the arrays, where there are several numbers per unit.
+            extra: Columns of the rows of units.
+        """
+        at = (slice(None),) if column is None else (slice(None), column)
+        unit = (self.change[at], self.change_low[at], self.change_high[at])
+        kind = (self.kind_change[at], self.kind_change_low[at], self.kind_change_high[at])
+        rows = [
+            tidy(quantity, *unit, self.n, self.units, **extra),
+            tidy(quantity, *kind, self.n).assign(kind=list(self.kinds)),
+        ]
+        return pd.concat(rows, ignore_index=True)
+
+
+class FeatureMoments(Accumulator):
+    """Sums over images of what `measure` gives per unit, and of the change of its last numbers across a unit.
+
+    The change is taken image by image, so its interval is much narrower than that of either level. That of a kind
+    is the mean over its units, image by image. Changes are of the last number alone, an entry per unit, or of the
+    last `changing` numbers, (units, changing).
+    """
+
+    needs_maps = True
+
+    n: Tensor
+    total: Tensor
+    squares: Tensor
+    change_total: Tensor
+    change_squares: Tensor
+    kind_total: Tensor
+    kind_squares: Tensor
+
+    def __init__(self, subject: Subject, widths: tuple[int, ...], changing: int | None = None) -> None:
+        super().__init__(subject)
+        last = np.cumsum(widths) - 1  # column of each unit's last number
+        self.ends = last if changing is None else last[:, None] + np.arange(1 - changing, 1)
+        self.owner = np.repeat(np.arange(len(widths)), widths)  # unit of each column
+        known = [
+            unit.kind if defined else None
+            for unit, defined in zip(subject.units, self.comparable(), strict=True)
+        ]
+        self.kinds = tuple(dict.fromkeys(kind for kind in known if kind is not None))
+        self.members = [np.flatnonzero([kind == k for k in known]) for kind in self.kinds]
+        numbers = () if changing is None else (changing,)
+        shapes = {
+            "": (sum(widths),),
+            "change_": (len(widths), *numbers),
+            "kind_": (len(self.kinds), *numbers),
+        }
+        for name, shape in shapes.items():
+            self.add_sum(f"{name}total", shape)
+            self.add_sum(f"{name}squares", shape)
+        self.add_sum("n", dtype=torch.int64)
+
+    def update(self, batch: Batch) -> None:
+        """Take in the numbers of one batch of images."""
+        values = torch.cat([v.flatten(1) for v in batch.values], 1).cpu().double()  # (N, columns)
+        self._check_finite(values, batch.indices)
+        last = values[:, self.ends]
+        change = last.diff(dim=1, prepend=last[:, :1])
+        self.n += len(values)
+        self.total += values.sum(0)
+        self.squares += values.square().sum(0)
+        self.change_total += change.sum(0)
+        self.change_squares += change.square().sum(0)
+        for i, members in enumerate(self.members):
+            of_kind = change[:, members].mean(1)
+            self.kind_total[i] += of_kind.sum(0)
+            self.kind_squares[i] += of_kind.square().sum(0)
+
+    def levels(self) -> Estimate:
+        """Every number, in the order of the columns."""
+        n = int(self.n)
+        return Estimate(*mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), n))
+
+    def changes(self) -> Estimate:
+        """Per unit, the last number minus that of the unit before; NaN where the two cannot be compared."""
+        total, squares = self.change_total.numpy().copy(), self.change_squares.numpy().copy()
+        total[~self.comparable()] = np.nan
+        return Estimate(*mean_interval(total, squares, int(self.n)))
+
+    def changes_by_kind(self) -> Estimate:
+        """Per kind in `kinds`, the mean change across its units that can be compared with the unit before."""
+        total, squares = self.kind_total.numpy().copy(), self.kind_squares.numpy().copy()
+        return Estimate(*mean_interval(total, squares, int(self.n)))
+
+    def change_fields(self) -> dict[str, Any]:
+        """The changes under the names they have in a result."""
+        unit, kind = self.changes(), self.changes_by_kind()
+        return {
+            "change": unit.value,
+            "change_low": unit.low,
+            "change_high": unit.high,
+            "kinds": self.kinds,
+            "kind_change": kind.value,
+            "kind_change_low": kind.low,
+            "kind_change_high": kind.high,
+        }
+
+    def comparable(self) -> np.ndarray:
+        """Per unit, whether its last number can be compared with that of the unit before."""
+        defined = self.defined()
+        return defined & np.append(False, defined[:-1])[: len(defined)]
+
+    def common(self) -> dict[str, Any]:
+        """The units are part of every feature exam's result."""
+        return {**super().common(), "units": self.subject.units}
+
+    def defined(self) -> np.ndarray:
+        """Per unit, whether its numbers exist at all (a single point has no variance)."""
+        return np.ones(len(self.subject.units), dtype=bool)
+
+    def _check_finite(self, values: Tensor, indices: Tensor) -> None:
+        bad = ~torch.isfinite(values) & torch.from_numpy(self.defined()[self.owner])
+        if bad.any():
+            image, column = bad.nonzero()[0].tolist()
+            unit = self.subject.units[self.owner[column]].name
+            raise VitscopeError(
+                f"the features after '{unit}' are not finite for image {int(indices[image])}; "
+                "check the weights and the preprocessing, or run the model in float32"
+            )

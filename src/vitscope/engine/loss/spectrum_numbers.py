@@ -1,0 +1,78 @@
+"""The two numbers that sum a spectrum up, and how far they would move had other batches been drawn.
+
+NEP = share of the negative values,        APE = mean of the positive ones
+
+Eigenvalues of one batch belong together, so what the interval counts are batches. NEP has Wilson's interval with the
+standard error over batches: where no batch has a negative value, it is that of 0 of so many batches, not of nothing.
+APE, and differences between models on the same batches, have Student's (NEP's difference: Agresti and Min's) with the
+standard error of a bootstrap over batches.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from vitscope.core.bootstrap import REPLICATES, poisson_weights, standard_error
+from vitscope.core.statistics import difference_interval, few_interval, of_few, score_interval
+
+Quantity = Literal["nep", "ape"]
+
+
+def negative_proportion(eigenvalues: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(R,) NEP of eigenvalues (batches, k), for each column of batch weights (batches, R)."""
+    negative = (eigenvalues < 0).sum(1)
+    with np.errstate(invalid="ignore"):
+        return (negative @ weights) / (eigenvalues.shape[1] * weights.sum(0))
+
+
+def average_positive(eigenvalues: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """(R,) APE of eigenvalues (batches, k), for each column of batch weights (batches, R); NaN if none is positive."""
+    positive = eigenvalues > 0
+    with np.errstate(invalid="ignore"):
+        return (np.where(positive, eigenvalues, 0.0).sum(1) @ weights) / (positive.sum(1) @ weights)
+
+
+STATISTICS: dict[Quantity, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "nep": negative_proportion,
+    "ape": average_positive,
+}
+
+
+def replicates(eigenvalues: np.ndarray, quantity: Quantity, seed: int, count: int = REPLICATES) -> np.ndarray:
+    """(1 + count,) the quantity, and what it is with batches drawn anew from those there are."""
+    return STATISTICS[quantity](eigenvalues, poisson_weights(np.arange(len(eigenvalues)), seed, count))
+
+
+def summed_up(eigenvalues: np.ndarray, seed: int) -> dict[str, float]:
+    """NEP and APE with `_low` and `_high`; NaN for a single batch."""
+    found: dict[str, float] = {}
+    for quantity in STATISTICS:
+        drawn = replicates(eigenvalues, quantity, seed)
+        low, high = _interval(drawn, quantity, eigenvalues)
+        found |= {quantity: float(drawn[0]), f"{quantity}_low": float(low), f"{quantity}_high": float(high)}
+    return found
+
+
+def difference(
+    first: np.ndarray, second: np.ndarray, quantity: Quantity, seed: int
+) -> tuple[float, float, float]:
+    """The quantity of one model minus that of another on the same batches (batches, k), and its interval."""
+    drawn = replicates(first, quantity, seed) - replicates(second, quantity, seed)
+    value, error, n = float(drawn[0]), standard_error(drawn[1:]), len(first)
+    if quantity == "nep" and n > 1:
+        low, high = difference_interval(value, of_few(error, n), n)
+    else:
+        low, high = few_interval(value, error, n)
+    return value, float(low), float(high)
+
+
+def _interval(
+    drawn: np.ndarray, quantity: Quantity, eigenvalues: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    n = len(eigenvalues)
+    if quantity == "nep" and n > 1:
+        shares = (eigenvalues < 0).mean(1)
+        return score_interval(drawn[0], of_few(shares.std() / np.sqrt(n), n), n)
+    low, high = few_interval(drawn[0], standard_error(drawn[1:]), n)
+    return np.maximum(low, 0.0), high  # positive values have a positive mean

@@ -1,0 +1,174 @@
+"""Two models on the same images: differences with paired intervals, and the images that only one gets right.
+
+Bootstrap weights depend on the seed and the place of an image in the data alone, so that replicate r of two results has
+drawn the same images. With q_a, q_b the values and q_a^r, q_b^r the replicates of a quantity,
+
+    difference = q_a - q_b,        replicates q_a^r - q_b^r
+
+The interval of a difference is
+
+    of shares (accuracy, drop ...)     Agresti and Min's, with the standard deviation of the replicates as its error
+    of calibration errors              made of the two intervals, which know how far noise raises each (Zou and Donner),
+                                       and of the correlation of the replicates
+    of everything else                 the middle 95 % of the replicates, and twice their bias further on the side that
+                                       it leads away from; means have next to none
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+
+from vitscope.core.bootstrap import correlation, percentile_interval, standard_error
+from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import difference_interval, difference_of, of_few, paired_interval
+from vitscope.engine.prediction.prediction_result import PredictionResult
+from vitscope.results import Result, tidy
+
+SHARES = ("accuracy", "top5", "signed_ece", "consistency", "drop", "shape_bias")
+RAISED = ("ece", "adaptive_ece", "scaled_ece")  # by noise
+
+
+@runtime_checkable
+class Replicated(Protocol):
+    """A result that can be compared image by image."""
+
+    def replicates(self) -> dict[str, np.ndarray]:
+        """By quantity, or "quantity, condition", (1 + replicates,): the value, then what each replicate gives."""
+
+
+@dataclass(frozen=True)
+class Flips:
+    """Images by which of a model and its reference is right about them."""
+
+    both: int
+    gained: int  # the model alone
+    lost: int  # the reference alone
+    neither: int
+
+    @property
+    def n(self) -> int:
+        """All images."""
+        return self.both + self.gained + self.lost + self.neither
+
+    @property
+    def difference(self) -> float:
+        """Accuracy of the model minus that of the reference."""
+        return (self.gained - self.lost) / self.n
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of the difference from the pairs (Agresti and Min), also where nothing flips."""
+        changed = self.gained + self.lost
+        low, high = paired_interval(self.gained - self.lost, changed, self.n)
+        return float(low), float(high)
+
+    @property
+    def p_value(self) -> float:
+        """McNemar's exact test: how often chance alone would share the flips out at least as unevenly."""
+        fewer, flips = sorted((self.gained, self.lost))[0], self.gained + self.lost
+        logs = [_log_binomial(flips, k) - flips * math.log(2) for k in range(fewer + 1)]
+        return min(1.0, 2 * math.fsum(map(math.exp, logs)))
+
+
+def differences(first: Result, second: Result) -> pd.DataFrame:
+    """Every quantity of `first` minus that of `second`, with paired intervals; no rows if they keep no replicates."""
+    both = [result.replicates() if isinstance(result, Replicated) else {} for result in (first, second)]
+    if any(both):
+        check_same_images(first, second)
+    common = [quantity for quantity in both[0] if quantity in both[1]]
+    parts = [quantity.partition(", ") for quantity in common]
+    known = [_intervals(result) if common else {} for result in (first, second)]
+    rows = []
+    for label, (name, _, _) in zip(common, parts, strict=True):
+        ours, theirs = both[0][label], both[1][label]
+        ends = [found[label] for found in known if label in found]
+        rows.append(_difference(name, ours, theirs, _independent(first), ends))
+    value, low, high = np.array(rows).reshape(-1, 3).T
+    conditions = [condition or None for _, _, condition in parts]
+    return tidy([name for name, _, _ in parts], value, low, high, first.n, condition=conditions)
+
+
+def flips(first: PredictionResult, second: PredictionResult) -> Flips:
+    """Count the images that both, one or none of two models get right."""
+    check_same_images(first, second)
+    ours, theirs = first.outcomes()[1], second.outcomes()[1]
+    return Flips(
+        both=int((ours & theirs).sum()),
+        gained=int((ours & ~theirs).sum()),
+        lost=int((~ours & theirs).sum()),
+        neither=int((~ours & ~theirs).sum()),
+    )
+
+
+def check_same_images(first: Result, second: Result) -> None:
+    """Refuse two results that are not of the same exam on the same images with the same seed.
+
+    Images without a name (tensors) are known by their pixels; those of results without a digest by what they were.
+    """
+    for what in ("exam", "data", "n", "seed"):
+        ours, theirs = getattr(first, what), getattr(second, what)
+        if ours != theirs:
+            raise VitscopeError(
+                f"{first.model} and {second.model} cannot be compared image by image: {what} is {ours} and {theirs}; "
+                "evaluate both with the same data, limit and seed"
+            )
+    if first.images_digest and second.images_digest and first.images_digest != second.images_digest:
+        raise VitscopeError(
+            f"{first.model} and {second.model} cannot be compared image by image: both saw {first.data}, but with "
+            "other images or labels; evaluate both with the same"
+        )
+    ours, theirs = (np.asarray(getattr(result, "seen", ())) for result in (first, second))
+    if not np.array_equal(ours, theirs):
+        raise VitscopeError(
+            f"{first.model} and {second.model} have not seen the same images; evaluate both in one command"
+        )
+
+
+def _difference(
+    name: str, first: np.ndarray, second: np.ndarray, n: int, ends: list[tuple[float, float, float]]
+) -> tuple[float, float, float]:
+    """Value and interval of a difference.
+
+    Args:
+        name: The quantity.
+        first: (1 + replicates,) of one model.
+        second: The same of the other.
+        n: Over how many independent images.
+        ends: Value and interval of both, if known.
+    """
+    replicates = first - second
+    value, drawn = float(replicates[0]), replicates[1:]
+    if not np.isfinite(drawn).any():
+        return value, np.nan, np.nan
+    if name in SHARES:
+        low, high = difference_interval(value, of_few(standard_error(drawn), n), n)
+    elif name in RAISED and len(ends) == 2 and replicates.any():
+        low, high = difference_of(ends[0], ends[1], correlation(first[1:], second[1:]))
+    else:
+        low, high = percentile_interval(drawn)
+        bias = float(np.nanmean(drawn)) - value
+        low, high = low - 2 * max(bias, 0.0), high - 2 * min(bias, 0.0)
+    return value, float(low), float(high)
+
+
+def _intervals(result: Result) -> dict[str, tuple[float, float, float]]:
+    """Value, low and high of what a person looks at first, by the names that `replicates` has."""
+    table = result.summary()
+    conditions = table["condition"] if "condition" in table else [None] * len(table)
+    labels = [
+        f"{q}, {c}" if isinstance(c, str) else q for q, c in zip(table["quantity"], conditions, strict=True)
+    ]
+    numbers = zip(labels, table["value"], table["low"], table["high"], strict=True)
+    return {label: (float(value), float(low), float(high)) for label, value, low, high in numbers}
+
+
+def _independent(result: Result) -> int:
+    """How many images, or pairs or blocks of them, the bootstrap of a result draws."""
+    return int(getattr(result, "blocks", getattr(result, "pairs", result.n)))
+
+
+def _log_binomial(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

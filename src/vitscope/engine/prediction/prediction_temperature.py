@@ -1,0 +1,90 @@
+"""Temperature scaling: one number that divides all logits, fitted on one half of the images, judged on the other.
+
+    T = argmin over t of the mean of -log softmax(z_i / t)_{y_i} over the fitting half
+
+Which half an image belongs to is decided by a hash of the seed and its place in the data. To do all this in one pass,
+the sums of both halves are kept for 97 temperatures 2^(k/16) from 1/8 to 8: T is found to within 2.2 %, and the
+likelihood is flat around it. Each bootstrap replicate fits its own T: intervals contain the uncertainty of the fit.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitscope.core.bootstrap import correlation, percentile_interval
+from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import difference_of
+from vitscope.engine.prediction.calibration import error_interval, least_error
+from vitscope.engine.prediction.prediction_scores import BINS
+
+TEMPERATURES = 2.0 ** (np.arange(-48, 49) / 16)
+UNSCALED = int(np.flatnonzero(TEMPERATURES == 1.0)[0])
+SCALED = ("scaled_nll", "scaled_brier", "scaled_confidence", "scaled_ece")
+CHANGES = ("nll_change", "ece_change")  # scaled minus unscaled, on the same half
+QUANTITIES = ("temperature", *SCALED, *CHANGES)
+_ECE, _ECE_CHANGE = QUANTITIES.index("scaled_ece"), QUANTITIES.index("ece_change")
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What temperature scaling does; arrays follow `QUANTITIES`, `drawn` is (replicates, quantities)."""
+
+    n_fitted: int
+    n: int  # in the other half
+    converged: bool  # the best temperature is not the first or the last that was tried
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    drawn: np.ndarray
+
+    @property
+    def temperature(self) -> float:
+        """The fitted one: above 1 if the model is over-confident."""
+        return float(self.value[0])
+
+
+def in_fitting_half(indices: Tensor, seed: int) -> Tensor:
+    """(N,) bool."""
+    hashes = (hashlib.blake2b(f"{seed} {i}".encode(), digest_size=1).digest()[0] for i in indices.tolist())
+    return torch.tensor([bool(byte & 1) for byte in hashes], dtype=torch.bool)
+
+
+def find_scaling(fitting: Tensor, reporting: Tensor, filled: Tensor, n_fitted: int, n: int) -> Scaling:
+    """Fit and judge, plain and in every replicate.
+
+    Args:
+        fitting: (1 + replicates, 1 + temperatures), weight and summed nll of the fitting half.
+        reporting: (1 + replicates, 1 + temperatures x (3 + bins)), weight, then of each temperature summed nll, brier,
+            confidence and the calibration gap of each bin, of the other half.
+        filled: (temperatures, 2 x bins), images of the other half in each bin, and right ones, plain.
+        n_fitted: Images in the fitting half.
+        n: Images in the other half.
+    """
+    if not n_fitted or not n:
+        raise VitscopeError(
+            f"temperature 'fit' needs images in both halves, found {n_fitted} and {n}; use more images, or a number"
+        )
+    best = fitting[:, 1:].argmin(1).numpy()
+    sums = reporting.numpy()
+    by_temperature = sums[:, 1:].reshape(len(sums), len(TEMPERATURES), -1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        chosen = [by_temperature[np.arange(len(sums)), t] / sums[:, :1] for t in (best, UNSCALED)]
+    scaled, plain = (np.column_stack([s[:, :3], np.abs(s[:, 3:]).sum(1)]) for s in chosen)
+    change = (scaled - plain)[:, [0, 3]]
+    drawn = np.column_stack([TEMPERATURES[best], scaled, change])
+    empty = (fitting[:, 0].numpy() == 0) | (sums[:, 0] == 0)
+    drawn[empty] = np.nan  # a replicate without a half
+    low, high = (np.array(end) for end in percentile_interval(drawn[1:]))
+    errors = []
+    for t, gaps in zip((int(best[0]), UNSCALED), chosen, strict=True):
+        count, right = filled[t].numpy().reshape(2, BINS)
+        ends = error_interval(gaps[~empty, None, 3:], least_error(count, right, n)[None])
+        errors.append((float(np.abs(gaps[0, 3:]).sum()), *ends))
+    low[_ECE], high[_ECE] = errors[0][1:]
+    together = correlation(scaled[1:, 3], plain[1:, 3])
+    low[_ECE_CHANGE], high[_ECE_CHANGE] = difference_of(errors[0], errors[1], together)
+    converged = bool(0 < best[0] < len(TEMPERATURES) - 1)
+    return Scaling(n_fitted, n, converged, drawn[0], low, high, drawn[1:])

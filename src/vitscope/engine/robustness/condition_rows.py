@@ -1,0 +1,100 @@
+"""Tables of scores under conditions, and the few numbers of them that people look at first."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from torch import Tensor
+
+from vitscope.core.bootstrap import percentile_interval
+from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, drop_interval, mean_scores
+from vitscope.results import tidy
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A number of a whole model, with its bootstrap replicates.
+
+    Replicate r draws the same images for every model with the same data and seed, so that differences of replicates
+    are replicates of the paired difference.
+    """
+
+    quantity: str
+    condition: str
+    value: float
+    low: float
+    high: float
+    drawn: np.ndarray  # (1 + replicates,): the value, then what each replicate gives
+
+    @classmethod
+    def of(cls, quantity: str, condition: str, drawn: np.ndarray) -> "Headline":
+        """From (1 + replicates,): the plain number comes first."""
+        low, high = percentile_interval(drawn[1:])
+        return cls(quantity, condition, float(drawn[0]), float(low), float(high), drawn.copy())
+
+    @classmethod
+    def of_accuracy(cls, condition: str, parts: Sequence[Mapping[str, Tensor]]) -> "Headline":
+        """The mean accuracy over what `ConditionScores` found under one or more conditions."""
+        drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
+        i = QUANTITIES.index("accuracy")
+        value = float(drawn[0, i])
+        return cls("accuracy", condition, value, float(low[i]), float(high[i]), drawn[:, i].copy())
+
+    @classmethod
+    def of_drop(cls, condition: str, drawn: np.ndarray, n: int) -> "Headline":
+        """What accuracy loses over `n` images, from (1 + replicates,): the plain number comes first."""
+        low, high = drop_interval(drawn[None], n)
+        return cls("drop", condition, float(drawn[0]), float(low[0]), float(high[0]), drawn.copy())
+
+    @property
+    def label(self) -> str:
+        """The name that tables and pages give it."""
+        return f"{self.quantity}, {self.condition}"
+
+
+def headline_rows(headlines: Sequence[Headline], n: int) -> pd.DataFrame:
+    """A tidy table with a column `condition`."""
+    value, low, high = np.array([(h.value, h.low, h.high) for h in headlines]).reshape(-1, 3).T
+    names = [h.quantity for h in headlines]
+    return tidy(names, value, low, high, n, condition=[h.condition for h in headlines])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Headlined:
+    """A result with headlines: people see them first, and models are compared by them."""
+
+    n: int
+    headlines: tuple[Headline, ...]
+
+    def summary(self) -> pd.DataFrame:
+        """A row per headline."""
+        return headline_rows(self.headlines, self.n)
+
+    def replicates(self) -> dict[str, np.ndarray]:
+        """The rows of `summary` by label, (1 + replicates,): the value, then what each bootstrap replicate gives."""
+        return {h.label: h.drawn for h in self.headlines}
+
+
+def condition_rows(
+    conditions: Sequence[str],
+    scores: ConditionTable,
+    quantities: Sequence[str] = ("accuracy", "nll", "ece"),
+    **own: Sequence[Any] | np.ndarray,
+) -> pd.DataFrame:
+    """A tidy table: each quantity, and `drop` against the first condition, per condition.
+
+    Args:
+        conditions: Their names.
+        scores: Their scores; the first condition is the reference of drops.
+        quantities: Which of `QUANTITIES`.
+        own: An exam's own columns, an entry per condition.
+    """
+    columns: dict[str, Any] = {"condition": list(conditions), **own}
+    pieces = []
+    for quantity in quantities:
+        value, low, high = (a[:, QUANTITIES.index(quantity)] for a in (scores.value, scores.low, scores.high))
+        pieces.append(tidy(quantity, value, low, high, scores.n, **columns))
+    drops = tidy("drop", scores.drop, scores.drop_low, scores.drop_high, scores.n, **columns)
+    return pd.concat([*pieces, drops.iloc[1:]], ignore_index=True)

@@ -1,0 +1,1 @@
+"""What exams of streams share."""

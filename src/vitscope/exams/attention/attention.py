@@ -1,0 +1,217 @@
+"""What attention looks at: how widely, how far, at what, and whether heads differ.
+
+For the attention a of one image and head (rows are queries i and sum to 1 over keys j),
+
+    entropy     = mean_i  - sum_j a_ij log a_ij                     at most log N, N the keys a query can see
+    distance    = mean_i  sum_j a_ij ||p_i - p_j||_1                p = ((y + 1/2) / H, (x + 1/2) / W)
+    prefix      = mean_i  sum_{j no point of the map} a_ij
+    diagonal    = mean_i  a_ii
+    similarity  = mean over other heads b of  <a, b> / (||a|| ||b||)
+
+Entropy is over all queries, `class_entropy` over prefix tokens alone; distance, prefix and diagonal are over the
+queries that are points of the map, and the distance takes only keys that are. The paper writes the distance as an
+expectation over pairs i != j: that is this sum divided by N - 1. `distance_patches` counts rows and columns of the map
+in the place of p. A layer's row is the mean over its heads. `entropy_p15` is the 15th percentile over queries and
+images (and heads), from a histogram of 256 bins between 0 and log N, linear inside a bin: exact to log N / 256.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import AttentionMap, Unit
+from vitscope.core.interface import takes_interface
+from vitscope.core.statistics import student
+from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, visible_keys
+from vitscope.engine.attention.heads import HeadRows
+from vitscope.engine.attention.token_places import Geometry, every_point_asks, geometry
+from vitscope.engine.exam import Subject
+from vitscope.engine.one_pass import examine
+from vitscope.results import About, Result, tidy
+
+QUANTITIES = (
+    "entropy",
+    "class_entropy",
+    "distance",
+    "distance_patches",
+    "prefix",
+    "diagonal",
+    "similarity",
+)
+LOWEST = 0.15  # the percentile of the entropy
+BINS = 256
+TINY = 1e-30  # keeps 0 log 0 at 0
+CHUNK = 1 << 20  # weights looked at together on a CPU: few enough to stay in its cache
+
+
+def entropy_bound(unit: Unit) -> float:
+    """The entropy of uniform attention."""
+    return math.log(visible_keys(unit))
+
+
+def head_statistics(weights: Tensor, places: Geometry, n_images: int, bound: float) -> Tensor:
+    """(N, heads, quantities + bins): per image and head, `QUANTITIES` and the histogram of the entropy.
+
+    Args:
+        weights: (images x windows, heads, queries, keys).
+        places: Of the queries and keys.
+        n_images: Number of images.
+        bound: Upper end of the histogram.
+    """
+    weights = weights.unflatten(0, (n_images, -1))
+    size = max(1, CHUNK // weights[0].numel()) if weights.device.type == "cpu" else n_images
+    return torch.cat([_statistics(piece, places, bound) for piece in weights.split(size)])
+
+
+def _statistics(weights: Tensor, places: Geometry, bound: float) -> Tensor:
+    """The same for weights (N, windows, heads, queries, keys)."""
+    entropy = (weights + TINY).log_().mul_(weights).sum(-1).neg_().transpose(1, 2).flatten(2)
+    if not places.whole:
+        weights = weights * (places.asking > 0).to(weights)[:, None, :, None]
+    shares = places.asking.to(weights).flatten()
+    bins = (entropy * (BINS / (bound or 1.0))).long().clamp_(0, BINS - 1)
+    histogram = weights.new_zeros(*bins.shape[:2], BINS).scatter_add_(2, bins, shares.expand(bins.shape))
+    flat = weights.flatten(3)
+    sums = torch.einsum("nwhe,wec->nhc", flat, _columns(places).to(weights))
+    levels = torch.stack([entropy @ shares, entropy @ _prefix_shares(places).to(weights)], 2)
+    return torch.cat([levels, sums, _similarity((flat @ flat.mT).sum(1)), histogram], 2)
+
+
+def _similarity(gram: Tensor) -> Tensor:
+    """(N, heads, 1): mean cosine of each head with the others, from the heads' inner products."""
+    norm = gram.diagonal(dim1=1, dim2=2).sqrt()
+    cosine = gram / (norm[:, :, None] * norm[:, None, :])
+    others = gram.shape[1] - 1
+    return (cosine.sum(2, keepdim=True) - 1) / others if others else torch.full_like(gram, torch.nan)
+
+
+@lru_cache(maxsize=16)
+@torch.inference_mode(False)
+def _columns(places: Geometry) -> Tensor:
+    """(windows, queries x keys, 4): what weights are multiplied by and summed to distance ... diagonal."""
+    height, width = places.grid
+    distance = places.rows / height + places.columns / width
+    off_map = places.off_map[:, None, :].expand_as(distance)
+    found = torch.stack([distance, places.rows + places.columns, off_map, places.own], -1)
+    if not places.placed:
+        found[..., [0, 1, 3]] = torch.nan
+    return (found * places.on_map[:, :, None, None]).flatten(1, 2)
+
+
+def _prefix_shares(places: Geometry) -> Tensor:
+    """(windows x queries,): weights of the queries that are prefix tokens; NaN where there are none."""
+    prefix = ((places.asking > 0) & ~(places.on_map > 0) | (not places.placed)).flatten()
+    return prefix.float() / prefix.sum() if prefix.any() else torch.full(prefix.shape, torch.nan)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class AttentionResult(HeadRows, Result, exam="attention"):
+    """`QUANTITIES` per layer and head, and the percentile of the entropy, (rows,)."""
+
+    about = About(
+        title="Attention",
+        shows="Mean entropy of the attention of each layer (line) and head (dots), its 15th percentile "
+        "(dashed) and the entropy of uniform attention (dotted); below, how far attention reaches.",
+        papers="In the paper, the entropy of a ViT is high in most layers, up to 4.4 of at most 5.28: attention is "
+        "dense. Context Broadcasting lowers it, most in deep layers, and leaves the distance as it was.",
+        misleads="The bound depends on the number of keys: compare shares of the bound between layers with windows "
+        "or pooled keys. A high entropy says that attention is spread out, not that it is unimportant where.",
+    )
+    needs = "a model with attention"
+
+    quantities = QUANTITIES
+
+    percentile: np.ndarray  # of the entropy
+    percentile_low: np.ndarray
+    percentile_high: np.ndarray
+    bound: np.ndarray  # (units,): largest possible entropy
+
+    def table(self) -> pd.DataFrame:
+        """Every quantity per layer (`head` empty) and head, and `entropy_bound` per layer."""
+        spread = (self.percentile, self.percentile_low, self.percentile_high)
+        none = np.full(len(self.units), np.nan)
+        bound = tidy("entropy_bound", self.bound, none, none, self.n, self.units)
+        bound["head"] = pd.array([None] * len(bound), dtype="Int64")
+        return pd.concat([super().table(), self.rows("entropy_p15", *spread), bound], ignore_index=True)
+
+
+class AttentionAccumulator(HeadMoments):
+    """Collects `head_statistics` of every MSA over images."""
+
+    result = AttentionResult
+    quantities = QUANTITIES
+
+    histogram: Tensor  # (rows, bins): sum over images of each one's shares
+    cumulative_squares: Tensor  # (rows, bins): sum over images of the squares of cumulative shares
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        for name in ("histogram", "cumulative_squares"):
+            self.add_sum(name, (len(self.head), BINS))
+
+    @staticmethod
+    def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
+        """`head_statistics` of one attention."""
+        seen = every_point_asks(unit, seen)
+        places = geometry(unit, seen)
+        return head_statistics(attention_matrix(seen), places, n_images, entropy_bound(unit))
+
+    def take(self, more: Tensor) -> None:
+        """The histograms of one batch."""
+        self.histogram += more.sum(0)
+        self.cumulative_squares += more.cumsum(2).square().sum(0)
+
+    def compute(self) -> dict[str, Any]:
+        """Means over images, and the percentile with its interval."""
+        bound = np.array([entropy_bound(unit) for unit in self.units], dtype=np.float64)
+        found = np.array(
+            [
+                percentile(shares, squares, int(self.n), end)
+                for shares, squares, end in zip(
+                    self.histogram.numpy(), self.cumulative_squares.numpy(), bound[self.row_unit], strict=True
+                )
+            ]
+        ).reshape(-1, 3)
+        names = ("percentile", "percentile_low", "percentile_high")
+        return {**self.means(), "bound": bound, **dict(zip(names, found.T.copy(), strict=True))}
+
+
+def percentile(
+    histogram: np.ndarray, cumulative_squares: np.ndarray, n: int, end: float, share: float = LOWEST
+) -> tuple[float, float, float]:
+    """A percentile of numbers in [0, end] from their histogram, and its 95 % interval over images.
+
+    The interval turns that of the share below the percentile, over images, back into values (Woodruff): the
+    queries of an image are not independent, images are. It ends where the histogram does.
+    """
+    edges = np.linspace(0.0, end, len(histogram) + 1)
+    below = np.append(0.0, histogram.cumsum() / n)
+    value = float(np.interp(share, below, edges))
+    if n < 2:
+        return value, math.nan, math.nan
+    spread = np.append(0.0, np.maximum(cumulative_squares - n * below[1:] ** 2, 0.0) / (n - 1))
+    reach = student(n - 1) * math.sqrt(float(np.interp(value, edges, spread)) / n)
+    seen = np.flatnonzero(histogram)
+    ends = np.interp([share - reach, share + reach], below, edges)
+    low, high = np.clip(ends, edges[seen[0]], edges[seen[-1] + 1])
+    return value, float(low), float(high)
+
+
+@takes_interface
+def attention(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+) -> AttentionResult:
+    """Examine what `model`'s attention looks at on `data`; `examine` documents the arguments."""
+    results = examine(model, data, [AttentionAccumulator], limit, batch_size, seed, device)
+    return cast(AttentionResult, results["attention"])

@@ -1,0 +1,138 @@
+"""How much uniform attention each layer of a CB_S model has learned to want.
+
+CB_S(x_i) = x_i + λ * mean_j x_j with a learned λ per channel. For the λ of one place, with |λ|_p the quantile p of its
+absolute values over channels,
+
+    mean  = mean |λ|                       how much uniform attention is added
+    ratio = |λ|_0.1 / |λ|_0.9              how alike channels are in it: 1 if all add the same
+
+Both are exact: no image is needed. Their intervals are bootstrap intervals over channels, which say how far a
+number rests on few of them.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from vitscope.anatomy import Anatomy, Unit, anatomy
+from vitscope.core.bootstrap import REPLICATES, percentile_interval
+from vitscope.engine.cache_key import data_name
+from vitscope.engine.exam import procedure
+from vitscope.engine.not_finite import require_finite_weights
+from vitscope.models import name_of
+from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.surgery.broadcast_context import ContextBroadcast
+
+QUANTITIES = ("mean", "ratio")
+
+
+def scale_statistics(scale: np.ndarray) -> np.ndarray:
+    """(..., 2): mean and quantile ratio of the absolute values along the last axis; no ratio where all are 0."""
+    size = np.abs(scale)
+    low, high = np.quantile(size, [0.1, 0.9], axis=-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.stack([size.mean(-1), np.where(high > 0, low / high, np.nan)], -1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CbScaleResult(Result, exam="cb_scale"):
+    """Arrays are (places, quantities); `n` is 0, because no image is looked at."""
+
+    about = About(
+        title="Learned scale of Context Broadcasting",
+        shows="Mean absolute scale of each CB_S module, and the ratio of the 10 % to the 90 % quantile over its "
+        "channels. High means that the layer adds much uniform attention, and in all channels alike.",
+        papers="In the paper, both rise with depth: upper layers prefer denser interactions.",
+        misleads="The scale multiplies the mean token, whose size grows with depth too, and a normalisation layer "
+        "after it takes common factors out: a small scale on large tokens may do more than a large one on small ones.",
+    )
+    needs = "a model with learned scales (vitscope operate MODEL --broadcast-context kind=cb_s)"
+
+    units: tuple[UnitRow, ...]
+    module: tuple[str, ...]  # path of each CB_S module
+    channels: np.ndarray
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def table(self) -> pd.DataFrame:
+        """Quantities `mean` and `ratio`; here `n` counts channels."""
+        tables = [
+            tidy(
+                name,
+                self.value[:, i],
+                self.low[:, i],
+                self.high[:, i],
+                0,
+                self.units,
+                module=list(self.module),
+            ).assign(n=self.channels)
+            for i, name in enumerate(QUANTITIES)
+        ]
+        return pd.concat(tables, ignore_index=True)
+
+
+@procedure(CbScaleResult)
+def cb_scale(
+    model: nn.Module,
+    data: Any = None,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+) -> CbScaleResult:
+    """Read the learned scales of a model that `broadcast_context(kind="cb_s")` was applied to.
+
+    A model without them has an empty result. Of the arguments only `seed` (of the bootstrap) and `name` matter; the
+    others are those that every exam has.
+    """
+    require_finite_weights(model)
+    scales = {
+        path: module.scale.detach().double().cpu().numpy()
+        for path, module in model.named_modules()
+        if isinstance(module, ContextBroadcast) and module.scale is not None
+    }
+    parts = anatomy(model) if scales else None
+    places = {path: _owner(parts, path) for path in scales} if parts is not None else {}
+    paths = sorted(places, key=lambda path: places[path].depth)
+    random = np.random.default_rng(seed)
+    value, low, high = np.empty((3, len(paths), len(QUANTITIES)))
+    for i, path in enumerate(paths):
+        scale = scales[path]
+        value[i] = scale_statistics(scale)
+        draws = random.integers(len(scale), size=(REPLICATES, len(scale)))
+        if np.isfinite(value[i]).all():
+            low[i], high[i] = percentile_interval(scale_statistics(scale[draws]))
+        else:
+            low[i], high[i] = np.nan, np.nan
+    return CbScaleResult(
+        model=name or name_of(model),
+        data=data_name(data) if data is not None else "",
+        n=0,
+        seed=seed,
+        units=tuple(UnitRow.of(places[path]) for path in paths),
+        module=tuple(paths),
+        channels=np.array([len(scales[path]) for path in paths], dtype=np.int64),
+        value=value,
+        low=low,
+        high=high,
+    )
+
+
+def _owner(parts: Anatomy, path: str) -> Unit:
+    """The unit in whose branch a module is: the one whose module holds it most closely, else its block's last."""
+    holding = [u for u in parts if u.module and (path + ".").startswith(u.module + ".")]
+    if holding:
+        return max(holding, key=lambda unit: len(unit.module))
+    block = path.rpartition(".")[0]
+    while block:
+        inside = [u for u in parts if (u.module + ".").startswith(block + ".")]
+        if inside:
+            return inside[-1]
+        block = block.rpartition(".")[0]
+    return parts[len(parts) - 1]

@@ -1,0 +1,148 @@
+"""Does attention, applied again and again, remove every frequency but 0?
+
+With A the attention matrix of one image and head and V its values, the amplitude of all frequencies but 0 (the
+deviation from the mean over the points of the map, by Parseval's theorem) that is left after k applications is
+
+    remaining(k) = || P A^k V ||_F / || P V ||_F,      P x = x - mean over points
+    rate         = (remaining(8) / remaining(4))^(1/4)
+
+A has rows that sum to 1, so A maps constants to themselves, and the rate tends to the second largest |eigenvalue| of A:
+below 1 everything but the mean dies out. In windows the mean is that of each window, because attention inside
+windows never mixes them; padded windows, and those that a cyclic shift puts together from opposite edges, are left
+out. The value of a layer is the mean over heads; means are over images, intervals too.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import AttentionMap, Unit
+from vitscope.anatomy.watch.places import Places
+from vitscope.core.interface import takes_interface
+from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, why_not
+from vitscope.engine.attention.heads import HeadRows
+from vitscope.engine.one_pass import examine
+from vitscope.results import About, Result
+
+APPLICATIONS = (1, 2, 4, 8)
+QUANTITIES = ("rate", *(f"remaining_{k}" for k in APPLICATIONS))
+
+
+def decay(weights: Tensor, values: Tensor, points: Tensor) -> Tensor:
+    """(N, heads, quantities): what is left of the values' non-zero frequencies.
+
+    Args:
+        weights: (N, windows, heads, tokens, tokens), rows sum to 1.
+        values: (N, windows, heads, tokens, channels).
+        points: (tokens,): which tokens are points of the map.
+    """
+    share = points.to(weights) / points.sum()
+    x, start = _centred(values, share)
+    left = []
+    for k in range(1, max(APPLICATIONS) + 1):
+        x = weights @ x
+        if k in APPLICATIONS:
+            x, amplitude = _centred(x, share)
+            left.append(torch.where(start > 0, amplitude / start, 0.0))
+    rate = torch.where(left[-2] > 0, left[-1] / left[-2], 0.0) ** (1 / (APPLICATIONS[-1] - APPLICATIONS[-2]))
+    return torch.stack([rate, *left], 2)
+
+
+def _centred(x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
+    """`x` less its mean over points (a constant stays one, and without it rounding does not drown small amplitudes),
+    and the root mean square (N, heads) of what is left."""
+    x = x - (share @ x)[..., None, :]
+    squares = torch.linalg.vector_norm(x, dim=-1).square_() @ share
+    return x, squares.mean(1).sqrt()
+
+
+def repeatable(unit: Unit, places: Places) -> Tensor:
+    """The windows whose attention can be applied again and stays inside one connected piece of the map."""
+    pattern = unit.attention.pattern if unit.attention is not None else "other"
+    if places.queries.shape != places.keys.shape or not torch.equal(places.queries, places.keys):
+        return torch.zeros(0, dtype=torch.long)
+    if pattern in ("global", "local") and bool(((places.queries < 0).sum(1) == unit.prefix_tokens).all()):
+        return torch.arange(len(places.queries))
+    width, spaced = places.query_grid[1], pattern == "grid"
+    return torch.tensor(
+        [i for i, row in enumerate(places.queries) if _box(row, width, spaced)], dtype=torch.long
+    )
+
+
+def _box(row: Tensor, width: int, spaced: bool) -> bool:
+    """Whether points fill a rectangle, with equal gaps if `spaced`."""
+    if bool((row < 0).any()):
+        return False
+    gaps = [(row // width).unique().diff(), (row % width).unique().diff()]
+    size = (len(gaps[0]) + 1) * (len(gaps[1]) + 1)
+    return size == len(row) and all(bool((g == (g[:1] if spaced else 1)).all()) for g in gaps)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LowPassResult(HeadRows, Result, exam="low_pass"):
+    """Quantities `rate` and `remaining_k` (after k applications), per layer and head."""
+
+    about = About(
+        title="Repeated attention",
+        shows="What is left of the values' amplitude at all frequencies but 0 after applying a layer's attention "
+        "to them 1, 2, 4 and 8 times. A line that falls to nothing is a low-pass filter.",
+        papers="The paper proves that softmax attention, applied again and again, removes every frequency but 0 "
+        "(Proposition B.1).",
+        misleads="A trained model applies each attention once, adds the result to its stream and has other weights in "
+        "the next layer. The rate is a property of the matrix, not of what the model does.",
+    )
+    needs = "a model with attention"
+
+    quantities = QUANTITIES
+
+
+class LowPassAccumulator(HeadMoments):
+    """Collects `decay` of every MSA over images."""
+
+    result = LowPassResult
+    quantities = QUANTITIES
+
+    @staticmethod
+    def why_not(unit: Unit) -> str | None:
+        """Only attention among one set of tokens can be applied again."""
+        reason = why_not(unit)
+        if reason is not None or unit.attention is None:
+            return reason
+        for site in unit.attention.sites:
+            assert site.places is not None
+            if site.places.queries.shape != site.places.keys.shape:
+                return "its keys are not its queries, so it cannot be applied again"
+            if not len(repeatable(unit, site.places)):
+                return "no window of it is a whole piece of the map"
+            if int((site.places.queries[0] >= 0).sum()) < 2:
+                return "a single point has no frequency but 0"
+        return None
+
+    @staticmethod
+    def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
+        """`decay` of one attention."""
+        assert seen.places is not None
+        windows = repeatable(unit, seen.places)
+        weights, values = (
+            t.unflatten(0, (n_images, -1)) for t in (attention_matrix(seen), seen.values.float())
+        )
+        if len(windows) < weights.shape[1]:
+            weights, values = weights[:, windows], values[:, windows]
+        points = seen.places.queries[windows[0]] >= 0
+        return decay(weights, values, points.to(weights.device))
+
+
+@takes_interface
+def low_pass(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+) -> LowPassResult:
+    """Examine what is left after `model`'s attention is applied again and again; `examine` documents the arguments."""
+    results = examine(model, data, [LowPassAccumulator], limit, batch_size, seed, device)
+    return cast(LowPassResult, results["low_pass"])

@@ -1,0 +1,232 @@
+"""Attention maps: what each head of each layer looks at in each image, and what all layers together do.
+
+For one image and head, m is the attention that the class token pays to every point of the map; without a class token,
+the mean over all queries. It is shown as
+
+    m' = (m - min m) / (max m - min m),      marked where m' >= 0.5
+
+with the least and largest value over the points of that one map. So a map looks the same whatever models, layers, heads
+or images are shown beside it, and maps of two models can be compared. The same rule holds for attention rollout
+(`rollout.py`). `area` is the share of a map that is marked: small where attention picks few points. A map is kept as a
+byte per point (`layer_maps.py`).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
+from vitscope.core.arguments import Count
+from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import mean_interval
+from vitscope.data import batches, data_config
+from vitscope.engine.attention.head_moments import attention_matrix, why_not
+from vitscope.engine.attention.key_maps import has_class_token, key_map
+from vitscope.engine.attention.layer_maps import LayerMaps
+from vitscope.engine.attention.rollout import rollout, rollout_run
+from vitscope.engine.attention.token_places import every_point_asks, geometry
+from vitscope.engine.cache_key import data_name
+from vitscope.engine.exam import procedure
+from vitscope.engine.not_finite import finite_scores_in
+from vitscope.engine.one_pass import placed
+from vitscope.models import name_of
+from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results.byte_array import ByteArray
+
+COUNT = 8  # images
+SIDE = 64  # of the images that are kept to draw on
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MapsResult(Result, exam="maps"):
+    """Attention of every layer in a few images, and the rollout."""
+
+    about = About(
+        title="Attention maps",
+        shows="What each head looks at, image by image, and the rollout through the layers of the last stage. The "
+        "figure shows the last layer. Each map is scaled by its own least and largest value; white lines mark what is "
+        "above half way.",
+        papers="In the paper, heads of a ViT spread over the whole image, while with Context Broadcasting they pick "
+        "objects: the uniform part is taken care of.",
+        misleads="A map shows where values are taken from, not what is in them. After several layers a token at a "
+        "point holds much of its surroundings. Scaled maps hide how strong they are: see `highest` in the table.",
+    )
+    needs = "a model with attention"
+
+    units: tuple[UnitRow, ...]  # the layers, first to last
+    skipped: tuple[tuple[str, str], ...]  # units without a map, and why
+    layers: tuple[LayerMaps, ...]  # of each unit
+    rollout: LayerMaps | None  # as a layer of one head
+    rollout_units: tuple[str, ...]
+    images: ByteArray  # (images, 3, side, side)
+    indices: np.ndarray  # (images,): their places in the data
+
+    def layer(self, unit: str) -> LayerMaps:
+        """The maps of one layer by the unit's name."""
+        names = [one.name for one in self.units]
+        if unit not in names:
+            raise VitscopeError(f"no maps of '{unit}'; there are: {', '.join(names) or 'none'}")
+        return self.layers[names.index(unit)]
+
+    def table(self) -> pd.DataFrame:
+        """Quantities `area` and `highest` per layer and head, and of the rollout; means over the images shown."""
+        shown = [*zip(self.units, self.layers, strict=True)]
+        units = [unit for unit, layer in shown for _ in range(layer.heads)]
+        heads = [str(head) for _, layer in shown for head in range(layer.heads)]
+        if self.rollout is not None:
+            shown, units, heads = (
+                [*shown, (units[-1], self.rollout)],
+                [*units, units[-1]],
+                [*heads, "rollout"],
+            )
+        tables = []
+        for name in ("area", "highest"):
+            parts = [np.zeros((self.n, 0)), *(getattr(layer, name) for _, layer in shown)]
+            numbers = np.concatenate(parts, 1).T  # (heads of all layers, images)
+            value, low, high = mean_interval(numbers.sum(1), np.square(numbers).sum(1), self.n)
+            high = np.minimum(high, 1.0) if name == "area" else high
+            tables.append(tidy(name, value, np.maximum(low, 0.0), high, self.n, units, head=heads))
+        return pd.concat(tables, ignore_index=True)
+
+    def summary(self) -> pd.DataFrame:
+        """The rows of the rollout."""
+        table = self.table()
+        return table[table["head"] == "rollout"].drop(columns="head").reset_index(drop=True)
+
+
+@procedure(MapsResult, version=2)
+def maps(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    count: Count = COUNT,
+    unit: str | None = None,
+) -> MapsResult:
+    """Take the attention maps of `model` on the first images of the seeded order.
+
+    Under torchrun every process takes the same few images. A model without attention has an empty result.
+
+    Args:
+        model: Any vision model that anatomy understands.
+        data: As for `examine`.
+        limit: Take the images from a seeded subset of this many.
+        batch_size: Images per forward pass.
+        seed: Of the order.
+        device: Where to run; default: where the model is.
+        name: What to call the model.
+        count: How many images.
+        unit: The last layer to take, where the rollout ends; default: the last whose attention lies on the map.
+    """
+    with preserved(model), placed(model, device) as place, torch.inference_mode():
+        stream = batches(
+            data,
+            config=data_config(model),
+            batch_size=min(count, batch_size),
+            limit=limit,
+            seed=seed,
+            device=place,
+        )
+        shown, indices = _first_images(stream, count)
+        parts = anatomy(model, tuple(shown.shape[1:]))
+        fields = _look(model, parts, shown, batch_size, unit)
+    return MapsResult(
+        model=name or name_of(model),
+        data=data_name(data),
+        n=len(shown),
+        seed=seed,
+        skipped=tuple((u.name, reason) for u in parts if u.attention and (reason := why_not(u))),
+        images=ByteArray.of(_thumbnails(shown.cpu())),
+        indices=indices.cpu().numpy().astype(np.int64),
+        **fields,
+    )
+
+
+def _first_images(stream: Any, count: int) -> tuple[Tensor, Tensor]:
+    images, indices = [], []
+    for batch, _, places in stream:
+        images.append(batch)
+        indices.append(places)
+        if sum(map(len, images)) >= count:
+            break
+    return torch.cat(images)[:count], torch.cat(indices)[:count]
+
+
+def _look(
+    model: nn.Module, parts: Anatomy, images: Tensor, batch_size: int, last: str | None
+) -> dict[str, Any]:
+    """The fields of the result that come from a forward pass."""
+    layers = [u for u in parts if why_not(u) is None]
+    if last is not None:
+        layers = layers[: layers.index(_attending(parts, last)) + 1]
+    run = rollout_run(layers)
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    watches = []
+    for piece in images.split(batch_size) if layers else ():
+        watches.append(_Watch(len(piece), {u.name for u in run}))
+        with Tap(model, parts, layers, on_attention=watches[-1].look):
+            output = model(piece.to(dtype))
+        finite_scores_in(model, output, piece.to(dtype))
+    joined = [torch.cat([_stacked(watch.maps[u.name]) for watch in watches]).cpu().numpy() for u in layers]
+    queries = [watches[0].query[u.name] for u in layers]
+    rolled = [rollout([(u, watch.means[u.name]) for u in run], watch.count) for watch in watches if run]
+    return {
+        "units": tuple(UnitRow.of(u) for u in layers),
+        "layers": tuple(LayerMaps.of(*found) for found in zip(joined, queries, strict=True)),
+        "rollout": LayerMaps.of(torch.cat(rolled)[:, None].numpy(), queries[-1]) if rolled else None,
+        "rollout_units": tuple(u.name for u in run),
+    }
+
+
+class _Watch:
+    """What is kept of the attention in one pass: maps, and the mean over heads where the rollout needs it."""
+
+    def __init__(self, count: int, rolled: set[str]) -> None:
+        self.count = count
+        self.maps: dict[str, list[Tensor]] = {}
+        self.query: dict[str, str] = {}
+        self.means: dict[str, list[AttentionMap]] = {}
+        self._rolled = rolled
+
+    def look(self, unit: Unit, seen: AttentionMap) -> None:
+        seen = every_point_asks(unit, seen)
+        weights, places = attention_matrix(seen), geometry(unit, seen)
+        self.maps.setdefault(unit.name, []).append(key_map(weights, seen, places, self.count))
+        asking = "class token" if has_class_token(places) else "mean of all queries"
+        self.query.setdefault(unit.name, asking)
+        if unit.name in self._rolled:
+            mean, nothing = weights.mean(1, keepdim=True), weights.new_empty(0)
+            reduced = replace(seen, weights=mean, probabilities=mean, values=nothing, output=nothing)
+            self.means.setdefault(unit.name, []).append(reduced)
+
+
+def _stacked(maps: list[Tensor]) -> Tensor:
+    """The heads of a unit that attends several times, as far as their maps have the size of the first."""
+    return torch.cat([m for m in maps if m.shape[2:] == maps[0].shape[2:]], 1)
+
+
+def _attending(parts: Anatomy, name: str) -> Unit:
+    reason = why_not(parts[name])
+    if reason is not None:
+        raise VitscopeError(
+            f"'{name}' has no attention map: {reason}; `vitscope anatomy` lists units with attention"
+        )
+    return parts[name]
+
+
+def _thumbnails(images: Tensor) -> np.ndarray:
+    """Small copies to draw on, each from its own darkest to its brightest value."""
+    images = (
+        images.float() if images.shape[1] == 3 else images.float().mean(1, keepdim=True).expand(-1, 3, -1, -1)
+    )
+    size = [min(SIDE, side) for side in images.shape[2:]]
+    small = nn.functional.interpolate(images, size=size, mode="area")
+    low, high = small.amin((1, 2, 3), keepdim=True), small.amax((1, 2, 3), keepdim=True)
+    return ((small - low) / (high - low).clamp(min=1e-12) * 255).round().byte().numpy()

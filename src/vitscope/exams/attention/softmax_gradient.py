@@ -1,0 +1,81 @@
+"""How steep the softmax of attention is: it is steepest where attention is uniform.
+
+For one row of attention a = softmax(λ s) over N keys the Jacobian is J = λ (diag(a) - a aᵀ). It is symmetric and
+positive semi-definite, so its nuclear norm is its trace,
+
+    ||J||_* = λ sum_j (a_j - a_j²) = λ (1 - sum_j a_j²),        at most λ (1 - 1/N), at a_j = 1/N
+
+`gradient` is the mean of 1 - sum_j a_j² over queries (λ = 1: the scale of the scores, usually 1/sqrt(d), is the same
+for every row and leaves the comparison alone), `share` is gradient / (1 - 1/N). Means are over images, intervals too.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import AttentionMap, Unit
+from vitscope.core.interface import takes_interface
+from vitscope.engine.attention.head_moments import HeadMoments, visible_keys
+from vitscope.engine.attention.heads import HeadRows
+from vitscope.engine.attention.token_places import geometry
+from vitscope.engine.one_pass import examine
+from vitscope.results import About, Result
+
+QUANTITIES = ("gradient", "share")
+
+
+def nuclear_norm(probabilities: Tensor) -> Tensor:
+    """Of the softmax Jacobian, per row of probabilities (..., keys), for scores of scale 1."""
+    return 1 - torch.linalg.vector_norm(probabilities, dim=-1).square()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SoftmaxGradientResult(HeadRows, Result, exam="softmax_gradient"):
+    """Quantities `gradient` and `share`, per layer and head."""
+
+    about = About(
+        title="Gradient of the softmax",
+        shows="Nuclear norm of the Jacobian of each attention's softmax, as a share of the largest possible one, which "
+        "uniform attention has; a line for the layers, dots for the heads.",
+        papers="In the paper, the gradient is steepest around uniform attention, so dense attention is hard to learn: "
+        "a step of gradient descent breaks it. That is why Context Broadcasting adds it by hand.",
+        misleads="The share is near 1 for anything that is spread over a few dozen keys: 10 keys of equal weight "
+        "reach 0.9 already. It tells sharp from soft attention, not soft from uniform.",
+    )
+    needs = "a model with attention"
+
+    quantities = QUANTITIES
+
+
+class SoftmaxGradientAccumulator(HeadMoments):
+    """Collects the mean `nuclear_norm` of every MSA's softmax over images."""
+
+    result = SoftmaxGradientResult
+    quantities = QUANTITIES
+
+    @staticmethod
+    def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
+        """Mean over the queries of each image and head."""
+        norm = nuclear_norm(seen.probabilities.float()).unflatten(
+            0, (n_images, -1)
+        )  # (N, windows, heads, queries)
+        gradient = torch.einsum("nwhq,wq->nh", norm, geometry(unit, seen).asking.to(norm))
+        keys = visible_keys(unit)
+        largest = 1 - 1 / keys if keys > 1 else torch.nan
+        return torch.stack([gradient, gradient / largest], 2)
+
+
+@takes_interface
+def softmax_gradient(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+) -> SoftmaxGradientResult:
+    """Examine the slope of `model`'s attention softmax on `data`; `examine` documents the arguments."""
+    results = examine(model, data, [SoftmaxGradientAccumulator], limit, batch_size, seed, device)
+    return cast(SoftmaxGradientResult, results["softmax_gradient"])

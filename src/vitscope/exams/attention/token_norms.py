@@ -1,0 +1,322 @@
+"""How long tokens are, whether some are far longer than the rest, where they sit, and whether attention drains there.
+
+For the tokens x_p of one image after a unit (the points of its map, no class or register tokens), with m the median of
+their norms that are not 0,
+
+    outlier      a token with ||x_p|| > 4 m
+    peak         = max_p ||x_p|| / m
+    border       share of outliers in the outermost rows and columns of the map
+    contrast     of outliers: mean of c_p / mean_p c_p over them, c_p the standard deviation of the pixels under p
+
+and for the attention a of an MSA (mean over heads and over the queries i that are points of the map), with K keys,
+
+    attention    = sum_{j in tokens} a_ij               of each prefix token, of the outliers, of the other points
+    sink         = K a_ij, per token                    1 is what uniform attention gives
+
+Outliers of an MSA are those of the map that it reads: after the unit before. Norms are collected in a histogram of
+their logarithms, with 100 bins for a factor of 10: percentiles are over tokens and images, within 2.4 %. Shares and
+means are over images, and so are all intervals.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import AttentionMap, Unit
+from vitscope.anatomy.taps.capture import Stream
+from vitscope.core.interface import takes_interface
+from vitscope.core.statistics import mean_interval, ratio_interval, share_interval
+from vitscope.engine.attention.attention_received import not_of_its_map, prefix_of, received
+from vitscope.engine.attention.head_moments import why_not
+from vitscope.engine.attention.outlier_tokens import border, medians_of, norms_of, outliers_of, patch_contrast
+from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.engine.one_pass import examine
+from vitscope.exams.attention.attention import percentile
+from vitscope.results import About, Result, UnitRow, tidy
+
+PERCENTILES = (5, 50, 95, 99)
+LEAST, MOST = (
+    -10.0,
+    10.0,
+)  # logarithms of norms: what is shorter counts as 0, percentiles beyond are not known
+BINS = 2000
+QUANTITIES = (
+    "norm",
+    *(f"norm_p{p}" for p in PERCENTILES),
+    "peak",
+    "outliers",
+    "outlier_images",
+    "border",
+    "contrast",
+)
+OUTLIERS, OTHERS = "outliers", "other points"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TokenNormsResult(Result, exam="token_norms"):
+    """`value`, `low` and `high` are (units, QUANTITIES); attention has rows of its own."""
+
+    about = About(
+        title="Token norms and attention sinks",
+        shows="Norms of the tokens after each unit: median, the middle 90 % and the 99th percentile; the share of "
+        "tokens with a norm of more than 4 times their image's median; and how much attention these, the class token "
+        "and registers receive for each token, where 1 is an even share.",
+        papers="Large vision transformers that were trained for long turn a few tokens on plain background into "
+        "outliers with 5 to 10 times the norm of the rest, and attention drains into them. Register tokens take over "
+        "their part, and the maps become clean (Darcet et al., 2024).",
+        misleads="A token may be long because its patch is: in the first units norms follow the contrast of the image. "
+        "Where the last norm comes after the unit, norms before it are not what the head reads. Few outliers have wide "
+        "intervals, and where there is none they sit nowhere.",
+    )
+
+    units: tuple[UnitRow, ...]
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    place_unit: np.ndarray  # index of the unit of each point
+    place_share: np.ndarray  # of images in which the point is an outlier
+    attending: tuple[UnitRow, ...]
+    skipped: tuple[tuple[str, str], ...]  # attention that was left out, and why
+    row_unit: np.ndarray  # index of the attending unit of each row
+    row_token: tuple[str, ...]
+    row_tokens: np.ndarray  # how many tokens the row is about, per image on average
+    share: np.ndarray
+    share_low: np.ndarray
+    share_high: np.ndarray
+    sink: np.ndarray
+    sink_low: np.ndarray
+    sink_high: np.ndarray
+
+    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Value and interval of one quantity, a number per unit."""
+        column = QUANTITIES.index(quantity)
+        return self.value[:, column], self.low[:, column], self.high[:, column]
+
+    def place(self, unit: int) -> np.ndarray:
+        """(H, W): the share of images in which each point after a unit is an outlier."""
+        shape = self.units[unit].map_shape
+        assert shape is not None
+        return self.place_share[self.place_unit == unit].reshape(shape[1:])
+
+    def table(self) -> pd.DataFrame:
+        """`QUANTITIES` after each unit; `attention` and `sink` of each MSA by `token`."""
+        levels = [tidy(name, *self.of(name), self.n, self.units) for name in QUANTITIES]
+        units, tokens = [self.attending[i] for i in self.row_unit], list(self.row_token)
+        share = tidy("attention", self.share, self.share_low, self.share_high, self.n, units, token=tokens)
+        sink = tidy("sink", self.sink, self.sink_low, self.sink_high, self.n, units, token=tokens)
+        return pd.concat([*levels, share, sink], ignore_index=True)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The numbers, where outliers sit, and the attention that was left out."""
+        widths = [unit.map_shape[2] if unit.map_shape else 1 for unit in self.units]
+        width = np.array(widths, dtype=np.int64)[self.place_unit]
+        first = np.searchsorted(self.place_unit, self.place_unit)
+        point = np.arange(len(self.place_unit)) - first
+        names = [self.units[i].name for i in self.place_unit]
+        places = {"unit": names, "row": point // width, "column": point % width, "share": self.place_share}
+        skipped = pd.DataFrame(list(self.skipped), columns=["unit", "reason"])
+        return {**super().tables(), "places": pd.DataFrame(places), "skipped": skipped}
+
+
+class TokenNormsAccumulator(Accumulator):
+    """Collects norms after every unit and attention received by every token over images."""
+
+    result = TokenNormsResult
+    needs_maps = True
+    needs_attention = True
+    measure = staticmethod(norms_of)
+
+    n: Tensor
+    histogram: Tensor  # (units, bins): sum over images of each one's shares
+    cumulative_squares: Tensor
+    total: Tensor  # (units, 4): norm, peak, outliers, whether there is any
+    squares: Tensor
+    ratios: Tensor  # (units, 2, sums): border and contrast of outliers
+    places: Tensor  # (points of all units,)
+    shares: Tensor  # (rows, 2): attention received, sum and sum of squares
+    sinks: Tensor  # (attending units, sums): attention of outliers
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        units = subject.units
+        index = {unit.name: i for i, unit in enumerate(units)}
+        # the unit whose map is read: the one before, or the last where an attending one leaves no map itself
+        before = [index.get(unit.name, len(units)) - 1 for unit in subject.attending]
+        reasons = [
+            not_of_its_map(unit, units[at] if at >= 0 else None)
+            for unit, at in zip(subject.attending, before, strict=True)
+        ]
+        self.chosen = [i for i, reason in enumerate(reasons) if reason is None]
+        self.reads = [before[i] for i in self.chosen]
+        self.attending = [subject.attending[i] for i in self.chosen]
+        self.skipped = tuple(
+            (unit.name, reason) for unit, reason in zip(subject.attending, reasons, strict=True) if reason
+        )
+        self.points = [prod(unit.map_shape[1:]) if unit.map_shape else 1 for unit in units]
+        self.prefix = [max(prefix_of(unit)) for unit in self.attending]
+        shapes: dict[str, tuple[int, ...]] = {
+            "histogram": (len(units), BINS),
+            "cumulative_squares": (len(units), BINS),
+            "total": (len(units), 4),
+            "squares": (len(units), 4),
+            "ratios": (len(units), 2, 6),
+            "places": (sum(self.points),),
+            "shares": (sum(prefix + 2 for prefix in self.prefix), 2),
+            "sinks": (len(self.attending), 6),
+        }
+        for name, shape in shapes.items():
+            self.add_sum(name, shape)
+        self.add_sum("n", dtype=torch.int64)
+
+    @staticmethod
+    def measure_attention(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
+        """What tokens receive from all heads together; nothing where that has no meaning on the map."""
+        if why_not(unit) is not None:
+            return torch.zeros(n_images, 0)
+        return received(unit, seen, n_images) * seen.weights.shape[1]
+
+    def update(self, batch: Batch) -> None:
+        """Take in one batch of images."""
+        assert batch.images is not None
+        self.n += len(batch.indices)
+        images, contrasts = batch.images.cpu(), {}
+        marks: list[Tensor] = []
+        for i, (unit, norms) in enumerate(zip(self.subject.units, batch.values, strict=True)):
+            norms = norms.cpu().double()
+            _, *sides = unit.map_shape or (0, 1, 1)
+            grid = (sides[0], sides[1])
+            if grid not in contrasts:
+                contrasts[grid] = patch_contrast(images, grid).double()
+            marks.append(outliers_of(norms))
+            self._take_norms(i, norms, marks[-1])
+            for k, weight in enumerate((border(grid), contrasts[grid])):
+                self.ratios[i, k] += _ratio_sums((marks[-1] * weight).sum(1), marks[-1].sum(1))
+        self.places += torch.cat([marked.sum(0) for marked in marks])
+        seen = [
+            self._take_attention(j, batch.attention[place], marks[reads])
+            for j, (place, reads) in enumerate(zip(self.chosen, self.reads, strict=True))
+        ]
+        if seen:
+            rows = torch.cat(seen, 1)
+            self.shares += torch.stack([rows.sum(0), rows.square().sum(0)], 1)
+
+    def _take_norms(self, i: int, norms: Tensor, marked: Tensor) -> None:
+        place = (norms.log10() - LEAST) * (BINS / (MOST - LEAST))
+        bins = place.clamp_(0, BINS - 1).long()
+        one = torch.full_like(norms, 1 / norms.shape[1])
+        shares = norms.new_zeros(len(norms), BINS).scatter_add_(1, bins, one)
+        self.histogram[i] += shares.sum(0)
+        self.cumulative_squares[i] += shares.cumsum(1).square().sum(0)
+        peak = norms.amax(1) / medians_of(norms)
+        numbers = torch.stack([norms.mean(1), peak, marked.mean(1), marked.amax(1)], 1)
+        self.total[i] += numbers.sum(0)
+        self.squares[i] += numbers.square().sum(0)
+
+    def _take_attention(self, j: int, seen: Sequence[Tensor], marked: Tensor) -> Tensor:
+        """(N, prefix + 2): shares of prefix tokens, outliers, other points."""
+        attention, prefix, points = self.attending[j].attention, self.prefix[j], marked.shape[1]
+        assert attention is not None
+        heads = sum(site.heads for site in attention.sites)
+        given = torch.stack(list(seen)).sum(0).cpu().double() / heads
+        of_points = given[:, prefix : prefix + points]
+        into = (of_points * marked).sum(1)
+        self.sinks[j] += _ratio_sums(into * (prefix + points), marked.sum(1))
+        return torch.cat([given[:, :prefix], into[:, None], (of_points.sum(1) - into)[:, None]], 1)
+
+    def compute(self) -> dict[str, Any]:
+        """Means, percentiles and ratios with their intervals."""
+        n, total, squares = int(self.n), self.total.numpy().T.copy(), self.squares.numpy().T.copy()
+        norm, peak, outliers = (mean_interval(total[k], squares[k], n) for k in range(3))
+        placed = [ratio_interval(self.ratios[:, k].numpy()) for k in range(2)]
+        columns = [norm, *self._percentiles(n), peak, _bounded(outliers)]
+        columns += [(total[3] / n, *share_interval(total[3], n)), _bounded(placed[0]), placed[1]]
+        value, low, high = (np.stack([column[k] for column in columns], 1) for k in range(3))
+        return {
+            "n": n,
+            "value": value,
+            "low": np.maximum(low, 0.0),
+            "high": high,
+            "place_unit": np.repeat(np.arange(len(self.points)), self.points),
+            "place_share": self.places.numpy() / n,
+            "attending": tuple(UnitRow.of(unit) for unit in self.attending),
+            "skipped": self.skipped,
+            **self._attention(n),
+        }
+
+    def _percentiles(self, n: int) -> list[tuple[np.ndarray, ...]]:
+        width, found = (MOST - LEAST) / BINS, []
+        for share in PERCENTILES:
+            rows = [
+                percentile(shares, squares, n, MOST - LEAST, share / 100)
+                for shares, squares in zip(
+                    self.histogram.numpy(), self.cumulative_squares.numpy(), strict=True
+                )
+            ]
+            places = np.array(rows).reshape(-1, 3).T + LEAST
+            known = np.where(places > MOST - width, np.nan, 10.0**places)
+            found.append(tuple(np.where(places <= LEAST + width, 0.0, known)))
+        return found
+
+    def _attention(self, n: int) -> dict[str, Any]:
+        """Rows of every attending unit: its prefix tokens, the outliers, the other points."""
+        prefix = np.array(self.prefix, dtype=np.int64)
+        points = np.array(self.points, dtype=np.float64)[self.reads]
+        outliers = self.sinks[:, 1].numpy() / n
+        owner = np.repeat(np.arange(len(prefix)), prefix + 2)
+        tokens = [[*(f"prefix {k}" for k in range(count)), OUTLIERS, OTHERS] for count in self.prefix]
+        number = [[*[1.0] * count, o, p - o] for count, p, o in zip(prefix, points, outliers, strict=True)]
+        row_token = tuple(token for found in tokens for token in found)
+        row_tokens = np.array([one for found in number for one in found], dtype=np.float64)
+        total, squares = self.shares.numpy().T.copy()
+        share = _bounded(mean_interval(total, squares, n))
+        even = (prefix + points)[owner] / np.maximum(row_tokens, 1.0)
+        sink = np.stack([end * even for end in share])
+        of_outliers = np.array([token == OUTLIERS for token in row_token], dtype=bool)
+        sink[:, of_outliers] = ratio_interval(self.sinks.numpy())
+        return {
+            "row_unit": owner.astype(np.int64),
+            "row_token": row_token,
+            "row_tokens": row_tokens,
+            **dict(zip(("share", "share_low", "share_high"), share, strict=True)),
+            "sink": sink[0],
+            "sink_low": np.maximum(sink[1], 0.0),
+            "sink_high": sink[2],
+        }
+
+    def common(self) -> dict[str, Any]:
+        """The units are part of the result."""
+        return {**super().common(), "units": self.subject.units}
+
+
+def _ratio_sums(y: Tensor, x: Tensor) -> Tensor:
+    """What `ratio_interval` takes, over the images of a batch."""
+    terms = [y, x, y.square(), x * y, x.square(), (x > 0).to(x)]
+    return torch.stack([term.sum() for term in terms])
+
+
+def _bounded(found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    """The same means of shares with an interval inside [0, 1]; none where no image has any."""
+    value, low, high = found
+    seen = value > 0
+    return value, np.where(seen, np.maximum(low, 0.0), np.nan), np.where(seen, np.minimum(high, 1.0), np.nan)
+
+
+@takes_interface
+def token_norms(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    stream: Stream = "read",
+) -> TokenNormsResult:
+    """Examine the norms of `model`'s tokens on `data` and who receives attention; `examine` documents the arguments."""
+    results = examine(model, data, [TokenNormsAccumulator], limit, batch_size, seed, device, stream=stream)
+    return cast(TokenNormsResult, results["token_norms"])

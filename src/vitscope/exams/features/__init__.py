@@ -1,0 +1,1 @@
+"""Exams of what units do to feature maps."""

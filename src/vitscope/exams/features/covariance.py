@@ -1,0 +1,245 @@
+"""Covariance of features under noise: how far does the architecture tie neighbouring points together?
+
+The model is shown images of independent Gaussian noise, so that points are alike only as far as the units mix them.
+For the map y of a unit, with C channels and centre point o,
+
+    cov(p)  = 1/C sum_c Cov(y_cp, y_co)                             over noise images
+    corr(p) = cov(p) / sqrt(cov_pp cov_oo)                          cov_pp = 1/C sum_c Var(y_cp)
+    corr(r) = mean of corr(p) over the points p at distance r       the larger of the distances in rows and columns
+
+Of one convolution with a kernel k the covariance is the kernel's autocorrelation: a 3x3 kernel reaches two points
+far, and what is three points away is independent. Noise images are taken in groups of 8; a group gives an unbiased
+estimate, and intervals come from the jackknife over groups.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import Tap, Unit
+from vitscope.anatomy.taps.capture import Stream
+from vitscope.core import distributed
+from vitscope.core.arguments import Count
+from vitscope.core.errors import VitscopeError
+from vitscope.core.finite import checksum
+from vitscope.core.statistics import student
+from vitscope.engine.exam import procedure
+from vitscope.engine.not_finite import finite_scores_in, require_finite_features
+from vitscope.engine.one_pass import require_maps
+from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.results import About, Result, UnitRow, tidy
+
+GROUP = 8  # noise images that give one estimate
+
+
+def centre_covariance(feature: Tensor, group: int = GROUP) -> Tensor:
+    """(N / group, 2, points): of each group of maps (N, C, H, W), the covariance of every point with the centre
+    point, and its variance, averaged over channels."""
+    _, channels, height, width = feature.shape
+    points = feature.flatten(2).float().unflatten(0, (-1, group))  # (groups, group, C, points)
+    points = points - points.mean(1, keepdim=True)
+    centre = (height // 2) * width + width // 2
+    covariance = torch.einsum("gncp,gnc->gp", points, points[..., centre])
+    variance = points.square().sum((1, 2))
+    return torch.stack([covariance, variance], 1).double() / (channels * (group - 1))
+
+
+def distances(height: int, width: int) -> np.ndarray:
+    """(points,): how far each point is from the centre point, in rows or columns, whichever is more."""
+    rows, columns = np.abs(np.arange(height) - height // 2), np.abs(np.arange(width) - width // 2)
+    return np.maximum(rows[:, None], columns[None, :]).ravel()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CovarianceResult(Result, exam="covariance"):
+    """Covariance of each unit's points with its centre point; n is the number of noise images."""
+
+    about = About(
+        title="Feature covariance",
+        shows="How alike the points of a feature map are to its centre point when the input is pure noise, by distance "
+        "in pixels of the image. A curve that falls slowly is a unit whose points already speak for their neighbours.",
+        papers="In the papers one 3x3 convolution ties together points up to three pixels apart, and a deep CNN does "
+        "so more strongly and further.",
+        misleads="Noise is not an image: this shows what the architecture and its weights mix, not what natural images "
+        "have in common. Position embeddings and biases are the same for all images and drop out.",
+    )
+
+    units: tuple[UnitRow, ...]
+    stride: np.ndarray  # (units,) pixels of the image from one point of the map to the next
+    point_unit: np.ndarray  # (points,) all points of all maps, row by row: position of the unit
+    covariance: np.ndarray
+    correlation: np.ndarray
+    row_unit: np.ndarray  # (rows,) all distances of all maps
+    radius: np.ndarray  # in points of the map
+    value: np.ndarray  # correlation at that distance
+    low: np.ndarray
+    high: np.ndarray
+
+    def covariance_map(self, position: int) -> np.ndarray:
+        """(H, W) of the unit at this position."""
+        return self._map(self.covariance, position)
+
+    def correlation_map(self, position: int) -> np.ndarray:
+        """(H, W) of the unit at this position."""
+        return self._map(self.correlation, position)
+
+    def table(self) -> pd.DataFrame:
+        """Quantity `correlation`, a row per unit and distance: `radius` in points, `pixels` in those of the image."""
+        units = [self.units[i] for i in self.row_unit]
+        own = {"radius": self.radius, "pixels": self.radius * self.stride[self.row_unit]}
+        return tidy("correlation", self.value, self.low, self.high, self.n, units, **own)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The maps have a table of their own."""
+        shapes = [unit.map_shape for unit in self.units]
+        places = [np.divmod(np.arange(h * w), w) for _, h, w in (s for s in shapes if s is not None)]
+        points = pd.DataFrame(
+            {
+                "unit": [self.units[i].name for i in self.point_unit],
+                "row": np.concatenate([rows for rows, _ in places]),
+                "column": np.concatenate([columns for _, columns in places]),
+                "covariance": self.covariance,
+                "correlation": self.correlation,
+            }
+        )
+        return {**super().tables(), "covariance_map": points}
+
+    def summary(self) -> pd.DataFrame:
+        """The correlation of direct neighbours."""
+        table = self.table()
+        return table[table["radius"] == 1].reset_index(drop=True)
+
+    def _map(self, numbers: np.ndarray, position: int) -> np.ndarray:
+        shape = self.units[position].map_shape
+        assert shape is not None
+        return numbers[self.point_unit == position].reshape(shape[1:])
+
+
+class NoiseCovariance(OwnNumbers):
+    """What every group of noise images gave: (groups, 2, points), of which each process fills in its own."""
+
+    groups: Tensor
+
+    def __init__(self, groups: int, points: int) -> None:
+        super().__init__()
+        self.add_sum("groups", (groups, 2, points))
+
+    def update(self, first: int, found: Tensor) -> None:
+        """Take in the groups from the `first` one on."""
+        self.groups[first : first + len(found)] = found
+
+    def compute(self) -> dict[str, Any]:
+        """The groups of all processes."""
+        return {"groups": self.groups.numpy().copy()}
+
+
+def _correlation(groups: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """(points,) from the mean over groups (2, points); `centre` says where each point's centre point stands."""
+    covariance, variance = groups
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return covariance / np.sqrt(variance * variance[centre])
+
+
+def _jackknife(
+    statistic: Callable[[np.ndarray], np.ndarray], groups: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Half of the 95 % interval of a statistic of the mean over groups, around what all groups give."""
+    total, n = groups.sum(0), len(groups)
+    value = statistic(total / n)
+    others = np.stack([statistic((total - group) / (n - 1)) for group in groups])
+    error = np.sqrt((n - 1) / n * ((others - others.mean(0)) ** 2).sum(0))
+    return value, student(n - 1) * error
+
+
+@procedure(CovarianceResult, version=2, needs_maps=True)
+def covariance(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    draws: Count = 512,
+    stream: Stream = "read",
+) -> CovarianceResult:
+    """Measure how `model`'s feature maps correlate with their centre point when it is shown noise.
+
+    `examine` documents the other arguments; of the data only the size of its images matters.
+
+    Args:
+        draws: Noise images, in groups of 8; a smaller `limit` makes them fewer.
+    """
+    if draws < 2 * GROUP:
+        raise VitscopeError(f"draws is {draws}; an interval needs at least {2 * GROUP} noise images")
+    groups = max(2, min(draws, limit or draws) // GROUP)
+    with own_passes(model, data, limit, batch_size, seed, device, name) as own:
+        require_maps(own.parts)
+        units = tuple(UnitRow.of(unit, stream) for unit in own.parts.mapped)
+        grids = [unit.map_shape[1:] for unit in units if unit.map_shape is not None]
+        stride = np.array([own.parts.input_shape[1] / height for height, _ in grids])
+        numbers = NoiseCovariance(groups, sum(height * width for height, width in grids))
+        found: dict[str, Tensor] = {}
+        checksums: list[Tensor] = []
+
+        def measure(unit: Unit, feature: Tensor) -> None:
+            checksums.append(checksum(feature))
+            found[unit.name] = centre_covariance(feature).cpu()
+
+        at_once = max(1, batch_size // GROUP)
+        mine = distributed.shard(-(-groups // at_once))
+        tap = Tap(model, own.parts, own.parts.mapped, on_feature=measure, stream=stream)
+        with (
+            own.progress("covariance", at_once * GROUP * len(mine)) as advance,
+            torch.inference_mode(),
+        ):
+            for first in (at_once * position for position in mine):
+                some = range(first, min(first + at_once, groups))
+                noise = torch.cat([own.noise(GROUP, (seed << 20) + group) for group in some])
+                checksums.clear()
+                with tap:
+                    output = model(noise)
+                finite_scores_in(model, output, noise)
+                require_finite_features(checksums, model, noise, own.parts)
+                numbers.update(first, torch.cat([found[unit.name] for unit in units], 2))
+                advance(len(some) * GROUP)
+        measured = numbers.finish()["groups"]
+        return CovarianceResult(
+            **own.common, n=groups * GROUP, units=units, stride=stride, **_summary(grids, measured)
+        )
+
+
+def _summary(grids: Sequence[tuple[int, int]], groups: np.ndarray) -> dict[str, Any]:
+    """The result's own fields from what the groups gave (groups, 2, points)."""
+    sizes = [height * width for height, width in grids]
+    starts = np.cumsum([0, *sizes])[:-1]
+    owner = np.repeat(np.arange(len(grids)), sizes)
+    centres = [start + (h // 2) * w + w // 2 for start, (h, w) in zip(starts, grids, strict=True)]
+    centre = np.array(centres, dtype=np.int64)[owner]
+    distance = np.concatenate([distances(*grid) for grid in grids])
+    rings = sorted(set(zip(owner.tolist(), distance.tolist(), strict=True)))
+    ring_of = {ring: position for position, ring in enumerate(rings)}
+    ring = np.array([ring_of[pair] for pair in zip(owner.tolist(), distance.tolist(), strict=True)], np.int64)
+
+    def profile(mean: np.ndarray) -> np.ndarray:
+        return np.bincount(ring, _correlation(mean, centre), len(rings)) / np.bincount(
+            ring, minlength=len(rings)
+        )
+
+    value, half = _jackknife(profile, groups)
+    mean = groups.mean(0)
+    return {
+        "point_unit": owner,
+        "covariance": mean[0],
+        "correlation": _correlation(mean, centre),
+        "row_unit": np.array([unit for unit, _ in rings], dtype=np.int64),
+        "radius": np.array([radius for _, radius in rings], dtype=np.int64),
+        "value": value,
+        "low": np.clip(value - half, -1.0, 1.0),
+        "high": np.clip(value + half, -1.0, 1.0),
+    }

@@ -1,0 +1,253 @@
+"""Lesion: how much accuracy does a model lose without one of its units?
+
+For image i let r_i = 1 if the whole model is right about it, and r_ik = 1 if it is right without unit k, whose
+branch is left out so that the stream passes by (through a projection, if its shortcut is one). The drop of unit k is
+
+    d_k = 1/n sum_i (r_i - r_ik) = (lost_k - gained_k) / n
+
+over the same images, so its interval comes from the pairs (r_i, r_ik): only images that are lost or gained count. It is
+that of Agresti and Min (2005), which adds half an image to each of the four cases. A group's drop is the mean over its
+units, image by image.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import dissect
+from vitscope.core.statistics import paired_interval, share_interval
+from vitscope.engine.exam import procedure
+from vitscope.engine.features.lesion_groups import Contrast, Group, contrasts, group_weights, positions
+from vitscope.engine.features.lesion_passes import LesionPasses
+from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.surgery.lesion import Bypass, Part, middle_convolution
+from vitscope.surgery.tools.record import CannotOperate
+
+
+@dataclass(frozen=True)
+class KeptUnit:
+    """A unit that cannot be removed, and why."""
+
+    unit: UnitRow
+    reason: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LesionResult(Result, exam="lesion"):
+    """Accuracy lost without each unit; arrays are (units,)."""
+
+    about = About(
+        title="Lesion study",
+        shows="Accuracy that the trained model loses when one unit's branch is left out at test time, on the same "
+        "images. A high bar is a unit that the rest cannot do without.",
+        papers="In the papers the drop repeats with every stage: convolutions hurt most at the beginning of a stage; "
+        "in Swin, MLPs at the beginning and MSAs at the end.",
+        misleads="Units that cannot be removed, because everything passes through them, have no bar; lesion_kept.csv "
+        "lists them. Where a stage begins with a block that projects its shortcut, the projection stays. What follows "
+        "a removed unit was trained with it, so the drop also shows how far the stream is moved, not only what the "
+        "unit knows.",
+    )
+    needs = "a model with a unit that can be left out"
+
+    units: tuple[UnitRow, ...]
+    position: tuple[str, ...]  # first, middle, last or only one of its kind in its stage
+    accuracy: float  # of the whole model
+    accuracy_low: float
+    accuracy_high: float
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    lost: np.ndarray  # images that only the whole model gets right
+    gained: np.ndarray  # images that only the model without the unit gets right
+    groups: tuple[Group, ...]
+    contrasts: tuple[Contrast, ...]
+    kept: tuple[KeptUnit, ...]
+    removed: tuple[str, ...] = ()  # branch, or convolution where that of a bottleneck alone was left out
+
+    def table(self) -> pd.DataFrame:
+        """Quantity `drop` per unit; `drop <kind> <position>` per group and `... minus ...` for whole models."""
+        counts = {"lost": pd.array(self.lost, "Int64"), "gained": pd.array(self.gained, "Int64")}
+        own: dict[str, Any] = {"position": self.position, **counts}
+        if "convolution" in self.removed:
+            own["removed"] = self.removed
+        units = tidy("drop", self.value, self.low, self.high, self.n, self.units, **own)
+        return pd.concat([units, self._whole()], ignore_index=True) if self.units else units
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The units that cannot be removed have a table of their own."""
+        return {**super().tables(), "lesion_kept": self.kept_table()}
+
+    def kept_table(self) -> pd.DataFrame:
+        """Unit, kind, stage, depth and the reason why it cannot be removed."""
+        rows = [(k.unit.name, k.unit.kind, k.unit.stage, k.unit.depth, k.reason) for k in self.kept]
+        return pd.DataFrame(rows, columns=["unit", "kind", "stage", "depth", "reason"])
+
+    def _whole(self) -> pd.DataFrame:
+        accuracy = ("intact accuracy", None, None, self.accuracy, self.accuracy_low, self.accuracy_high)
+        groups = [(f"drop {g.name}", g.kind, g.position or None, g.value, g.low, g.high) for g in self.groups]
+        pairs = [
+            (f"drop {c.more} minus {c.less}", None, None, c.value, c.low, c.high) for c in self.contrasts
+        ]
+        names, kinds, places, value, low, high = zip(accuracy, *groups, *pairs, strict=True)
+        table = tidy(names, value, low, high, self.n, position=places)
+        table["kind"] = kinds
+        return table
+
+
+class LesionOutcomes(OwnNumbers):
+    """Counts, for every pair of units, the images on which both removals changed the outcome."""
+
+    n: Tensor
+    right: Tensor
+    changed: Tensor
+    products: Tensor
+
+    def __init__(self, units: int) -> None:
+        super().__init__()
+        for name, shape in {"n": (), "right": (), "changed": (units,), "products": (units, units)}.items():
+            self.add_sum(name, shape, torch.int64)
+
+    def update(self, right: Tensor) -> None:
+        """Take in which images are classified rightly: (1 + units, N), the whole model first."""
+        right = right.cpu().double()  # exact, and unlike integers has a fast matrix product
+        difference = right[:1] - right[1:]
+        self.n += right.shape[1]
+        self.right += right[0].sum().long()
+        self.changed += difference.sum(1).long()
+        self.products += (difference @ difference.T).long()
+
+    def compute(self) -> dict[str, Any]:
+        """The counts of all processes."""
+        return {
+            "n": int(self.n),
+            "right": int(self.right),
+            "changed": self.changed.numpy().copy(),
+            "products": self.products.numpy().copy(),
+        }
+
+
+def summarise(
+    units: tuple[UnitRow, ...],
+    position: tuple[str, ...],
+    n: int,
+    right: int,
+    changed: np.ndarray,
+    products: np.ndarray,
+) -> dict[str, Any]:
+    """The result's own fields from the counts."""
+    squares = np.diagonal(products)
+    low, high = paired_interval(changed, squares, n)
+    accuracy_low, accuracy_high = share_interval(right, n)
+    weights = group_weights(units, position)
+
+    def mean_drop(weight: np.ndarray) -> tuple[float, float, float]:
+        total, square = float(weight @ changed), float(weight @ products @ weight)
+        ends = paired_interval(total, square, n)
+        return total / n, float(ends[0]), float(ends[1])
+
+    return {
+        "n": n,
+        "accuracy": right / n,
+        "accuracy_low": float(accuracy_low),
+        "accuracy_high": float(accuracy_high),
+        "value": changed / n,
+        "low": low,
+        "high": high,
+        "lost": (squares + changed) // 2,
+        "gained": (squares - changed) // 2,
+        "groups": tuple(Group(*key, int((w > 0).sum()), *mean_drop(w)) for key, w in weights.items()),
+        "contrasts": tuple(
+            Contrast(" ".join(more), " ".join(less), *mean_drop(weights[more] - weights[less]))
+            for more, less in contrasts(weights)
+        ),
+    }
+
+
+@procedure(LesionResult, version=3)
+def lesion(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    part: Part = "branch",
+) -> LesionResult:
+    """Remove every unit that can be removed, one at a time, and count what `model` gets wrong without it.
+
+    `examine` documents the other arguments. What comes before a unit is not computed again to remove it. An answer that
+    is not finite without a unit is a wrong one.
+
+    Args:
+        part: What goes with a unit: its "branch"; or, of bottlenecks, the spatial "convolution" alone, as in the
+            papers, so that the 1x1 convolutions around it stay. Other units lose their branch then, too.
+    """
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own:
+        bypasses, obstacles = _bypasses(model, own.input_shape) if part == "convolution" else ({}, {})
+        obstacles |= {
+            unit.name: unit.obstacle for unit in own.parts if unit.obstacle and unit.name not in bypasses
+        }
+        removed = [unit for unit in own.parts if unit.name not in obstacles]
+        rows = tuple(UnitRow.of(unit) for unit in removed)
+        place = positions(own.parts)
+        position = tuple(place[unit.name] for unit in removed)
+        kept = tuple(KeptUnit(UnitRow.of(u), obstacles[u.name]) for u in own.parts if u.name in obstacles)
+        if not removed:
+            return LesionResult(**own.common, units=(), position=(), kept=kept, **_nothing())
+        outcomes = LesionOutcomes(len(removed))
+        speechless = torch.zeros(1 + len(removed), dtype=torch.bool)
+        with own.progress("lesion") as advance:
+            passes = LesionPasses(model, own.parts, removed, bypasses)
+            for images, labels, _ in own.stream:
+                for some, truth in passes.pieces(images.to(own.dtype), labels):
+                    logits = passes.logits(some)
+                    finite = logits.isfinite().all(2)  # NaN would count as the largest score
+                    speechless |= ~finite.all(1).cpu()
+                    outcomes.update((logits.argmax(2) == truth) & finite)
+                    advance(len(truth))
+        if silent := [unit.name for unit, mute in zip(removed, speechless[1:].tolist(), strict=True) if mute]:
+            warnings.warn(
+                f"without {', '.join(silent)} some outputs are not finite (NaN or infinity); such an answer counts as "
+                "wrong",
+                stacklevel=2,
+            )
+        return LesionResult(
+            **own.common,
+            units=rows,
+            position=position,
+            removed=tuple("convolution" if unit.name in bypasses else "branch" for unit in removed),
+            kept=kept,
+            **summarise(rows, position, **outcomes.finish()),
+        )
+
+
+def _bypasses(
+    model: nn.Module, shape: tuple[int, ...]
+) -> tuple[dict[str, tuple[str, Bypass]], dict[str, str]]:
+    """By unit, the spatial convolution of every bottleneck and what takes its place, or why it cannot go."""
+    body = dissect(model, shape)
+    found, refused = {}, {}
+    for unit in body.parts:
+        try:
+            middle = middle_convolution(body, unit)
+        except CannotOperate as error:
+            refused[unit.name] = str(error)
+        else:
+            if middle is not None:
+                found[unit.name] = (middle[0], middle[1].eval())
+    return found, refused
+
+
+def _nothing() -> dict[str, Any]:
+    """The fields of a model in which nothing can be removed; nothing is computed."""
+    numbers = {field: np.zeros(0) for field in ("value", "low", "high")}
+    counts = {field: np.zeros(0, dtype=np.int64) for field in ("lost", "gained")}
+    accuracy = {field: float("nan") for field in ("accuracy", "accuracy_low", "accuracy_high")}
+    return {"n": 0, **numbers, **counts, **accuracy, "groups": (), "contrasts": ()}

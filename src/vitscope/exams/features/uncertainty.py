@@ -1,0 +1,233 @@
+"""Uncertainty of features: how far apart are the points of one pass, and the passes of a random network?
+
+For the map x of image i after a unit, with C channels, P = H W points, and T passes of a network with dropout on,
+
+    data_i  = 1/C sum_c std_p(x_cp)               one pass, dropout off
+    model_i = 1/(C P) sum_cp std_t(x_cp^t)        over the T passes
+    share_i = model_i^2 / (model_i^2 + data_i^2)
+
+The values of a unit are means over images, their intervals are over images. Both spreads have the scale of the
+features; the share has none.
+"""
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
+from vitscope.anatomy.taps.capture import Stream
+from vitscope.core.arguments import Count, Probability
+from vitscope.core.errors import VitscopeError
+from vitscope.core.finite import checksum
+from vitscope.core.statistics import mean_interval
+from vitscope.engine.exam import procedure
+from vitscope.engine.features.points import centred_points
+from vitscope.engine.features.random_network import random_network
+from vitscope.engine.not_finite import finite_scores_in, require_finite_features
+from vitscope.engine.one_pass import require_maps
+from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.results import About, Result, UnitRow, tidy
+
+QUANTITIES = ("data_std", "model_std", "model_share")
+FEW = 4  # noise images on which a model shows whether its passes differ
+MOST_NUMBERS = 1 << 25  # of all maps of the images that are looked at together
+
+
+def spread_over_points(feature: Tensor) -> Tensor:
+    """(N,): per image of a map (N, C, H, W), the standard deviation over points, averaged over channels."""
+    points = feature.shape[2] * feature.shape[3]
+    if points < 2:
+        return torch.full(feature.shape[:1], torch.nan, device=feature.device)
+    centred, _, channels_last = centred_points(feature)
+    norms = torch.linalg.vector_norm(centred, dim=1 if channels_last else 2)
+    return norms.mean(1) / (points - 1) ** 0.5
+
+
+class SpreadOverPasses:
+    """The standard deviation of every number of a map over passes, from sums of what differs from a first pass."""
+
+    def __init__(self, plain: Tensor) -> None:
+        self._plain = plain.float().clone()
+        self._total, self._squares = torch.zeros_like(self._plain), torch.zeros_like(self._plain)
+        self._passes = 0
+
+    def add(self, feature: Tensor) -> None:
+        """Take in one pass."""
+        difference = feature.float() - self._plain
+        self._total += difference
+        self._squares.addcmul_(difference, difference)
+        self._passes += 1
+
+    def mean(self) -> Tensor:
+        """(N,): per image, the average over all numbers of its map."""
+        variance = (self._squares - self._total.square() / self._passes) / (self._passes - 1)
+        return variance.clamp_min_(0.0).sqrt_().flatten(1).mean(1)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UncertaintyResult(Result, exam="uncertainty"):
+    """Spread of the features after each unit; arrays are (units, 3), in the order of QUANTITIES."""
+
+    about = About(
+        title="Uncertainty of features",
+        shows="How far the feature map after each unit spreads over its points in one pass (data), and over passes of "
+        "the same model with dropout on (model). A unit across which a line falls averages it away.",
+        papers="In the papers smoothing lowers both, before every stage's end: averaging points acts like averaging "
+        "over an ensemble.",
+        misleads="Both spreads have the scale of the features, which a normalisation can change without any effect: "
+        "compare the share, or steps across a unit. Where the model has no dropout of its own, dropout that it was "
+        "not trained with is put in.",
+    )
+
+    units: tuple[UnitRow, ...]
+    passes: int
+    source: str  # what makes passes differ; "": nothing, there is no spread over passes
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def table(self) -> pd.DataFrame:
+        """Quantities `data_std`, `model_std` and `model_share` of every unit."""
+        return pd.concat(
+            [
+                tidy(quantity, self.value[:, i], self.low[:, i], self.high[:, i], self.n, self.units)
+                for i, quantity in enumerate(QUANTITIES)
+            ],
+            ignore_index=True,
+        )
+
+
+class UncertaintySums(OwnNumbers):
+    """Sums over images of the spreads of every unit."""
+
+    n: Tensor
+    total: Tensor
+    squares: Tensor
+
+    def __init__(self, units: Sequence[UnitRow]) -> None:
+        super().__init__()
+        self._units = units
+        shapes = [unit.map_shape or (0, 0, 0) for unit in units]
+        self._several_points = torch.tensor(
+            [height * width > 1 for _, height, width in shapes], dtype=torch.bool
+        )
+        self.add_sum("n", (), torch.int64)
+        self.add_sum("total", (len(units), len(QUANTITIES)))
+        self.add_sum("squares", (len(units), len(QUANTITIES)))
+
+    def update(self, spreads: Tensor) -> None:
+        """Take in the spreads of some images: (units, N, quantities)."""
+        spreads = spreads.double().cpu()
+        bad = spreads.isinf().flatten(1).any(1) | (spreads[..., 0].isnan().any(1) & self._several_points)
+        if bad.any():
+            unit = self._units[int(bad.nonzero()[0])].name
+            raise VitscopeError(
+                f"the features after '{unit}' are not finite; check the weights and the preprocessing, or run the "
+                "model in float32"
+            )
+        self.n += spreads.shape[1]
+        self.total += spreads.sum(1)
+        self.squares += spreads.square().sum(1)
+
+    def compute(self) -> dict[str, Any]:
+        """Means over the images of all processes, and their intervals."""
+        value, low, high = mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), int(self.n))
+        most = np.array([1.0 if quantity == "model_share" else np.inf for quantity in QUANTITIES])
+        return {"n": int(self.n), "value": value, "low": np.maximum(low, 0.0), "high": np.minimum(high, most)}
+
+
+@torch.inference_mode()
+def _spreads(
+    model: nn.Module,
+    parts: Anatomy,
+    images: Tensor,
+    passes: int,
+    sampled: AbstractContextManager[None] | None,
+    stream: Stream,
+) -> Tensor:
+    """(units, N, quantities): of one plain pass, and of passes inside `sampled`; NaN for these if it is None."""
+    points: dict[str, Tensor] = {}
+    over_passes: dict[str, SpreadOverPasses] = {}
+
+    checksums: list[Tensor] = []
+
+    def plain(unit: Unit, feature: Tensor) -> None:
+        checksums.append(checksum(feature))
+        points[unit.name] = spread_over_points(feature)
+        if sampled is not None:
+            over_passes[unit.name] = SpreadOverPasses(feature)
+
+    def random(unit: Unit, feature: Tensor) -> None:
+        over_passes[unit.name].add(feature)
+
+    with Tap(model, parts, parts.mapped, on_feature=plain, stream=stream):
+        output = model(images)
+    finite_scores_in(model, output, images)
+    require_finite_features(checksums, model, images, parts)
+    data = torch.stack([points[unit.name] for unit in parts.mapped])
+    if sampled is None:
+        return torch.stack([data, *[torch.full_like(data, torch.nan)] * 2], 2)
+    with sampled, Tap(model, parts, parts.mapped, on_feature=random, stream=stream):
+        for _ in range(passes):
+            model(images)
+    by_pass = torch.stack([over_passes[unit.name].mean() for unit in parts.mapped])
+    total = data.square() + by_pass.square()
+    share = torch.where(total == 0, total, by_pass.square() / total)  # a constant map has neither spread
+    return torch.stack([data, by_pass, share], 2)
+
+
+@procedure(UncertaintyResult, version=3, needs_maps=True)
+def uncertainty(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    passes: Count = 8,
+    p: Probability = 0.3,
+    most: Count = 512,
+    stream: Stream = "read",
+) -> UncertaintyResult:
+    """Measure how far `model`'s features spread over points and over random passes.
+
+    `examine` documents the arguments before `passes`, and `stream`.
+
+    Args:
+        passes: Of the random network, at least 2.
+        p: Of the MC dropout that is put into a copy of a model without any dropout of its own.
+        most: Use at most this many images; they are enough for narrow intervals.
+    """
+    if passes < 2:
+        raise VitscopeError(f"passes is {passes}; a spread over passes needs at least 2")
+    limit = most if limit is None else min(limit, most)
+    with own_passes(model, data, limit, batch_size, seed, device, name) as own:
+        require_maps(own.parts)
+        units = own.parts.mapped
+        rows = tuple(UnitRow.of(unit, stream) for unit in units)
+        sums = UncertaintySums(rows)
+        network = random_network(model, own.parts, own.noise(FEW), p, seed)
+        subject = model if network is None else network.model
+        parts = own.parts if subject is model else anatomy(subject, own.parts.input_shape)
+        at_once = max(1, MOST_NUMBERS // sum(math.prod(unit.map_shape or ()) for unit in units))
+        with own.progress("uncertainty") as advance:
+            for images, _, indices in own.stream:
+                for some, places in zip(images.split(at_once), indices.split(at_once), strict=True):
+                    sampled = None if network is None else network.passes(seed, int(places[0]))
+                    sums.update(_spreads(subject, parts, some.to(own.dtype), passes, sampled, stream))
+                    advance(len(some))
+        return UncertaintyResult(
+            **own.common,
+            **sums.finish(),
+            units=rows,
+            passes=0 if network is None else passes,
+            source="" if network is None else network.source,
+        )

@@ -1,0 +1,98 @@
+"""Variance of a feature map over its points: does a unit spread the points out or average them together?
+
+For the map x of image i after a unit, with C channels and P = H W points,
+
+    v_i = 1/C sum_c 1/(P - 1) sum_p (x_cp - mean_p x_cp)^2
+
+The value of a unit is the mean of v_i over images, its interval is over images. The change across a unit is after
+minus before, image by image; that of a kind of unit is the mean over its units. Attention averages points, so it
+lowers the variance; convolutions and MLPs raise it.
+"""
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy.taps.capture import Stream
+from vitscope.core.interface import takes_interface
+from vitscope.engine.exam import Subject
+from vitscope.engine.features.moments import FeatureMoments, UnitChanges
+from vitscope.engine.features.points import centred_points
+from vitscope.engine.one_pass import examine
+from vitscope.results import About, Result, tidy
+
+
+def spatial_variance(feature: Tensor) -> Tensor:
+    """(N, 1): per image of a map (N, C, H, W), the unbiased variance over points, averaged over channels."""
+    channels, points = feature.shape[1], feature.shape[2] * feature.shape[3]
+    centred, _, _ = centred_points(feature)
+    squares = torch.linalg.vector_norm(centred, dim=2).square().sum(1, keepdim=True)
+    return squares / (channels * (points - 1)) if points > 1 else torch.full_like(squares, torch.nan)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VarianceResult(UnitChanges, Result, exam="variance"):
+    """Variance of the map after each unit, and its change across the unit; arrays are (units,) or (kinds,)."""
+
+    about = About(
+        title="Feature-map variance",
+        shows="Variance over the points of the feature map after each unit, averaged over channels and "
+        "images. A unit across which the line falls averages points together; one across which it "
+        "rises tells them apart.",
+        papers="In the paper, attention (grey) lowers the variance while convolutions and MLPs (white) "
+        "raise it, it grows with depth, and in a ResNet it peaks at the end of each stage.",
+        misleads="The level depends on the scale of the features, which a normalisation layer can change "
+        "without any effect on the output: compare the change across a unit, not levels of "
+        "different models.",
+    )
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def table(self) -> pd.DataFrame:
+        """Quantities `variance` and `change` (paired by image): across each unit, and the mean of each kind."""
+        level = tidy("variance", self.value, self.low, self.high, self.n, self.units)
+        return pd.concat([level, self.change_rows()], ignore_index=True)
+
+
+class VarianceAccumulator(FeatureMoments):
+    """Collects `spatial_variance` of every unit over images."""
+
+    result = VarianceResult
+    version = 3
+    measure = staticmethod(spatial_variance)
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject, (1,) * len(subject.units))
+
+    def defined(self) -> np.ndarray:
+        """A map of one point has no variance."""
+        return np.array(
+            [u.map_shape is None or u.map_shape[1] * u.map_shape[2] > 1 for u in self.subject.units]
+        )
+
+    def compute(self) -> dict[str, Any]:
+        """Mean over images, and the change across each unit."""
+        level = self.levels()
+        numbers = {"value": level.value, "low": level.low, "high": level.high}
+        return {"n": int(self.n), **numbers, **self.change_fields()}
+
+
+@takes_interface
+def variance(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    stream: Stream = "read",
+) -> VarianceResult:
+    """Examine the variance of `model`'s feature maps on `data`; `examine` documents the arguments."""
+    results = examine(model, data, [VarianceAccumulator], limit, batch_size, seed, device, stream=stream)
+    return cast(VarianceResult, results["variance"])

@@ -1,0 +1,1 @@
+"""Exams of the loss around the weights."""

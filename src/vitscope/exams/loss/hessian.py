@@ -1,0 +1,269 @@
+"""Hessian max eigenvalue spectrum: is the loss convex around the weights, and how steep?
+
+For each mini-batch of the augmented training set, the k eigenvalues of largest magnitude, with sign, of
+
+    H = d²/dw² [ NLL(w) + l2(w) ],        l2 = wd/2 sum ||p||²  over the decayed parameters p
+
+in evaluation mode. The spectrum is the collection of all of them. Two numbers sum it up:
+
+    NEP = share of negative values             (how far from convex)
+    APE = mean of the positive values          (how sharp)
+
+Their intervals are over batches (`spectrum_numbers`).
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.core import distributed
+from vitscope.core.arguments import Count, Fraction, NotNegative
+from vitscope.core.interface import takes_interface
+from vitscope.core.statistics import mean_interval
+from vitscope.curvature import Eigenvalues, HessianProduct, Penalty, lanczos, power
+from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
+from vitscope.curvature.penalty import Convention
+from vitscope.engine.exam import procedure
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.loss.curvature_passes import CurvaturePasses, CurvatureSetup, curvature_passes
+from vitscope.engine.loss.held_batches import training_split
+from vitscope.engine.loss.product_bar import ProductBar
+from vitscope.engine.loss.spectrum_numbers import summed_up
+from vitscope.engine.own_passes import OwnNumbers
+from vitscope.recipes.named import get_recipe
+from vitscope.recipes.recipe import Recipe
+from vitscope.results import About, Result, tidy
+
+Mode = Literal["lanczos", "power"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HessianResult(Result, exam="hessian"):
+    """The spectrum of a model; arrays are (batches, k) or (batches,), n is the number of images."""
+
+    about = About(
+        title="Hessian max eigenvalue spectrum",
+        shows="The eigenvalues of largest magnitude of the Hessian of the training loss, of every mini-batch. Values "
+        "below 0 are directions in which the loss curves down (not convex), large ones are steep (sharp).",
+        papers="In the paper ViT has many negative eigenvalues and small positive ones, ResNet few negative and large "
+        "positive ones; averaging tokens, more data and more heads suppress the negative ones.",
+        misleads="It depends on the batch size, the augmentation and the l2 term, which are stated. Weights before a "
+        "normalisation can be rescaled without any effect on the output, and the eigenvalues with them: compare models "
+        "that were trained alike.",
+    )
+
+    eigenvalues: np.ndarray
+    residuals: np.ndarray  # ||H v - λ v|| / |λ|
+    converged: np.ndarray  # whether the residual is within tol
+    products: np.ndarray
+    nll: np.ndarray
+    l2: np.ndarray
+    batch_size: int
+    weight_decay: float
+    convention: str
+    decay_all: bool
+    params: str
+    parameters: int
+    augmentation: str
+    mode: str
+    tol: float
+    nep: float
+    nep_low: float
+    nep_high: float
+    ape: float
+    ape_low: float
+    ape_high: float
+
+    @property
+    def unconverged(self) -> int:
+        """How many eigenvalues are not within the tolerance."""
+        return int((~self.converged).sum())
+
+    def table(self) -> pd.DataFrame:
+        """`nep`, `ape`; `nll`, `l2`, `loss` (means over batches); `products` (all); `eigenvalue` by batch and place.
+
+        `residual` and `converged` belong to eigenvalues; `unconverged` counts those that are not.
+        """
+        batches, k = self.eigenvalues.shape
+        rows = [self._row("nep", self.nep, self.nep_low, self.nep_high)]
+        rows.append(self._row("ape", self.ape, self.ape_low, self.ape_high))
+        rows.append(self._row("unconverged", self.unconverged, np.nan, np.nan))
+        rows.append(self._row("products", float(self.products.sum()), np.nan, np.nan))
+        rows.append(self._row("l2", float(self.l2.mean()), np.nan, np.nan))
+        for quantity, numbers in (("nll", self.nll), ("loss", self.nll + self.l2)):
+            found = mean_interval(np.array(numbers.sum()), np.array((numbers**2).sum()), batches)
+            rows.append(self._row(quantity, *map(float, found)))
+        unknown = np.full(batches * k, np.nan)
+        own: dict[str, Any] = {
+            "batch": np.repeat(np.arange(batches), k),
+            "place": np.tile(np.arange(k), batches),
+        }
+        own |= {"residual": self.residuals.ravel(), "converged": self.converged.ravel()}
+        rows.append(tidy("eigenvalue", self.eigenvalues.ravel(), unknown, unknown, self.batch_size, **own))
+        table = pd.concat(rows, ignore_index=True)
+        return table.astype({"batch": "Int64", "place": "Int64", "converged": "boolean"})
+
+    def summary(self) -> pd.DataFrame:
+        """What describes the spectrum as a whole."""
+        table = self.table()
+        return table[table["quantity"] != "eigenvalue"].reset_index(drop=True)
+
+    def _row(self, quantity: str, value: float, low: float, high: float) -> pd.DataFrame:
+        none: dict[str, Any] = {
+            "batch": [pd.NA],
+            "place": [pd.NA],
+            "residual": [np.nan],
+            "converged": [pd.NA],
+        }
+        return tidy(quantity, [value], [low], [high], self.n, **none)
+
+
+class BatchSpectra(OwnNumbers):
+    """What every batch gave, of which each process fills in its own."""
+
+    eigenvalues: Tensor
+    residuals: Tensor
+    converged: Tensor
+    products: Tensor
+    nll: Tensor
+    l2: Tensor
+
+    def __init__(self, batches: int, k: int) -> None:
+        super().__init__()
+        for name in ("eigenvalues", "residuals", "converged"):
+            self.add_sum(name, (batches, k))
+        for name in ("products", "nll", "l2"):
+            self.add_sum(name, (batches,))
+
+    def update(self, batch: int, found: Eigenvalues, nll: float, l2: float) -> None:
+        """Take in the spectrum of one batch."""
+        for name in ("eigenvalues", "residuals", "converged"):
+            values = found.values if name == "eigenvalues" else getattr(found, name)
+            getattr(self, name)[batch] = torch.from_numpy(np.asarray(values, dtype=np.float64))
+        self.products[batch], self.nll[batch], self.l2[batch] = found.products, nll, l2
+
+    def compute(self) -> dict[str, Any]:
+        """The batches of all processes, as the fields of a result."""
+        found = {name: total.numpy().copy() for name, total in self.state().items()}
+        return found | {"converged": found["converged"] > 0, "products": found["products"].astype(np.int64)}
+
+
+@takes_interface
+def hessian(
+    model: nn.Module,
+    data: Any,
+    k: Count = 5,
+    batch_size: int = 16,
+    batches: Count = 8,
+    weight_decay: NotNegative = 5e-2,
+    tol: Fraction = 1e-3,
+    l2: Convention = "half_square",
+    params: str | None = None,
+    mode: Mode = "lanczos",
+    recipe: str | Recipe | None = "hdv",
+    max_products: Count = MAX_PRODUCTS,
+    split_batch: bool = False,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    parts: Parts | None = None,
+) -> HessianResult:
+    """The Hessian max eigenvalue spectrum of `model` on mini-batches of the augmented training set.
+
+    Under torchrun the batches are shared out over the processes, and all return the same result.
+
+    Args:
+        model: Any classifier without random draws in evaluation mode; it is left as it was found.
+        data: The training images: what `load_data` gives, a Dataset of pictures, or images that are prepared already
+            (a pair of tensors, a DataLoader), which are then only mixed. A subset with the class shares of the whole
+            is taken, in random order; of a DataLoader the first images, in its own order.
+        k: Eigenvalues per batch.
+        batch_size: Images per batch; the spectrum depends on it. The images of a DataLoader are put together to
+            batches of this size, whatever its own is.
+        batches: How many batches.
+        weight_decay: Factor of the l2 term.
+        tol: Wanted residual ||H v - λ v|| / |λ|.
+        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.penalty`).
+        params: Over these parameters only: "layer4", "blocks.*.attn", "kind:msa"; default: all that learn.
+        mode: "lanczos", or "power" for the answers that PyHessian's power iteration gives.
+        recipe: Whose augmentation, mixing and label smoothing is drawn, once per batch, and which says what parameters
+            are decayed; None takes the images as for evaluation and decays all.
+        max_products: Stop a batch after so many products even if it has not converged.
+        split_batch: Split each batch over the processes instead, where one is too large for one.
+        seed: Of the batches, the augmentation, the start vectors and the bootstrap.
+        device: Where to run; default: where the model is.
+        name: What to call the model in the result.
+        parts: Where finished batches are kept.
+    """
+    parts = parts or Parts.nowhere()
+    decay_all = recipe is None or get_recipe(recipe).decay_all
+    setup = CurvatureSetup(
+        batch_size, batches, Penalty(weight_decay, l2, decay_all), params, recipe, split_batch, seed
+    )
+    with curvature_passes(model, data, setup, device, name) as passes, parts:
+        spectra = BatchSpectra(batches, k)
+        passes.resume(spectra, parts)
+        heading = f"{passes.about['model']}: hessian"
+        with passes.interruptible() as at_once, ProductBar(heading, len(passes.share), guess=5 * k) as bar:
+            for number, product in passes:
+                with at_once():
+                    found = _search(mode, passes, number, product, k, tol, max_products, bar.step)
+                bar.finish_batch(found.products)
+                if passes.counts:
+                    spectra.update(number, found, product.nll, product.penalty)
+        return _result(spectra.finish(), {**passes.about, "mode": mode, "tol": tol})
+
+
+@procedure(HessianResult, version=2, costly=True, resumable=True, options=hessian)
+def hessian_of_training_images(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    parts: Parts | None = None,
+    **options: Any,
+) -> HessianResult:
+    """What `diagnose` runs: 8 batches of 16, fewer if `limit` does not reach; of named data, the training split.
+
+    The batch size of `diagnose` is that of forward passes, while that of a spectrum is a part of its definition.
+    """
+    batches = 8 if limit is None else min(8, max(1, limit // 16))
+    chosen = {"batches": batches, **options}
+    return hessian(model, training_split(data), seed=seed, device=device, name=name, parts=parts, **chosen)
+
+
+def _search(
+    mode: Mode,
+    passes: CurvaturePasses,
+    number: int,
+    product: HessianProduct,
+    k: int,
+    tol: float,
+    max_products: int,
+    on_step: OnStep,
+) -> Eigenvalues:
+    start = passes.start(number, product)
+    if mode == "power":
+        return power(product, start, k, tol, seed=number, on_step=on_step)
+    return lanczos(product, start, k, tol, max_products, on_step=on_step)
+
+
+def _result(found: dict[str, Any], about: dict[str, Any]) -> HessianResult:
+    """Sum the spectra up, and say so if a part of them is not to be trusted."""
+    fields: dict[str, Any] = {**about, **found, **summed_up(found["eigenvalues"], about["seed"])}
+    result = HessianResult(**fields)
+    if result.unconverged and distributed.is_main():
+        warnings.warn(
+            f"{result.unconverged} of {result.converged.size} eigenvalues did not reach a residual of {result.tol:g} "
+            f"(worst {result.residuals.max():.2g}): raise max_products (--hessian.max-products), or take them as rough",
+            stacklevel=3,
+        )
+    return result

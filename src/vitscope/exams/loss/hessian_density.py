@@ -1,0 +1,177 @@
+"""Spectral density and trace of the Hessian: where all of its eigenvalues lie, not only the largest.
+
+    density(t) = 1/P sum_i δ(t - λ_i),         trace = sum_i λ_i
+
+Both are estimated from products with random vectors (`curvature.density`): every batch gets a vector of its own, so
+that the interval over batches holds the spread of the batches and the error of the estimate together. The density is
+drawn with each point widened to a normal distribution of standard deviation `width`.
+
+The trace is unbiased for any number of steps. Of the share of eigenvalues below -width the steps give bounds (see
+`curvature.density`): its value is their middle, and its interval reaches from the lower end of the interval of the
+lower bounds to the upper end of that of the upper bounds. It gets narrower with more steps and with more batches.
+
+What a vector of random signs finds of a share s of P eigenvalues is v'Av / P, with a projection A of rank sP. Its
+variance, 2 (sP - sum_i A_ii^2) / P^2, is at most 2 s(1-s) / P: that of a share of P/2 yes-or-no answers. A few vectors
+may agree by chance, and more so where they find too little: the interval never takes their error for less than that.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.core.arguments import Count, NotNegative
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interface import takes_interface
+from vitscope.core.statistics import mean_interval, mean_share_interval
+from vitscope.curvature import Penalty, Quadrature, quadrature, random_signs
+from vitscope.curvature.penalty import Convention
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.loss.curvature_passes import CurvatureSetup, curvature_passes
+from vitscope.engine.loss.product_bar import ProductBar
+from vitscope.engine.own_passes import OwnNumbers
+from vitscope.recipes.named import get_recipe
+from vitscope.recipes.recipe import Recipe
+from vitscope.results import About, Result, tidy
+
+POINTS = 401
+WIDTH = 0.01  # of the range of eigenvalues
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HessianDensityResult(Result, exam="hessian_density"):
+    """The density of a model's Hessian; n is the number of images."""
+
+    about = About(
+        title="Hessian spectral density",
+        shows="How the eigenvalues of the Hessian of the training loss are distributed: a bulk around 0 and a few "
+        "outliers, on a logarithmic axis.",
+        papers="The paper draws the largest eigenvalues only (exam `hessian`); here they stand beside all others.",
+        misleads="It is smoothed, and one eigenvalue among millions is a peak as low as one in their number: the "
+        "outliers that matter most are hardly visible. Their places come from `hessian`.",
+    )
+
+    grid: np.ndarray  # (points,)
+    value: np.ndarray  # density
+    low: np.ndarray
+    high: np.ndarray
+    nodes: np.ndarray  # (batches, steps)
+    weights: np.ndarray  # (batches, steps)
+    width: float
+    trace: float
+    trace_low: float
+    trace_high: float
+    negative: float  # share of the eigenvalues below -width: further from 0 than the drawing resolves
+    negative_low: float
+    negative_high: float
+    batch_size: int
+    weight_decay: float
+    convention: str
+    decay_all: bool
+    params: str
+    parameters: int
+    augmentation: str
+
+    def table(self) -> pd.DataFrame:
+        """`trace`, `negative` (share of the eigenvalues), and `density` by `eigenvalue`."""
+        n = self.n
+        trace = tidy("trace", [self.trace], [self.trace_low], [self.trace_high], n, eigenvalue=[np.nan])
+        negative = tidy(
+            "negative", [self.negative], [self.negative_low], [self.negative_high], n, eigenvalue=[np.nan]
+        )
+        density = tidy("density", self.value, self.low, self.high, n, eigenvalue=self.grid)
+        return pd.concat([trace, negative, density], ignore_index=True)
+
+    def summary(self) -> pd.DataFrame:
+        """Trace and share of negative eigenvalues."""
+        return self.table().head(2)
+
+
+class BatchDensities(OwnNumbers):
+    """Nodes and weights of every batch, of which each process fills in its own."""
+
+    nodes: Tensor
+    weights: Tensor
+
+    def __init__(self, batches: int, steps: int) -> None:
+        super().__init__()
+        self.add_sum("nodes", (batches, steps))
+        self.add_sum("weights", (batches, steps))
+
+    def update(self, batch: int, found: Quadrature) -> None:
+        """Take in one batch; what it has fewer than the others weighs nothing."""
+        self.nodes[batch, : len(found.nodes)] = torch.from_numpy(found.nodes)
+        self.weights[batch, : len(found.nodes)] = torch.from_numpy(found.weights)
+
+    def compute(self) -> dict[str, Any]:
+        """Those of all processes."""
+        return {"nodes": self.nodes.numpy().copy(), "weights": self.weights.numpy().copy()}
+
+
+@takes_interface
+def hessian_density(
+    model: nn.Module,
+    data: Any,
+    steps: Count = 40,
+    batch_size: int = 16,
+    batches: Count = 8,
+    weight_decay: NotNegative = 5e-2,
+    l2: Convention = "half_square",
+    params: str | None = None,
+    recipe: str | Recipe | None = "hdv",
+    split_batch: bool = False,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    parts: Parts | None = None,
+) -> HessianDensityResult:
+    """The density of eigenvalues and the trace, from `steps` products per batch; `hessian` documents the others."""
+    if steps < 2:
+        raise VitscopeError(f"steps is {steps}; expected at least 2")
+    penalty = Penalty(weight_decay, l2, recipe is None or get_recipe(recipe).decay_all)
+    setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
+    parts = parts or Parts.nowhere()
+    with curvature_passes(model, data, setup, device, name) as passes, parts:
+        densities = BatchDensities(batches, steps)
+        passes.resume(densities, parts)
+        heading = f"{passes.about['model']}: hessian density"
+        with passes.interruptible() as at_once, ProductBar(heading, len(passes.share), guess=steps) as bar:
+            for number, product in passes:
+                with at_once():
+                    probe = random_signs(product.size, product.gradient(), seed * 1_000_003 + number)
+                    found = quadrature(product, probe, steps, bar.step)
+                bar.finish_batch(product.count)
+                if passes.counts:
+                    densities.update(number, found)
+        return _result(densities.finish(), passes.about)
+
+
+def _result(found: dict[str, np.ndarray], about: dict[str, Any]) -> HessianDensityResult:
+    nodes, weights = found["nodes"], found["weights"]
+    present = nodes[weights > 0]
+    span = max(float(present.max() - present.min()), 1e-12)
+    width = WIDTH * span
+    grid = np.linspace(present.min() - 0.05 * span, present.max() + 0.05 * span, POINTS)
+    smooth = np.stack([Quadrature(n, w).smoothed(grid, width) for n, w in zip(nodes, weights, strict=True)])
+    traces = about["parameters"] * (nodes * weights).sum(1)
+    bounds = np.array([Quadrature(n, w).below(-width) for n, w in zip(nodes, weights, strict=True)])
+    fields: dict[str, Any] = {**about, **found, "grid": grid, "width": width}
+    value, low, high = _over_batches(smooth)
+    fields |= {"value": value, "low": np.maximum(low, 0.0), "high": high}  # a density does not reach below 0
+    trace, low, high = _over_batches(traces)
+    fields |= {"trace": float(trace), "trace_low": float(low), "trace_high": float(high)}
+    low, high = mean_share_interval(bounds, about["parameters"] / 2)
+    fields |= {
+        "negative": float(bounds.mean()),
+        "negative_low": float(low[0]),
+        "negative_high": float(high[1]),
+    }
+    return HessianDensityResult(**fields)
+
+
+def _over_batches(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean over batches (first axis) and its interval."""
+    return mean_interval(numbers.sum(0), (numbers**2).sum(0), len(numbers))

@@ -1,0 +1,168 @@
+"""Loss landscape: how does the training loss change around the weights?
+
+    L(x, y) = NLL(w + x a + y b) + l2(w + x a + y b),      l2 = wd/2 sum ||p||²  over the decayed parameters p
+
+on a grid, along two directions a and b (see `curvature.directions`) of the filters that the image's data is multiplied
+by (see `curvature.moved`). NLL, l2 and accuracy are kept apart. All points see the same images and the same draw of
+their augmentation, in evaluation mode. Beside the NLL stands its rise over the centre, image by image:
+
+    rise(x, y) = 1/n sum_i [ NLL_i(x, y) - NLL_i(0, 0) ]
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from vitscope.anatomy import preserved
+from vitscope.core.arguments import NotNegative, Positive
+from vitscope.core.interface import takes_interface
+from vitscope.curvature.directions import Normalisation
+from vitscope.curvature.filter_parameters import moved_parameters
+from vitscope.curvature.penalty import Convention, Penalty
+from vitscope.curvature.plane import Plane
+from vitscope.curvature.plane_penalty import PlanePenalty
+from vitscope.engine.cache_key import data_name, images_digest
+from vitscope.engine.exam import procedure
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.loss.held_batches import training_split
+from vitscope.engine.loss.landscape_axes import Directions, Points, choose_axes
+from vitscope.engine.loss.landscape_layout import MemoryFormat
+from vitscope.engine.loss.landscape_marks import Other, find_near
+from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, visit
+from vitscope.engine.loss.landscape_result import LandscapeResult
+from vitscope.engine.loss.landscape_scores import score, summarise
+from vitscope.engine.one_pass import placed
+from vitscope.models import name_of
+from vitscope.recipes.named import get_recipe
+from vitscope.recipes.recipe import Recipe
+from vitscope.recipes.seeding import preserved as draws_preserved
+
+
+@takes_interface
+def landscape(
+    model: nn.Module,
+    data: Any,
+    points: Points = 21,
+    span: Positive | None = None,
+    directions: Directions = "random",
+    normalisation: Normalisation = "filter",
+    weight_decay: NotNegative = 5e-2,
+    l2: Convention = "half_square",
+    recipe: str | Recipe | None = "hdv",
+    batch_norm: BatchNorm = "kept",
+    run: str | os.PathLike[str] | None = None,
+    others: Sequence[Other] = (),
+    limit: int | None = 512,
+    batch_size: int = 128,
+    memory_format: MemoryFormat = "auto",
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    parts: Parts | None = None,
+) -> LandscapeResult:
+    """The loss landscape of `model` on the augmented training set.
+
+    Under torchrun the points are shared out over the processes, and all return the same result. The weights are put
+    back bit by bit, also after an error or Ctrl-C.
+
+    Args:
+        model: Any classifier; it is left as it was found.
+        data: The training images: what `load_data` gives, a Dataset of pictures, or images that are prepared already
+            (a pair of tensors, a DataLoader), which are then only mixed. Of a DataLoader the first ones are taken, in
+            its own order.
+        points: Grid points along each direction.
+        span: The grid reaches from -span to span; default: 1, or for "pca" as far as the marks and a bit more.
+        directions: "random", "pca" (the plane nearest to the checkpoints of `run` and to `others`: with two others it
+            goes through both), or "hessian" (the two steepest directions; length 1).
+        normalisation: Of random directions: "filter", or "dim0" as in the published code.
+        weight_decay: Factor of the l2 term.
+        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.penalty`).
+        recipe: Whose augmentation, mixing and label smoothing is drawn, once, and which says what parameters are
+            decayed; None takes the images as for evaluation and decays all.
+        batch_norm: Statistics of batch norms: "kept", or "estimated" anew at every point (twice the time).
+        run: A run folder of the model, whose checkpoints are marked on the landscape.
+        others: Models of the same structure, or run folders, to be marked.
+        limit: How many images, with the class shares of the whole; None takes all. Whole batches are taken.
+        batch_size: Images per pass, and per mixed batch.
+        memory_format: Order of maps in memory: "contiguous", "channels_last", or "auto": what is faster.
+        seed: Of the images, the augmentation and the directions.
+        device: Where to run; default: where the model is.
+        name: What to call the model in the result.
+        parts: Where finished points are kept.
+    """
+    decay_all = recipe is None or get_recipe(recipe).decay_all
+    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts.nowhere()
+    with preserved(model), draws_preserved(), placed(model, device), parts:
+        loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
+        with loss.arranged(memory_format, parts), loss.statistics_restored():
+            moved = moved_parameters(model, tuple(loss.batches[0].images.shape[1:]))
+            tensors = {m.name: m.parameter for m in moved}
+            near = find_near(tensors, run, others)
+            axes = choose_axes(
+                model, directions, normalisation, moved, near, loss, penalty, span, points, seed
+            )
+            on_plane = PlanePenalty(model, penalty, list(tensors.values()), axes.directions)
+            with Plane(list(tensors.values()), axes.directions) as plane:
+                nll, right = loss.of_a_model()
+                places = [(float(x), float(y)) for y in axes.y for x in axes.x]
+                heading = f"{name or name_of(model)}: landscape"
+                scores = visit(loss, plane, places, lambda _: nll, parts, heading)
+        sums = scores.finish()["sums"].reshape(len(axes.y), len(axes.x), -1)
+        centre = summarise(score(nll, right, nll).numpy(), loss.n)
+        return LandscapeResult(
+            model=name or name_of(model),
+            data=data_name(data),
+            images_digest=images_digest(data),
+            n=loss.n,
+            seed=seed,
+            x=axes.x,
+            y=axes.y,
+            **summarise(sums, loss.n),
+            l2=np.array([on_plane(*place) for place in places]).reshape(sums.shape[:2]),
+            centre={key: float(value) for key, value in centre.items() if not key.startswith("rise")}
+            | {"l2": on_plane()},
+            directions=directions,
+            normalisation=normalisation if directions == "random" else "none",
+            explained=axes.explained,
+            eigenvalues=axes.eigenvalues,
+            residuals=axes.residuals,
+            marks=tuple(one.mark(axes.directions) for one in near),
+            moved=tuple(tensors),
+            moved_numbers=sum(tensor.numel() for tensor in tensors.values()),
+            parameters=sum(parameter.numel() for parameter in model.parameters()),
+            weight_decay=weight_decay,
+            convention=l2,
+            decay_all=decay_all,
+            augmentation=loss.augmentation,
+            batch_norm=batch_norm,
+        )
+
+
+@procedure(LandscapeResult, version=2, costly=True, batch_matters=True, resumable=True, options=landscape)
+def landscape_of_training_images(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    parts: Parts | None = None,
+    **options: Any,
+) -> LandscapeResult:
+    """What `diagnose` runs: 512 images, or `limit`; of named data, the training split."""
+    return landscape(
+        model,
+        training_split(data),
+        limit=512 if limit is None else limit,
+        batch_size=batch_size,
+        seed=seed,
+        device=device,
+        name=name,
+        parts=parts,
+        **options,
+    )

@@ -1,0 +1,253 @@
+"""How much several passes help: MC dropout or an ensemble, averaged over 1, 2, 5, 10 ... of them.
+
+    p = 1/T sum_t p_t        T passes; probabilities are averaged, never logits
+
+`pass_scores` defines what is measured of p, `throughput` what it costs. One pass is computed at a time and added to
+the average; nothing else is kept of it.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.core.arguments import Count, Probability
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interface import asked_output, declared, interface_of
+from vitscope.data import Readout, readout
+from vitscope.engine.exam import procedure
+from vitscope.engine.features.random_network import random_network
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.own_passes import OwnPasses, own_passes
+from vitscope.engine.prediction.pass_scores import CHANGES, QUANTITIES, PassScores, RunningMean
+from vitscope.engine.prediction.pass_sources import Members, PassSource, RandomPasses
+from vitscope.engine.resumable_pass import ResumablePass
+from vitscope.engine.robustness.conditions import score_columns
+from vitscope.engine.throughput import Stopwatch
+from vitscope.exams.prediction.prediction import check_predictions
+from vitscope.results import About, Result, tidy
+from vitscope.surgery import deep_ensemble
+from vitscope.surgery.ensemble import DeepEnsemble
+
+FEW = 4  # noise images on which a model shows whether its passes differ
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PassesResult(Result, exam="passes"):
+    """Quality, uncertainty and speed by number of passes."""
+
+    about = About(
+        title="Averages over passes",
+        shows="What averaging the predictions of several random passes, or of the members of an ensemble, does to "
+        "accuracy, NLL and calibration, by how much the passes contradict each other, and what it costs.",
+        papers="In the papers more passes lower NLL and calibration error, the first few most, at a throughput of one "
+        "over their number. Smoothing the features gives a part of it with one pass.",
+        misleads="Dropout that the model was not trained with is a disturbance: one pass of it is worse than the "
+        "model, and the average has to make up for that first. Members of an ensemble are taken in the order given.",
+    )
+
+    source: str  # what makes passes differ; "": nothing does
+    inserted: bool  # dropout was put into a copy of the model for this
+    p: float  # of that dropout; NaN: none was put in
+    clock: str  # what throughput was measured by
+    batches: int  # that it was measured on
+    passes: np.ndarray  # (conditions,): how many; 0: the deterministic model
+    smoothed: np.ndarray  # (conditions,): with spatial smoothing
+    value: np.ndarray  # (conditions, QUANTITIES)
+    low: np.ndarray
+    high: np.ndarray
+    change: np.ndarray  # (conditions, CHANGES): difference to the first condition on the same images
+    change_low: np.ndarray
+    change_high: np.ndarray
+    drawn: np.ndarray  # (CHANGES, 1 + replicates): of the most passes without smoothing
+
+    def replicates(self) -> dict[str, np.ndarray]:
+        """`CHANGES` after the most passes, by "quantity, condition", to be compared with those of another model."""
+        most = int(self.passes.max())
+        condition = self._condition(most, smoothed=False)
+        return {f"{quantity}, {condition}": self.drawn[i] for i, quantity in enumerate(CHANGES) if most}
+
+    def of(self, quantity: str, smoothed: bool = False) -> pd.DataFrame:
+        """Columns passes, value, low and high of one quantity."""
+        column, chosen = QUANTITIES.index(quantity), self.smoothed == smoothed
+        numbers = {"value": self.value, "low": self.low, "high": self.high}
+        own = {name: array[chosen, column] for name, array in numbers.items()}
+        return pd.DataFrame({"passes": self.passes[chosen], **own})
+
+    def table(self) -> pd.DataFrame:
+        """Every quantity by `passes` and `smoothed`; `... change` is the difference to the first condition.
+
+        `n` counts images, for `throughput` batches.
+        """
+        rows = []
+        for i, quantity in enumerate(QUANTITIES):
+            n = self.batches if quantity == "throughput" else self.n
+            rows.append(self._rows(quantity, self.value[:, i], self.low[:, i], self.high[:, i], n))
+        for i, quantity in enumerate(CHANGES):
+            numbers = (self.change[:, i], self.change_low[:, i], self.change_high[:, i])
+            rows.append(self._rows(f"{quantity} change", *numbers, self.n).iloc[1:])
+        return pd.concat(rows, ignore_index=True)
+
+    def summary(self) -> pd.DataFrame:
+        """The deterministic model and the most passes, by `condition`: accuracy, NLL, ECE, and what passes add."""
+        table = self.table()
+        most = table["passes"].max()
+        shown = table["quantity"].isin(["accuracy", "nll", "ece"]) & table["passes"].isin([0, most])
+        shown |= table["quantity"].isin(["epistemic", "throughput"]) & (table["passes"] == most)
+        rows = table[shown].reset_index(drop=True)
+        rows["condition"] = [
+            self._condition(passes, smoothed)
+            for passes, smoothed in zip(rows["passes"], rows["smoothed"], strict=True)
+        ]
+        return rows.drop(columns=["passes", "smoothed"])
+
+    def _condition(self, passes: int, smoothed: bool) -> str:
+        counted = "members" if (self.passes > 0).all() else "passes"
+        return (f"{passes} {counted}" if passes else "deterministic") + (" + spatial" if smoothed else "")
+
+    def _rows(
+        self, quantity: str, value: np.ndarray, low: np.ndarray, high: np.ndarray, n: int
+    ) -> pd.DataFrame:
+        return tidy(quantity, value, low, high, n, passes=self.passes, smoothed=self.smoothed)
+
+
+@procedure(PassesResult, version=2, evaluation=True, resumable=True)
+def passes(
+    model: nn.Module | Sequence[nn.Module],
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    passes: Sequence[Count] = (1, 2, 5, 10),
+    p: Probability = 0.3,
+    smooth: bool = False,
+    parts: Parts | None = None,
+) -> PassesResult:
+    """Score the average over several passes of `model` against their number.
+
+    `examine` documents the arguments before `passes`.
+
+    Args:
+        model: With dropout of any kind, or without: then MC dropout is put into a copy. Several models, or what
+            `vs.surgery.deep_ensemble` makes of them: their number takes the place of the passes.
+        passes: After how many to score the average.
+        p: Of MC dropout that is put in.
+        smooth: Score the same with spatial smoothing (`vs.surgery.smooth`) in a copy, too.
+        parts: What an interrupted run has kept.
+    """
+    counts = sorted(set(passes))
+    if not counts:
+        raise VitscopeError("passes is empty; expected numbers from 1 on, such as 1 2 5 10 50")
+    if not isinstance(model, nn.Module):
+        model = deep_ensemble(list(model))
+    resumable = ResumablePass(parts, batch_size)
+    with (
+        own_passes(model, data, limit, batch_size, seed, device, name, True, resumable.done) as own,
+        _asked_of_members(model),
+    ):
+        plain = _source(model, own, p, seed)
+        if plain.most is not None:
+            counts = sorted({*(count for count in counts if count <= plain.most), plain.most} - {0})
+        smoothed = plain.smoothed(own.parts.input_shape) if smooth else None
+        sources = [plain] if smoothed is None else [plain, smoothed]
+        watch = Stopwatch(own.device)
+        each = [0, *counts] if plain.deterministic else counts
+        scores = PassScores(len(each) * len(sources), seed)
+        measure = _Measure(sources, counts, watch, readout(data))
+        resumable.restore({"passes": scores})
+        with resumable, own.progress("passes") as advance:
+            for images, labels, indices in own.stream:
+                columns, seconds = measure(images.to(own.dtype), labels, indices)
+                scores.update(columns, indices, seconds)
+                resumable.keep({"passes": scores})
+                advance(len(labels))
+        found = scores.finish()
+        found["drawn"] = found["drawn"][len(each) - 1].T.copy()
+        return PassesResult(
+            **own.common,
+            **found,
+            source=plain.source,
+            inserted=plain.p is not None,
+            p=float("nan") if plain.p is None else plain.p,
+            clock=watch.clock,
+            passes=np.array(each * len(sources), dtype=np.int64),
+            smoothed=np.repeat([False, True][: len(sources)], len(each)),
+        )
+
+
+@contextmanager
+def _asked_of_members(model: nn.Module) -> Iterator[None]:
+    """The output that is asked of an ensemble is asked of its members, which are shown the images one by one."""
+    with ExitStack() as asked:
+        for member in model.members if isinstance(model, DeepEnsemble) else ():
+            asked.enter_context(declared(member, asked_output(model)))
+        yield
+
+
+def _source(model: nn.Module, own: OwnPasses, p: float, seed: int) -> PassSource:
+    if isinstance(model, DeepEnsemble):
+        return Members(list(model.members), interface_of(model).output)
+    return RandomPasses(model, random_network(model, None, own.noise(FEW), p, seed), seed)
+
+
+class _Measure:
+    """From images to what every condition adds to the sums: of each source the deterministic model, then each count."""
+
+    def __init__(
+        self, sources: Sequence[PassSource], counts: Sequence[int], watch: Stopwatch, reading: Readout
+    ) -> None:
+        self._sources, self._counts, self._watch, self._reading = sources, counts, watch, reading
+        self._warm = False
+
+    @torch.inference_mode()
+    def __call__(self, images: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, conditions, columns), and the seconds of each condition."""
+        if not self._warm:
+            self._warm_up(images)
+        columns, seconds = [], []
+        for source in self._sources:
+            with closing(self._averages(source, images, int(indices[0]))) as averages:
+                for mean, time in averages:
+                    columns.append(self._columns(mean, labels.cpu(), indices.cpu()))
+                    seconds.append(time)
+        return torch.stack(columns, 1), torch.tensor(seconds, dtype=torch.float64)
+
+    def _averages(
+        self, source: PassSource, images: Tensor, first_image: int
+    ) -> Generator[tuple[RunningMean, float]]:
+        if source.deterministic:
+            mean = RunningMean()
+            self._watch.reset()
+            with self._watch.running():
+                mean.add(source.single(images))
+            yield mean, self._watch.seconds
+        mean = RunningMean()
+        self._watch.reset()
+        with closing(source.passes(images, first_image, max(self._counts, default=0))) as drawn:
+            for count in self._counts:
+                with self._watch.running():
+                    for logits in islice(drawn, count - mean.passes):
+                        mean.add(logits)
+                yield mean, self._watch.seconds
+
+    def _columns(self, mean: RunningMean, labels: Tensor, indices: Tensor) -> Tensor:
+        logits = mean.log_mean()
+        check_predictions(logits, labels, indices)
+        return torch.cat([score_columns(*self._reading(logits, labels, indices)), mean.spreads()], 1)
+
+    def _warm_up(self, images: Tensor) -> None:
+        """A first pass of this size takes longer, which no throughput should count."""
+        for source in self._sources:
+            if source.deterministic:
+                source.single(images)
+            for _ in source.passes(images, 0, 1):
+                pass
+        self._warm = True

@@ -1,0 +1,294 @@
+"""How good the predictions are, and whether the model knows it.
+
+Accuracy, top-5, negative log-likelihood, Brier score and calibration errors, whose formulas are in `prediction_scores`
+and `calibration`, with intervals over images; accuracy, precision and confidence of every class; and what
+dividing the logits by a number does (`prediction_temperature`). All of it comes from sums over one pass.
+"""
+
+import json
+import warnings
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from vitscope.core import distributed
+from vitscope.core.arguments import Positive
+from vitscope.core.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
+from vitscope.core.interface import takes_interface
+from vitscope.core.statistics import difference_interval, mean_interval, share_interval
+from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.engine.image_bits import lengthened, with_bits
+from vitscope.engine.one_pass import examine
+from vitscope.engine.prediction.calibration import (
+    CELLS,
+    adaptive_gaps,
+    adaptive_least_error,
+    confidence_cells,
+    error_interval,
+    least_error,
+)
+from vitscope.engine.prediction.prediction_result import QUANTITIES, SHADES, PredictionResult
+from vitscope.engine.prediction.prediction_scores import (
+    BINS,
+    MEANS,
+    check_predictions,
+    confidence_bins,
+    scores,
+)
+from vitscope.engine.prediction.prediction_temperature import (
+    TEMPERATURES,
+    Scaling,
+    find_scaling,
+    in_fitting_half,
+)
+
+__all__ = [
+    "BINS",
+    "MEANS",
+    "QUANTITIES",
+    "PredictionAccumulator",
+    "PredictionResult",
+    "at_temperature",
+    "check_predictions",
+    "confidence_bins",
+    "prediction",
+    "scores",
+]
+
+Temperature = Positive | Literal["fit"] | None
+
+
+class PredictionAccumulator(Accumulator):
+    """Sums of the scores and of each bin's calibration gap, plain and in every bootstrap replicate."""
+
+    result = PredictionResult
+    version = 3
+    needs_labels = True
+    evaluation = True
+    temperature: ClassVar[Temperature] = None
+    OPTIONS = MappingProxyType({"temperature": Temperature})
+
+    n: Tensor
+    sums: (
+        Tensor  # (1 + replicates, 1 + means + bins): weight, scores, gap of each bin; the first row is plain
+    )
+    cells: Tensor  # (2, cells, 1 + replicates): weight and gap of each cell of the adaptive error
+    bins: Tensor  # (bins, 3): count, confidence, correct
+    histogram: Tensor  # (shades, 2): right, wrong
+    classes: Tensor  # (classes, 5): images, right ones, images taken for it, confidence and its square
+    seen: Tensor  # (words,) bits
+    right: Tensor
+    fitting: Tensor  # see find_scaling
+    reporting: Tensor
+    reported_bins: Tensor
+    n_fitted: Tensor
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        rows = 1 + REPLICATES
+        self.add_sum("sums", (rows, 1 + len(MEANS) + BINS))
+        self.add_sum("cells", (2, CELLS, rows))
+        self.add_sum("bins", (BINS, 3))
+        self.add_sum("histogram", (SHADES, 2))
+        self.add_sum("classes", (0, 5))
+        self.add_sum("seen", (0,), torch.int64)
+        self.add_sum("right", (0,), torch.int64)
+        self.add_sum("n", (), torch.int64)
+        if self.temperature == "fit":
+            self.add_sum("fitting", (rows, 1 + len(TEMPERATURES)))
+            self.add_sum("reporting", (rows, 1 + len(TEMPERATURES) * (3 + BINS)))
+            self.add_sum("reported_bins", (len(TEMPERATURES), 2 * BINS))
+            self.add_sum("n_fitted", (), torch.int64)
+
+    @classmethod
+    def with_options(cls, **options: Any) -> type[Accumulator]:
+        """The exam at a temperature."""
+        return at_temperature(**options)
+
+    def update(self, batch: Batch) -> None:
+        """Take in the predictions of one batch of images."""
+        logits, labels, indices = batch.logits.detach().cpu(), batch.labels.cpu(), batch.indices.cpu()
+        check_predictions(logits, labels, indices)
+        logits, labels = self.subject.readout(logits, labels, indices)
+        if isinstance(self.temperature, float | int):
+            logits = logits.double() / self.temperature
+        weights = torch.from_numpy(poisson_weights(indices.numpy(), self.subject.seed))
+        per_image = scores(logits, labels)
+        correct, confidence = per_image[:, 0], per_image[:, -1]
+        bins = confidence_bins(confidence)
+        one, gap = torch.ones_like(confidence), confidence - correct
+        self.sums += weights.T @ torch.cat([one[:, None], per_image, bins * gap[:, None]], 1)
+        cells = confidence_cells(confidence)
+        self.cells[0].index_add_(0, cells, weights)
+        self.cells[1].index_add_(0, cells, weights * gap[:, None])
+        self.bins += bins.T @ torch.stack([one, confidence, correct], 1)
+        self.histogram += confidence_bins(confidence, SHADES).T @ torch.stack([correct, one - correct], 1)
+        self._add_to_classes(logits, labels, correct, confidence)
+        self.seen = with_bits(self.seen, indices)
+        self.right = with_bits(self.right, indices[correct.bool()])
+        self.n += len(labels)
+        if self.temperature == "fit":
+            self._try_temperatures(logits, labels, in_fitting_half(indices, self.subject.seed), weights)
+
+    def _add_to_classes(self, logits: Tensor, labels: Tensor, correct: Tensor, confidence: Tensor) -> None:
+        self.classes = lengthened(self.classes, logits.shape[1])
+        one, none = torch.ones_like(confidence), torch.zeros_like(confidence)
+        of_label = torch.stack([one, correct, none, confidence, confidence.square()], 1)
+        of_prediction = torch.stack([none, none, one, none, none], 1)
+        self.classes.index_add_(0, labels, of_label)
+        self.classes.index_add_(0, logits.topk(1, 1).indices[:, 0], of_prediction)
+
+    def _try_temperatures(self, logits: Tensor, labels: Tensor, fits: Tensor, weights: Tensor) -> None:
+        tried = [scores(logits.double() / t, labels) for t in TEMPERATURES]
+        one = torch.ones(len(labels), 1, dtype=torch.float64)
+        nll = torch.cat([one, *(s[:, 2:3] for s in tried)], 1)
+        self.fitting += weights[fits].T @ nll[fits]
+        bins = [confidence_bins(s[:, 4]) for s in tried]
+        gaps = [own * (s[:, 4:] - s[:, :1]) for s, own in zip(tried, bins, strict=True)]
+        columns = [torch.cat([s[:, 2:], gap], 1) for s, gap in zip(tried, gaps, strict=True)]
+        self.reporting += weights[~fits].T @ torch.cat([one, *columns], 1)[~fits]
+        filled = [
+            torch.cat([own, own * s[:, :1]], 1)[~fits].sum(0) for s, own in zip(tried, bins, strict=True)
+        ]
+        self.reported_bins += torch.stack(filled)
+        self.n_fitted += int(fits.sum())
+
+    def finish(self) -> PredictionResult:
+        """The result; before sums are taken, every process has as many classes and words as the others."""
+        for name in ("classes", "seen", "right"):
+            length = max(distributed.gather(len(getattr(self, name))))
+            setattr(self, name, lengthened(getattr(self, name), length))
+        result = cast(PredictionResult, super().finish())
+        if result.scaling is not None and not result.scaling.converged:
+            warnings.warn(
+                f"temperature not converged: {result.scaling.temperature:g} is the end of what was tried",
+                stacklevel=2,
+            )
+        return result
+
+    def compute(self) -> dict[str, Any]:
+        """Every quantity with its interval, the reliability diagram, and the classes."""
+        gaps, adaptive = self._gaps()
+        drawn = self._drawn(gaps, adaptive)
+        low, high = self._intervals(drawn, gaps, adaptive)
+        count, confidence, right = self.bins.numpy().T
+        bin_low, bin_high = share_interval(right, count)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            bin_confidence, bin_accuracy = confidence / count, right / count
+        return {
+            "n": int(self.n),
+            "temperature": 1.0 if self.temperature in (None, "fit") else float(self.temperature),
+            "value": drawn[0],
+            "low": low,
+            "high": high,
+            "drawn": drawn[1:],
+            "bin_count": count.astype(np.int64),
+            "bin_confidence": bin_confidence,
+            "bin_accuracy": bin_accuracy,
+            "bin_low": bin_low,
+            "bin_high": bin_high,
+            "histogram": self.histogram.numpy().astype(np.int64),
+            **self._class_fields(),
+            "seen": self.seen.numpy().copy(),
+            "right": self.right.numpy().copy(),
+            "scaling": self._scaling(),
+        }
+
+    def _gaps(self) -> tuple[np.ndarray, np.ndarray]:
+        """(1 + replicates, bins) and (1 + replicates, groups): calibration gaps of the usual and the adaptive error."""
+        sums, (weight, gap) = self.sums.numpy(), self.cells.numpy()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return sums[:, 1 + len(MEANS) :] / sums[:, :1], adaptive_gaps(weight, gap)
+
+    def _drawn(self, gaps: np.ndarray, adaptive: np.ndarray) -> np.ndarray:
+        """(1 + replicates, quantities)."""
+        sums = self.sums.numpy()
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = sums[:, 1 : 1 + len(MEANS)] / sums[:, :1]
+        signed = means[:, MEANS.index("confidence")] - means[:, MEANS.index("accuracy")]
+        return np.column_stack([means, np.abs(gaps).sum(1), signed, np.abs(adaptive).sum(1)])
+
+    def _intervals(
+        self, drawn: np.ndarray, gaps: np.ndarray, adaptive: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(quantities,) each."""
+        n, (weight, gap) = int(self.n), self.cells[:, :, 0].numpy()
+        count, _, right = self.bins.numpy().T
+        place = {quantity: i for i, quantity in enumerate(QUANTITIES)}
+        low, high = mean_interval_of_few(drawn[1:], n)
+        special = {
+            **{name: share_interval(n * drawn[0, place[name]], n) for name in ("accuracy", "top5")},
+            "signed_ece": difference_interval(
+                drawn[0, place["signed_ece"]], standard_error(drawn[1:, place["signed_ece"]]), n
+            ),
+            "ece": error_interval(gaps[:, None], least_error(count, right, n)[None]),
+            "adaptive_ece": error_interval(adaptive[:, None], adaptive_least_error(weight, gap)[None]),
+        }
+        for name, ends in special.items():
+            low[place[name]], high[place[name]] = ends
+        return low, high
+
+    def _class_fields(self) -> dict[str, Any]:
+        count, right, predicted, confidence, squares = self.classes.numpy().T
+        known, outputs = self.subject.readout.classes, range(len(count))
+        value, low, high = np.full((3, len(count), 3), np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            value[:, 0], value[:, 1] = right / count, right / predicted
+        low[:, 0], high[:, 0] = share_interval(right, count)
+        low[:, 1], high[:, 1] = share_interval(right, predicted)
+        for k in np.flatnonzero(count):
+            value[k, 2], low[k, 2], high[k, 2] = mean_interval(confidence[k], squares[k], int(count[k]))
+        low[:, 2], high[:, 2] = np.clip(low[:, 2], 0.0, 1.0), np.clip(high[:, 2], 0.0, 1.0)
+        return {
+            "class_names": tuple(known[k] if k < len(known) else str(k) for k in outputs),
+            "class_count": count.astype(np.int64),
+            "class_predicted": predicted.astype(np.int64),
+            "class_value": value,
+            "class_low": low,
+            "class_high": high,
+        }
+
+    def _scaling(self) -> Scaling | None:
+        if self.temperature != "fit":
+            return None
+        n_fitted = int(self.n_fitted)
+        return find_scaling(
+            self.fitting, self.reporting, self.reported_bins, n_fitted, int(self.n) - n_fitted
+        )
+
+
+def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:
+    """The exam with logits divided by a number, or by one that is fitted to half of the images."""
+    if temperature is None:
+        return PredictionAccumulator
+
+    class Scaled(PredictionAccumulator):
+        settings = json.dumps({"temperature": temperature})
+
+    Scaled.temperature = temperature
+    return Scaled
+
+
+@takes_interface
+def prediction(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    temperature: Temperature = None,
+) -> PredictionResult:
+    """Examine `model`'s predictions on `data`; `examine` documents the other arguments.
+
+    Args:
+        temperature: Divide the logits by this number. "fit" leaves them as they are, and adds what dividing them by
+            the best number does: fitted on one half of the images, reported on the other.
+    """
+    exam = at_temperature(temperature)
+    results = examine(model, data, [exam], limit, batch_size, seed, device, name)
+    return cast(PredictionResult, results["prediction"])

@@ -1,0 +1,1 @@
+"""Exams under changed images."""

@@ -1,0 +1,221 @@
+"""Corruptions: how much of its accuracy does a model keep when pictures get worse?
+
+The 15 types of Hendrycks and Dietterich (2019), noise, blur, weather and digital, at 5 severities each. With r_i = 1
+where the model is right about image i, and r_iks = 1 where it is right about its corruption of type k and severity s,
+
+    accuracy = mean over i, k, s of r_iks        drop = mean over i, k, s of (r_i - r_iks)
+
+Scores are those of `prediction`; their intervals, and those of means over corruptions, are bootstrap intervals over
+images. Images are corrupted as the model is shown them: resized and cut, as 8-bit pictures, before they are normalised.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import nn
+
+from vitscope.core import distributed
+from vitscope.core.errors import VitscopeError
+from vitscope.data.corruptions import SEVERITIES, TYPES
+from vitscope.data.corruptions.constants import rule
+from vitscope.data.corruptions.published import open_published
+from vitscope.data.corruptions.registry import CHANNELS, SMALLEST, VERSION, check_conditions
+from vitscope.data.subsets import limit_indices
+from vitscope.engine.cache_key import data_name
+from vitscope.engine.exam import procedure
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.own_passes import own_passes
+from vitscope.engine.robustness.condition_rows import Headlined, condition_rows, headline_rows
+from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
+from vitscope.engine.robustness.corruption_passes import CorruptionPasses, Found
+from vitscope.engine.robustness.corruption_rows import ALL, CLEAN, Replicates, Row
+from vitscope.results import About, Result
+
+GENERATED, PUBLISHED = "generated", "published"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CorruptionResult(Headlined, Result, exam="corruption"):
+    """Scores on clean images (first row), and on corrupted ones: means first, then each type and severity.
+
+    Headlines: means over all corruptions, the accuracy of each family, and errors relative to a reference model.
+    """
+
+    about = About(
+        title="Corruptions",
+        shows="Accuracy on pictures with noise, blur, weather and digital artefacts, against how severe they are. The "
+        "bars are means over severities.",
+        papers="In the papers Alter-ResNet-50 is better than CNNs on CIFAR-100-C as on clean images, and spatial "
+        "smoothing makes ResNets more robust; both report the mean over the 15 types at 5 severities.",
+        misleads="Generated corruptions are not the published files: they follow the same definitions, but frost is "
+        "cut from computed panes and random draws differ, so compare models on one of the two. A model whose "
+        "augmentation looks like a corruption is robust against that one, not in general. Severities are not "
+        "comparable between types, nor between 32 and 224 pixels.",
+    )
+    needs = "images of 1, 3 or 4 channels that are large enough"
+
+    types: tuple[str, ...]
+    severities: tuple[int, ...]
+    images: str  # generated or published
+    how: str  # with which constants, or from where
+    obstacle: str  # why nothing was measured; "" if something was
+    rows: tuple[Row, ...]
+    scores: ConditionTable  # (rows)
+
+    @property
+    def accuracy(self) -> float:
+        """Mean over all corruptions."""
+        return self.of(ALL)
+
+    def of(self, corruption: str, severity: int = 0, quantity: str = "accuracy") -> float:
+        """A score: of a type, a family, `all` or `clean`; severity 0 is the mean over severities."""
+        row = Row(corruption, severity)
+        if row not in self.rows:
+            raise VitscopeError(
+                f"no {row.condition} in this result; it has {', '.join(self.types)} at {self.severities}"
+            )
+        return float(self.scores.value[self.rows.index(row), QUANTITIES.index(quantity)])
+
+    def table(self) -> pd.DataFrame:
+        """Scores by `condition`, `corruption` and `severity` (none: a mean); `images` are generated or published."""
+        if not self.rows:
+            return headline_rows((), 0)
+        return condition_rows(
+            [row.condition for row in self.rows],
+            self.scores,
+            ("accuracy", "top5", "nll", "brier", "ece"),
+            corruption=[row.corruption for row in self.rows],
+            severity=[row.severity or None for row in self.rows],
+            images=[self.images] * len(self.rows),
+        ).astype({"severity": "Int64"})
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The mean corruption error has a table of its own, beside the other headlines."""
+        return {**super().tables(), "corruption_summary": self.summary()}
+
+
+@procedure(CorruptionResult, version=VERSION + 1, evaluation=True, resumable=True)
+def corruption(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    parts: Parts | None = None,
+    types: Sequence[str] = TYPES,
+    severities: Sequence[int] = SEVERITIES,
+    source: str | Path | None = None,
+    reference: CorruptionResult | None = None,
+    workers: int | None = None,
+    cache: bool | None = None,
+) -> CorruptionResult:
+    """Score `model` on corrupted images; `examine` documents the other arguments.
+
+    Args:
+        model: A classifier.
+        data: Labelled images, uncorrupted.
+        seed: Of the subset, the corruptions and the bootstrap.
+        parts: Where the scores of finished types and severities are kept.
+        types: Which corruptions.
+        severities: How severe, 1 to 5.
+        source: A folder with the published files of these data (CIFAR-10-C, CIFAR-100-C, ImageNet-C); default: images
+            are corrupted here.
+        reference: Another model's result on the same images, for the mean corruption error.
+        workers: Processes that corrupt images while the model looks at others; default: one per core.
+        cache: Keep corrupted images on disk for the next run and other models of the same input size; default: if
+            they take less than 4 GB.
+    """
+    types, severities = tuple(dict.fromkeys(types)), tuple(sorted(set(severities)))
+    check_conditions(types, severities)
+    if reference is not None:
+        _check_reference(reference, types, severities, data_name(data), seed)
+    conditions = [(kind, severity) for kind in types for severity in severities]
+    published = None
+    if source is not None:
+        published = open_published(source, data, conditions, _chosen(data, limit, seed))
+    parts = parts or Parts.nowhere()
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own, parts:
+        if reference is not None and reference.n != (n := sum(distributed.gather(own.n_images))):
+            raise VitscopeError(
+                f"the reference is of {reference.n} images; expected the same {n}; use its limit"
+            )
+        passes = CorruptionPasses(model, own, conditions, seed, batch_size, parts)
+        side = min(own.input_shape[1:])
+        how = (
+            f"{rule(side)}, at {side} pixels"
+            if published is None
+            else f"the files in {Path(source or '').name}"
+        )
+        common = {**own.common, "images": GENERATED if published is None else PUBLISHED, "how": how}
+        obstacle = _obstacle(own.input_shape) if published is None else ""
+        if obstacle:
+            return _nothing(common, obstacle)
+        found = passes.generated(cache, workers) if published is None else passes.published(published)
+        return _result(common, types, severities, found, reference)
+
+
+def _result(
+    common: dict[str, Any],
+    types: tuple[str, ...],
+    severities: tuple[int, ...],
+    found: Found,
+    reference: CorruptionResult | None,
+) -> CorruptionResult:
+    drawn = Replicates(found, types, severities)
+    headlines = drawn.headlines(common["images"])
+    if reference is not None:
+        errors = np.array([1 - reference.of(kind) for kind in types])
+        headlines += drawn.against(types, reference.model, errors, 1 - reference.of(CLEAN))
+    return CorruptionResult(
+        **common,
+        n=drawn.n,
+        types=types,
+        severities=severities,
+        obstacle="",
+        rows=drawn.rows,
+        scores=drawn.table(),
+        headlines=tuple(headlines),
+    )
+
+
+def _nothing(common: dict[str, Any], obstacle: str) -> CorruptionResult:
+    """The result of a model or data that cannot be corrupted."""
+    none, flat = np.zeros((0, len(QUANTITIES))), np.zeros(0)
+    scores = ConditionTable(0, none, none.copy(), none.copy(), flat, flat.copy(), flat.copy())
+    return CorruptionResult(
+        **common, n=0, types=(), severities=(), obstacle=obstacle, rows=(), scores=scores, headlines=()
+    )
+
+
+def _obstacle(input_shape: Sequence[int]) -> str:
+    channels, *sides = input_shape
+    if channels not in CHANNELS:
+        return f"images of {channels} channels have no corruptions; they are made for 1, 3 and 4"
+    if min(sides) < SMALLEST:
+        return f"images of {min(sides)} pixels are too small; corruptions need {SMALLEST}"
+    return ""
+
+
+def _chosen(data: Any, limit: int | None, seed: int) -> np.ndarray:
+    """Places of the images that are going to be shown."""
+    labels = getattr(data, "labels", np.zeros(0, np.int64))
+    return np.arange(len(labels)) if limit is None else limit_indices(labels, limit, seed)
+
+
+def _check_reference(
+    reference: CorruptionResult, types: Sequence[str], severities: Sequence[int], data: str, seed: int
+) -> None:
+    seen = (reference.data, reference.seed, reference.types, reference.severities)
+    if seen != (data, seed, tuple(types), tuple(severities)):
+        raise VitscopeError(
+            f"the reference is of {reference.data}, seed {reference.seed}, {len(reference.types)} types at severities "
+            f"{reference.severities}; expected {data}, seed {seed} and the same {len(types)} types at "
+            f"{tuple(severities)}; examine both models with the same options"
+        )

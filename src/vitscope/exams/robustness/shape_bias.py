@@ -1,0 +1,266 @@
+"""Shape or texture: does a model go by low or by high frequencies, by phase or by amplitude?
+
+Two pictures of different classes, both classified rightly, are mixed (see `swaps`) and shown to the model. Over all
+mixed pictures, of which every pair gives two,
+
+    low       share of decisions for the class that the low frequencies (the phase) come from
+    high      share of decisions for the class that the high frequencies (the amplitude) come from
+    neither   the rest
+    bias      low / (low + high): 1 if shape decides, 0 if texture does
+    crossover the cutoff at which low = high, between the cutoffs by straight lines: low where shape decides
+
+Pairs are made inside a batch: its rightly classified images, in an order drawn from the seed and their places in the
+data, each with the next one of another class. No image is in two pairs, so pairs are independent, and the bootstrap
+draws pairs; shares have Wilson's interval with its error. Pixels are not clipped: that would mix the frequencies again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor, nn
+
+from vitscope.core.arguments import Positive
+from vitscope.core.bootstrap import REPLICATES, poisson_weights, standard_error
+from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import score_interval
+from vitscope.engine.exam import procedure
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.image_draws import PAIRS, image_generators
+from vitscope.engine.own_passes import OwnNumbers, OwnPasses, own_passes
+from vitscope.engine.resumable_pass import ResumablePass
+from vitscope.engine.robustness.condition_rows import Headline, headline_rows
+from vitscope.engine.robustness.pixel_model import PixelModel
+from vitscope.engine.robustness.pixels import pixel_space
+from vitscope.engine.robustness.swaps import pairs, swap_bands, swap_phase
+from vitscope.exams.prediction.prediction import check_predictions
+from vitscope.results import About, Result, tidy
+
+CUTOFFS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+USUAL = 0.25  # the cutoff, in units of pi, whose bias is named first: the nearest one is taken
+DECISIONS = ("low", "high", "neither")
+QUANTITIES = (*DECISIONS, "shape_bias")
+PHASE = "phase and amplitude swapped"
+
+
+class Decisions(OwnNumbers):
+    """Sums over pairs, plain (first row) and in every bootstrap replicate, per way of mixing."""
+
+    n: Tensor
+    pairs: Tensor
+    sums: Tensor
+
+    def __init__(self, ways: int, seed: int) -> None:
+        super().__init__()
+        self._seed = seed
+        self.add_sum("n", (), torch.int64)
+        self.add_sum("pairs", (), torch.int64)
+        self.add_sum("sums", (ways, 1 + REPLICATES, len(DECISIONS)))
+
+    def update(self, images: int, shares: Tensor, indices: Tensor) -> None:
+        """Take in a batch.
+
+        Args:
+            images: How many images it has.
+            shares: (ways, pairs, decisions) of each pair's two pictures.
+            indices: (pairs,), the place in the data of one image of each pair.
+        """
+        self.n += images
+        self.pairs += len(indices)
+        weights = torch.from_numpy(poisson_weights(indices.cpu().numpy(), self._seed))
+        self.sums += weights.T @ shares
+
+    def compute(self) -> dict[str, Any]:
+        """The sums of all processes."""
+        return {"n": int(self.n), "pairs": int(self.pairs), "sums": self.sums.numpy().copy()}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShapeBiasResult(Result, exam="shape_bias"):
+    """Decisions about mixed pictures; arrays are (ways of mixing, quantities), the swap of phase comes last."""
+
+    about = About(
+        title="Shape or texture",
+        shows="Pictures with the low frequencies of one image and the high ones of another, of a different class: the "
+        "share of decisions for either class against the cutoff between low and high. The further left the lines "
+        "cross, the more the model goes by low frequencies: by shape.",
+        papers="The papers infer from frequency noise that MSAs are shape-biased and convolutions texture-biased, "
+        "since low frequencies are shape and high ones texture.",
+        misleads="Only pairs of images that the model gets right count, so that two models are asked about different "
+        "pairs. Where both classes lose, neither share is telling: look at the third line. Frequencies are per pixel: "
+        "in a larger picture the same shape sits at lower ones.",
+    )
+    needs = (
+        "rightly classified images of two classes in a batch (a trained model, larger batches, mixed classes)"
+    )
+
+    pairs: int
+    cutoff: np.ndarray  # (ways - 1,), in units of pi
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    headlines: tuple[Headline, ...]
+
+    @property
+    def conditions(self) -> list[str]:
+        """The ways of mixing."""
+        return [*(f"cut at {cutoff:g}π" for cutoff in self.cutoff), PHASE]
+
+    def table(self) -> pd.DataFrame:
+        """Low, high, neither and shape_bias by `condition` and `cutoff` (in units of π); `n` counts mixed pictures."""
+        if not self.pairs:
+            return headline_rows((), 0)
+        columns = {"condition": self.conditions, "cutoff": [*self.cutoff, np.nan]}
+        pieces = [
+            tidy(q, self.value[:, i], self.low[:, i], self.high[:, i], 2 * self.pairs, **columns)
+            for i, q in enumerate(QUANTITIES)
+        ]
+        crossover = [h for h in self.headlines if h.quantity == "crossover"]
+        return pd.concat([*pieces, headline_rows(crossover, 2 * self.pairs)], ignore_index=True)
+
+    def summary(self) -> pd.DataFrame:
+        """Bias at 0.25π and of the swap of phase and amplitude, and where the lines cross."""
+        return headline_rows(self.headlines, 2 * self.pairs)
+
+
+def decisions_for(chosen: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """(N, decisions): whether a decision is for the first label, the second, or neither; in float64."""
+    low, high = chosen == first, chosen == second
+    return torch.stack([low, high, ~(low | high)], 1).double()
+
+
+def crossover(cutoff: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Where low - high changes its sign for the first time, from (cutoffs, ...); at an end if it does not inside."""
+    excess = (low - high).reshape(len(cutoff), -1)
+    found = np.where(excess[0] >= 0, cutoff[0], cutoff[-1])
+    open_ = excess[0] < 0
+    for k in range(1, len(cutoff)):
+        before, after = excess[k - 1], excess[k]
+        here = open_ & (after >= 0)
+        step = before[here] / (before[here] - after[here])
+        found[here] = cutoff[k - 1] + step * (cutoff[k] - cutoff[k - 1])
+        open_ = open_ & ~here
+    return found.reshape(low.shape[1:])
+
+
+@procedure(ShapeBiasResult, version=2, batch_matters=True, evaluation=True, resumable=True)
+def shape_bias(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    parts: Parts | None = None,
+    cutoffs: Sequence[Positive] = CUTOFFS,
+) -> ShapeBiasResult:
+    """Show `model` pictures that are mixed of two classes; `examine` documents the other arguments.
+
+    Args:
+        model: A classifier.
+        data: Labelled images; classes should be mixed within batches.
+        limit: As in `examine`.
+        batch_size: As in `examine`; pairs are made inside a batch.
+        seed: Of the subset, the pairs and the bootstrap.
+        device: As in `examine`.
+        name: As in `examine`.
+        parts: Where an interrupted pass is kept.
+        cutoffs: Between low and high frequencies, in units of pi.
+    """
+    if not cutoffs or not all(0 < cutoff < 1.5 for cutoff in cutoffs):
+        raise VitscopeError(
+            f"cutoffs are {tuple(cutoffs)}; expected numbers above 0, in units of pi, such as 0.25"
+        )
+    ordered = np.array(sorted(set(cutoffs)), dtype=np.float64)
+    resumable = ResumablePass(parts, batch_size)
+    decisions = Decisions(len(ordered) + 1, seed)
+    resumable.restore({"decisions": decisions})
+    with own_passes(
+        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
+    ) as own:
+        measure = partial(_measure, own, PixelModel(model, own.dtype, pixel_space(own)), ordered, seed)
+        with resumable, own.progress("shape_bias") as advance:
+            for images, labels, indices in own.stream:
+                decisions.update(len(labels), *measure(images, labels, indices))
+                resumable.keep({"decisions": decisions})
+                advance(len(labels))
+        return ShapeBiasResult(**own.common, cutoff=ordered, **_summarise(ordered, **decisions.finish()))
+
+
+def _measure(
+    own: OwnPasses,
+    seen: PixelModel,
+    cutoffs: np.ndarray,
+    seed: int,
+    images: Tensor,
+    labels: Tensor,
+    indices: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """What `Decisions` takes in of a batch: shares (ways, pairs, decisions), and a place in the data for each pair."""
+    logits, truth = own.readout(seen.clean(images), labels, indices)
+    check_predictions(logits.cpu(), truth.cpu(), indices.cpu())
+    first, second = _pairs(logits.argmax(1) == truth, truth, indices, seed)
+    if not len(first):
+        return torch.zeros(len(cutoffs) + 1, 0, len(DECISIONS), dtype=torch.float64), indices[first]
+    low, high = torch.cat([first, second]), torch.cat([second, first])
+    pixels = seen.pixels(images)
+
+    def decide(mixed: Tensor) -> Tensor:
+        answers, _ = own.readout(seen.logits(mixed), labels[low], indices[low])
+        both = decisions_for(answers.argmax(1), truth[low], truth[high])
+        return both.view(2, len(first), len(DECISIONS)).mean(0).cpu()
+
+    shares = [decide(swap_bands(pixels[low], pixels[high], float(cutoff))) for cutoff in cutoffs]
+    return torch.stack([*shares, decide(swap_phase(pixels[low], pixels[high]))]), indices[first]
+
+
+def _pairs(right: Tensor, labels: Tensor, indices: Tensor, seed: int) -> tuple[Tensor, Tensor]:
+    """Places in the batch of the first and the second image of every pair."""
+    places = right.nonzero()[:, 0].cpu()
+    keys = [g.random() for g in image_generators(PAIRS, seed, indices.cpu()[places])]
+    places = places[np.argsort(keys, kind="stable").tolist()]
+    found = torch.tensor(pairs(labels.cpu()[places].tolist()), dtype=torch.long).view(-1, 2)
+    return places[found[:, 0]].to(labels.device), places[found[:, 1]].to(labels.device)
+
+
+def _summarise(cutoff: np.ndarray, n: int, pairs: int, sums: np.ndarray) -> dict[str, Any]:
+    """The result's own fields from the sums over pairs (ways, 1 + replicates, decisions)."""
+    if not pairs:
+        nothing = np.zeros((0, len(QUANTITIES)))
+        return {"n": n, "pairs": 0, "value": nothing, "low": nothing, "high": nothing, "headlines": ()}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = sums / sums.sum(2, keepdims=True)
+        bias = sums[:, :, 0] / (sums[:, :, 0] + sums[:, :, 1])
+    drawn = np.concatenate([shares, bias[:, :, None]], 2)
+    low, high = _intervals(drawn, pairs)
+    usual = int(np.argmin(np.abs(cutoff - USUAL)))
+    headlines = [
+        Headline(
+            quantity="shape_bias",
+            condition=name,
+            value=float(bias[way, 0]),
+            low=float(low[way, -1]),
+            high=float(high[way, -1]),
+            drawn=bias[way].copy(),
+        )
+        for way, name in ((usual, f"cut at {cutoff[usual]:g}π"), (-1, PHASE))
+    ]
+    crossing = crossover(cutoff, sums[:-1, :, 0], sums[:-1, :, 1])
+    if cutoff[0] < crossing[0] < cutoff[-1]:
+        headlines.append(Headline.of("crossover", "in units of π", crossing))
+    numbers = {"value": drawn[:, 0], "low": low, "high": high}
+    return {"n": n, "pairs": pairs, **numbers, "headlines": tuple(headlines)}
+
+
+def _intervals(drawn: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of the shares (ways, 1 + replicates, quantities) of `pairs` pairs; the bias is over those that are decided."""
+    error = standard_error(drawn[:, 1:].swapaxes(0, 1))
+    low, high = score_interval(drawn[:, 0, :-1], error[:, :-1], pairs)
+    decided = np.maximum(pairs * drawn[:, 0, :2].sum(1), 1.0)
+    bias_low, bias_high = score_interval(drawn[:, 0, -1], error[:, -1], decided)
+    return np.column_stack([low, bias_low]), np.column_stack([high, bias_high])

@@ -1,0 +1,179 @@
+"""Temporal smoothing on streams: does averaging over the last frames make predictions better and steadier?
+
+    p_t = sum_{a=0..min(K, t)} w_a q_{t-a},    w_a = exp(-rate a) / sum_b exp(-rate b)
+
+q_t is the prediction of frame t alone. Both are scored on the same frames; `frame_scores` defines consistency and the
+bootstrap over blocks of frames. Throughput is that of frames coming one by one, relative to one pass of the model.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitscope.anatomy import preserved
+from vitscope.core import distributed
+from vitscope.core.arguments import Count, CountFromZero, NotNegative, Probability
+from vitscope.data import data_config
+from vitscope.data.fetchers import ImageFetcher
+from vitscope.data.streams.frames import FrameData, pieces
+from vitscope.engine.cache_key import data_name
+from vitscope.engine.exam import procedure
+from vitscope.engine.features.random_network import random_network
+from vitscope.engine.finished_parts import Parts
+from vitscope.engine.fitting import require_frames
+from vitscope.engine.one_pass import compare_classes, placed, progress
+from vitscope.engine.prediction.pass_sources import RandomPasses
+from vitscope.engine.resumable_pass import ResumablePass
+from vitscope.engine.streams.frame_scores import FrameScores, blocks_of
+from vitscope.engine.streams.sequence_scorer import SequenceScorer
+from vitscope.engine.streams.stream_predictors import predictors, without_memory
+from vitscope.engine.streams.temporal_result import TemporalResult
+from vitscope.engine.throughput import Stopwatch
+from vitscope.models import name_of
+
+TIMED = 30  # frames on which throughput is measured
+TRACED = 200  # frames of the first sequence that a figure shows
+MOST_NUMBERS = 1 << 25  # of the predictions of frames that are looked at together
+
+
+@procedure(TemporalResult, version=2, evaluation=True, resumable=True, needs_frames=True)
+def temporal(
+    model: nn.Module,
+    data: Any,
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    name: str | None = None,
+    rate: NotNegative = 0.8,
+    previous: CountFromZero = 5,
+    passes: CountFromZero = 0,
+    p: Probability = 0.3,
+    smooth: bool = False,
+    block: Count | None = None,
+    parts: Parts | None = None,
+) -> TemporalResult:
+    """Score `model`'s predictions on a stream of frames, alone and smoothed over time.
+
+    Under torchrun every process takes whole sequences.
+
+    Args:
+        model: Puts out (N, classes), or (N, classes, H, W) for frames with masks. One that smooths over time already
+            is compared with itself without that; its own rate and memory are used.
+        data: A `FrameData`: what `load_data("frames:PATH")` or `moving_crops` gives.
+        limit: Use at most this many frames, the first ones of each sequence.
+        batch_size: Frames of a sequence per forward pass.
+        seed: Of the bootstrap and of random passes.
+        device: Where to run; default: where the model is.
+        name: What to call the model in the result.
+        rate: A frame of age a weighs exp(-rate a).
+        previous: Frames before the current one that take part.
+        passes: Compare with MC dropout of this many passes per frame, and with one random pass per frame.
+        p: Of MC dropout that is put into a copy of a model without any.
+        smooth: Score all of it with spatial smoothing (`vs.surgery.smooth`) in a copy, too.
+        block: Frames of a block of the bootstrap; 0: whole sequences; default: these if there are 20, else 25 frames.
+        parts: What an interrupted run has kept.
+    """
+    common: dict[str, Any] = {"model": name or name_of(model), "data": data_name(data), "seed": seed}
+    require_frames(data)
+    model, own_smoothing = without_memory(model)
+    if own_smoothing is not None:
+        rate, previous = own_smoothing.rate, own_smoothing.previous
+    sequences = data.starts(limit)
+    blocks, block_size = blocks_of([len(sequence) for sequence in sequences], block)
+    n_blocks = int(blocks[-1][-1]) + 1
+    config = data_config(model)
+    with preserved(model), placed(model, device) as place:
+        compare_classes(model, data)
+        network = random_network(model, None, _noise(model, place, seed), p, seed) if passes else None
+        size = config.input_size[1:] if data.masks is not None else None
+        source = RandomPasses(model, network, seed)
+        ways = predictors(source, passes, partial(_fit, size=size), config.input_size if smooth else None)
+        scores = FrameScores(2 * len(ways), min(TRACED, len(sequences[0])), n_blocks, seed)
+        resumable, watch = ResumablePass(parts, batch_size), Stopwatch(place)
+        resumable.restore({"temporal": scores})
+        scorer = SequenceScorer(ways, rate, previous, scores)
+        mine = list(distributed.shard(len(sequences)))[resumable.done :]
+        stream = _Stream(data, [sequences[number] for number in mine], model, place, batch_size)
+        with resumable, progress(stream.frames, f"{common['model']}: temporal") as advance:
+            for number, sequence in zip(mine, stream, strict=True):
+                scorer.begin(traced=number == 0)
+                with torch.inference_mode():
+                    for places, frames, labels in sequence:
+                        if scores.timed < TIMED:
+                            scorer.time(frames[: 1 + TIMED - int(scores.timed)], places[0], watch)
+                        start = places[0] - sequences[number][0]
+                        scorer.take(frames, labels, places[0], blocks[number][start : start + len(places)])
+                        advance(len(places))
+                resumable.keep({"temporal": scores})
+        found = scores.finish()
+    return TemporalResult(
+        **common,
+        **found,
+        why="",
+        sequences=len(sequences),
+        blocks=n_blocks,
+        block=block_size,
+        rate=float(rate),
+        previous=previous,
+        passes=passes,
+        source=source.source,
+        clock=watch.clock,
+        way=tuple(way.name for way in ways for _ in range(2)),
+        spatial=np.repeat([way.spatial for way in ways], 2),
+        temporal=np.array([False, True] * len(ways)),
+    )
+
+
+class _Stream:
+    """The frames of some sequences as the model takes them, in pieces of one sequence each.
+
+    Frames are decoded ahead over the ends of sequences.
+    """
+
+    def __init__(
+        self,
+        data: FrameData,
+        sequences: Sequence[range],
+        model: nn.Module,
+        device: torch.device,
+        batch_size: int,
+    ) -> None:
+        self._data, self._config = data, data_config(model)
+        self._dtype = next((w.dtype for w in model.parameters() if w.is_floating_point()), torch.float32)
+        points = self._config.input_size[1] * self._config.input_size[2] if data.masks is not None else 1
+        at_once = max(1, min(batch_size, MOST_NUMBERS // (points * len(data.classes))))
+        self._pieces = [list(pieces(sequence, at_once)) for sequence in sequences]
+        self.frames = sum(map(len, sequences))
+        fetcher = ImageFetcher(data, self._config, device)
+        self._fetched = fetcher.fetch_all([np.array(piece) for own in self._pieces for piece in own])
+
+    def __iter__(self) -> Iterator[Iterator[tuple[range, Tensor, Tensor]]]:
+        for own in self._pieces:
+            yield self._sequence(own)
+
+    def _sequence(self, own: list[range]) -> Iterator[tuple[range, Tensor, Tensor]]:
+        for places in own:
+            frames, labels = next(self._fetched)
+            if self._data.masks is not None:
+                labels = self._data.prepared_masks(places, self._config)
+            yield places, frames.to(self._dtype), labels.cpu()
+
+
+def _fit(logits: Tensor, size: tuple[int, int] | None) -> Tensor:
+    """Logits of maps at the size of the masks, as segmentation models are scored; others as they are."""
+    if size is None or logits.dim() != 4 or tuple(logits.shape[2:]) == size:
+        return logits
+    return F.interpolate(logits, size, mode="bilinear", align_corners=False)
+
+
+def _noise(model: nn.Module, device: torch.device, seed: int) -> Tensor:
+    """A few images on which a model shows whether its passes differ."""
+    generator = torch.Generator().manual_seed(seed)
+    dtype = next((w.dtype for w in model.parameters() if w.is_floating_point()), torch.float32)
+    return torch.randn(4, *data_config(model).input_size, generator=generator).to(device, dtype)

@@ -1,0 +1,161 @@
+"""From a name to a model: timm's, ours, torchvision's, Hugging Face's, a user's own, a run folder's."""
+
+import difflib
+import os
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated, Any
+
+from torch import nn
+
+from vitscope.core.arguments import Probability, Range, check, checked
+from vitscope.core.arguments.files import reason
+from vitscope.models.errors import CannotBuild, UnknownModel
+from vitscope.models.origin import set_origin
+from vitscope.models.sources import factory as from_factory
+from vitscope.models.sources import huggingface as from_huggingface
+from vitscope.models.sources import run_folder
+from vitscope.models.sources import timm as from_timm
+from vitscope.models.sources import torchvision as from_torchvision
+from vitscope.models.zoo.registered import OURS
+
+_NUMBERS: dict[str, Any] = {  # that mean the same in every model that takes them
+    "in_chans": Annotated[int, Range(1, 4096)],
+    "drop_rate": Probability,
+    "drop_path_rate": Probability,
+    "attn_drop_rate": Probability,
+    "proj_drop_rate": Probability,
+}
+
+
+@checked
+def create_model(
+    name: str | os.PathLike[str],
+    pretrained: bool | None = False,
+    num_classes: int | None = None,
+    img_size: int | tuple[int, int] | None = None,
+    checkpoint: str | None = None,
+    trust_code: bool = False,
+    **arguments: Any,
+) -> nn.Module:
+    """Make a model by name.
+
+    Args:
+        name: A timm name ("resnet50", "vit_small_patch16_224.augreg_in1k"), one of ours ("vit_mini"),
+            "tv:resnet50", "hf:owner/name" or "hf:folder", "package.module:factory", or a run folder.
+        pretrained: Load the weights that come with the name; None does so too, and leaves it to a factory of one's own
+            that takes no `pretrained`. A run folder's weights are always loaded.
+        num_classes: Size of the head; as the model has it if not given.
+        img_size: Side or (height, width) of the images; goes to the models whose weights depend on it, and
+            into the data configuration of all. A name of timm's that has a twin for small images here
+            ("resnet50": "resnet50_32") gives the twin at 64 pixels or less, unless it is to be pretrained.
+        checkpoint: Of a run folder, the moment of its training to take the weights of ("init", "warmup", "best",
+            "epoch-005", "last": see `list_checkpoints`); default: those it ended with.
+        trust_code: Run code that a file names: the function in a run folder's `config.json`, what a model of Hugging
+            Face brings along. What is named here, as `package.module:factory`, needs no such leave.
+        **arguments: Passed on to the model's constructor.
+
+    Returns:
+        The model, with `pretrained_cfg` that says how to prepare images for it.
+
+    Raises:
+        UnknownModel: No such model; the message holds the nearest names.
+        UntrustedCode: A file names code and `trust_code` is not given.
+        UnknownArgument: The model does not take one of `arguments`.
+        CannotBuild: The model refuses the sizes or arguments it is given.
+        BadWeights: The weights are missing, damaged, or made for another model.
+    """
+    for number, hint in _NUMBERS.items():
+        if arguments.get(number) is not None:
+            arguments[number] = check(arguments[number], hint, number)
+    folder = _run_folder(name)
+    if folder is not None:
+        changes = {"num_classes": num_classes, "img_size": img_size, **arguments}
+        given = {key: value for key, value in changes.items() if value is not None}
+        return run_folder.load_model(folder, create_model, checkpoint, trust_code, **given)
+    if checkpoint is not None:
+        raise CannotBuild(
+            f"checkpoint='{checkpoint}' is for run folders; {os.fspath(name)} is a model's name"
+        )
+    name = os.fspath(name)
+    sizes = {"num_classes": num_classes, "img_size": img_size}
+    given = {**{k: v for k, v in sizes.items() if v is not None}, **arguments}
+    try:
+        model = _build(name, pretrained, num_classes, img_size, arguments, trust_code)
+    except (AssertionError, LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+        if not given:
+            raise
+        wanted = ", ".join(f"{key}={value!r}" for key, value in given.items())
+        raise CannotBuild(
+            f"{name} cannot be built with {wanted} ({reason(error)}); try other values"
+        ) from error
+    set_origin(model, name, given)
+    return model
+
+
+@checked
+def list_models(pattern: str = "*") -> list[str]:
+    """The names that match the pattern: ours first, then timm's, then torchvision's."""
+    theirs = [name for name in from_timm.names() if name not in OURS]
+    names = [*OURS, *theirs, *from_torchvision.names()]
+    return [name for name in names if fnmatch(name, pattern)]
+
+
+def check_name(name: str | os.PathLike[str], trust_code: bool = False) -> None:
+    """Refuse what `create_model` would refuse for its name alone, without building anything."""
+    folder = _run_folder(name)
+    if folder is not None:
+        run_folder.check_model(folder, trust_code)
+        return
+    name = os.fspath(name)
+    if from_timm.has(name) or from_torchvision.has(name):
+        return
+    if name.startswith(from_huggingface.PREFIX):
+        from_huggingface.check_name(name)
+        return
+    if ":" not in name or name.startswith(from_torchvision.PREFIX):
+        raise _unknown(name)
+    from_factory.find(name)
+
+
+def _build(
+    name: str,
+    pretrained: bool | None,
+    num_classes: int | None,
+    img_size: int | tuple[int, int] | None,
+    arguments: dict[str, Any],
+    trust_code: bool,
+) -> nn.Module:
+    rest = (num_classes, img_size, arguments)
+    request = (name, pretrained is not False, *rest)
+    if from_timm.has(name):
+        return from_timm.build(*request)
+    if from_torchvision.has(name):
+        return from_torchvision.build(*request)
+    if name.startswith(from_huggingface.PREFIX):
+        return from_huggingface.build(*request, trust_code)
+    if ":" in name and not name.startswith(from_torchvision.PREFIX):
+        return from_factory.build(name, pretrained, *rest, trust_code)
+    raise _unknown(name)
+
+
+def _run_folder(name: str | os.PathLike[str]) -> Path | None:
+    """The folder, if the name is one; a name that timm knows is a model even beside a folder of that name."""
+    if isinstance(name, str) and (from_timm.has(name) or ":" in name):
+        return None
+    path = Path(name)
+    if path.is_dir() or not isinstance(name, str):
+        return path
+    if os.sep in name:
+        raise UnknownModel(
+            f"no run folder '{name}'; a model of the hub is hf:owner/name, the others show: vitscope models"
+        )
+    return None
+
+
+def _unknown(name: str) -> UnknownModel:
+    names = list_models()
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.7)
+    near += [known for known in names if name and known.startswith(name) and known not in near][:2]
+    hint = f"did you mean {', '.join(near)}?" if near else "no name is near it."
+    return UnknownModel(f"no model '{name}'; {hint} See the names with: vitscope models '*{name[:4]}*'")

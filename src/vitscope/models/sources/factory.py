@@ -1,0 +1,99 @@
+"""A user's own models, as `package.module:factory`: a function or a class that returns an `nn.Module`."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from vitscope.core.errors import VitscopeError
+from vitscope.data.config import image_channels
+from vitscope.models.constructor_arguments import call, signature_of
+from vitscope.models.errors import CannotBuild, UnknownModel
+from vitscope.models.origin import pair, set_input
+from vitscope.models.trust import OUR_FACTORIES
+
+
+def build(
+    name: str,
+    pretrained: bool | None,
+    num_classes: int | None,
+    img_size: int | tuple[int, int] | None,
+    arguments: dict[str, Any],
+    trust_code: bool = False,
+) -> nn.Module:
+    """Import the module (also from the working directory) and call the factory with what was asked for.
+
+    `trust_code` goes to our own factories, which make what their arguments name.
+    """
+    factory = find(name)
+    try:
+        takes = signature_of(factory)
+    except (TypeError, ValueError) as error:  # of what is built into Python
+        raise CannotBuild(
+            f"{name} does not say what it takes; expected a function that returns a model"
+        ) from error
+    given = dict(arguments)
+    if pretrained or (pretrained is None and {"pretrained", "**"} & takes):
+        given["pretrained"] = True
+    if name in OUR_FACTORIES:
+        given["trust_code"] = trust_code
+    if num_classes is not None:
+        given["num_classes"] = num_classes
+    size = pair(img_size)
+    wanted = {} if size is None or not ({"img_size", "**"} & takes) else {"img_size": img_size}
+    try:
+        model = call(name, factory, given, known=lambda: takes - {"**"}, optional=wanted)
+    except VitscopeError:
+        raise
+    except Exception as error:
+        raise CannotBuild(
+            f"{name} fails with {_said(error)}; expected a function that returns a model"
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise VitscopeError(f"{name} returned a {type(model).__name__}; expected a torch.nn.Module")
+    said = getattr(model, "pretrained_cfg", None) or {}
+    channels, *own = said.get("input_size", (image_channels(model), 224, 224))
+    set_input(
+        model,
+        input_size=(arguments.get("in_chans", channels), *(size or own)),
+        num_classes=num_classes or getattr(model, "num_classes", None),
+    )
+    return model
+
+
+def find(name: str) -> Callable[..., Any]:
+    """The function or class of that name; imports its module."""
+    module_name, _, attribute = name.partition(":")
+    if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
+        raise UnknownModel(
+            f"'{name}' is no model's name; expected package.module:factory, or: vitscope models"
+        )
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UnknownModel(
+            f"cannot import '{module_name}' of model '{name}' ({error}); "
+            "expected package.module:factory, importable from here"
+        ) from error
+    except VitscopeError:
+        raise
+    except Exception as error:
+        raise CannotBuild(f"'{module_name}' of model '{name}' cannot be imported: {_said(error)}") from error
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    factory = getattr(module, attribute, None)
+    if not callable(factory):
+        public = sorted(k for k, v in vars(module).items() if callable(v) and not k.startswith("_"))
+        raise UnknownModel(
+            f"module '{module_name}' has no function '{attribute}'; it has: {', '.join(public) or 'none'}"
+        )
+    return factory
+
+
+def _said(error: Exception) -> str:
+    """What code of the user's own ended with, in one line."""
+    return " ".join(f"{type(error).__name__} ({error})".split())

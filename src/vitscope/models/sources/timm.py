@@ -1,0 +1,85 @@
+"""Models that timm knows, which includes the ones registered by this package."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from timm.models import _helpers, _hub
+from torch import nn
+
+from vitscope.core.errors import VitscopeError
+from vitscope.models.constructor_arguments import arguments_of, call
+from vitscope.models.origin import pair, set_input
+from vitscope.models.zoo.network import fetching
+from vitscope.models.zoo.registered import OURS, fitting
+
+PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
+
+
+@contextmanager
+def _no_pickle(name: str) -> Iterator[None]:
+    """Inside, timm refuses weights of a stranger that only `torch.load` could read; safetensors it prefers itself."""
+
+    def refuse(path: Any, *_: Any, **__: Any) -> Any:
+        raise VitscopeError(
+            f"'{name}' has its weights as a pickle ({Path(str(path)).name}), which is never read; expected "
+            "model.safetensors: convert it, or build the model with --no-pretrained"
+        )
+
+    modules: tuple[Any, ...] = (_hub, _helpers) if name.startswith(PREFIXES) else ()
+    own = [module._torch_load for module in modules]
+    for module in modules:
+        module._torch_load = refuse
+    try:
+        yield
+    finally:
+        for module, function in zip(modules, own, strict=True):
+            module._torch_load = function
+
+
+def has(name: str) -> bool:
+    """Whether timm can be asked for this name."""
+    return name.startswith(PREFIXES) or timm.is_model(name)
+
+
+def names() -> list[str]:
+    """Every architecture that timm lists."""
+    return timm.list_models()
+
+
+def build(
+    name: str,
+    pretrained: bool,
+    num_classes: int | None,
+    img_size: int | tuple[int, int] | None,
+    arguments: dict[str, Any],
+) -> nn.Module:
+    """`timm.create_model`; `img_size` goes to the models that take one, and into every data configuration.
+
+    A small image without weights to load gets the model's twin for small images, if there is one.
+    """
+    built = name if pretrained else fitting(name, img_size)
+
+    def known() -> set[str]:
+        with torch.device("meta"):
+            return arguments_of(timm.create_model(built)) - {"**"}
+
+    def make(**kwargs: Any) -> nn.Module:
+        if not pretrained:
+            return timm.create_model(built, **kwargs)
+        with fetching(name, local=name in OURS), _no_pickle(name):
+            return timm.create_model(built, pretrained=True, **kwargs)
+
+    size = pair(img_size)
+    given = dict(arguments) if num_classes is None else {**arguments, "num_classes": num_classes}
+    model = call(name, make, given, known, optional={} if size is None else {"img_size": size})
+    channels, height, width = model.pretrained_cfg["input_size"]  # type: ignore[index]
+    set_input(
+        model,
+        input_size=(arguments.get("in_chans", channels), *(size or (height, width))),
+        num_classes=getattr(model, "num_classes", num_classes),
+    )
+    return model

@@ -1,0 +1,1 @@
+"""Our own models, registered in timm."""

@@ -1,0 +1,167 @@
+"""Plain multi-head self-attention in one module, which can stand for any other that computes the same.
+
+    out = concat_h(softmax(scale · q_h k_hᵀ) v_h) Wo + bo + uniform(x)        q_h = x Wq_h + bq_h, and so on
+
+`uniform` is a head that attends to all tokens alike:
+
+    uniform(x) = Wu (Wv m + bv)    m = 1/N Σ_j x_j, over all N tokens of the image; the same for every token
+
+The mean is taken before the projections, which is the same (they are linear) and costs next to nothing.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from vitscope.anatomy.watch.graph import Slot
+from vitscope.core.errors import VitscopeError
+from vitscope.surgery.tools.image_tokens import ImageTokens
+from vitscope.surgery.tools.projections import ByHead, Projections
+
+
+class UniformHead(nn.Module):
+    """What a head of uniform attention adds to every token.
+
+    New values start as in a ViT (normal, 0.02; biases 0), what reads them starts at 0.
+
+    Args:
+        tokens: How the tokens lie.
+        channels: Width of the tokens.
+        width: Number of values.
+        out_channels: Width of what is added.
+        bias: Whether the values have one.
+    """
+
+    def __init__(
+        self, tokens: ImageTokens, channels: int, width: int, out_channels: int, bias: bool = True
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.value = nn.Linear(channels, width, bias=bias)
+        self.proj = nn.Linear(width, out_channels, bias=False)
+        nn.init.trunc_normal_(self.value.weight, std=0.02)
+        if bias:
+            nn.init.zeros_(self.value.bias)
+        nn.init.zeros_(self.proj.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One token per image, shaped so that it meets every token."""
+        axis = self.tokens.channel_axis
+        found: Tensor = self.proj(self.value(self.tokens.mean(x).movedim(axis, -1))).movedim(-1, axis)
+        return found
+
+    def masked(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """Uniform among the tokens that a mask lets a token see: (N, L, C) and an additive (N or 1, 1, L or 1, L)."""
+        found: Tensor = self.proj(self.value(mask.squeeze(1).softmax(-1) @ tokens))
+        return found
+
+
+@dataclass(frozen=True)
+class CallForm:
+    """How the module is called and what its callers expect back."""
+
+    slot: Slot  # the argument that is attended to
+    output_slot: Slot
+    outputs: int | None  # how many, the others are None; None: the tensor alone
+
+
+class PlainAttention(nn.Module):
+    """Attention with given projections.
+
+    Args:
+        projections: Where the weights come from; they are copied.
+        heads: How many of the heads attend, the first ones.
+        tokens: How the tokens lie: (N, L, C) or (L, N, C).
+        form: How the module is called.
+        dropout: Of the attention weights, and of the output.
+        uniform: A uniform head besides.
+    """
+
+    def __init__(
+        self,
+        projections: Projections,
+        heads: int,
+        tokens: ImageTokens,
+        form: CallForm,
+        dropout: tuple[float, float] = (0.0, 0.0),
+        uniform: UniformHead | None = None,
+    ) -> None:
+        super().__init__()
+        self.heads, self.scale, self.form = heads, projections.scale, form
+        self.batch_axis, self.dropout = tokens.batch_axis, dropout
+        self.query = _linear(projections.query, heads)
+        self.key = _linear(projections.key, heads)
+        self.value = _linear(projections.value, heads)
+        weight = projections.proj_weight[:, :heads].flatten(1)
+        self.proj = linear(weight, projections.proj_bias)
+        self.uniform = uniform
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Called as the module it stands for was."""
+        given = by_slot(args, kwargs)
+        x = given[self.form.slot]
+        mask = _mask([value for value in given.values() if isinstance(value, Tensor) and value is not x], x)
+        tokens = x.transpose(0, 1) if self.batch_axis == 1 else x
+        query, key, value = (
+            part(tokens).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in (self.query, self.key, self.value)
+        )
+        on_weights, on_output = self.dropout if self.training else (0.0, 0.0)
+        found = F.scaled_dot_product_attention(query, key, value, mask, on_weights, scale=self.scale)
+        found = self.proj(found.transpose(1, 2).flatten(2))
+        if self.uniform is not None and mask is not None:
+            found = found + self.uniform.masked(tokens, mask)
+        found = found.transpose(0, 1) if self.batch_axis == 1 else found
+        if self.uniform is not None and mask is None:
+            found = found + self.uniform(x)
+        found = F.dropout(found, on_output, self.training)
+        if self.form.outputs is None:
+            return found
+        return tuple(found if i == self.form.output_slot else None for i in range(self.form.outputs))
+
+    def extra_repr(self) -> str:
+        """Settings."""
+        return f"heads={self.heads}, scale={self.scale:.4g}, dropout={self.dropout}"
+
+
+def by_slot(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[Slot, Any]:
+    """The arguments of a call by position and keyword."""
+    given: dict[Slot, Any] = dict(enumerate(args))
+    given.update(kwargs)
+    return given
+
+
+def _mask(others: list[Tensor], x: Tensor) -> Tensor | None:
+    """The additive mask among the tensors of a call; those of `F.scaled_dot_product_attention` are meant."""
+    if not others:
+        return None
+    if len(others) > 1 or others[0].dim() != 4 or others[0].shape[1] != 1:
+        shapes = " and ".join("x".join(map(str, other.shape)) for other in others)
+        raise VitscopeError(
+            f"attention with a uniform head was given a {shapes} tensor besides its tokens; it takes one mask for all "
+            "heads, (images or 1, 1, tokens or 1, tokens), or none"
+        )
+    mask = others[0]
+    if mask.dtype == torch.bool:
+        return torch.zeros_like(mask, dtype=x.dtype).masked_fill(~mask, float("-inf"))
+    return mask.to(x.dtype)
+
+
+def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
+    """A linear map with copies of these weights, in their precision and on their device."""
+    made = nn.Linear(
+        weight.shape[1], weight.shape[0], bias is not None, device=weight.device, dtype=weight.dtype
+    )
+    with torch.no_grad():
+        made.weight.copy_(weight)
+        if bias is not None:
+            made.bias.copy_(bias)
+    return made
+
+
+def _linear(part: ByHead, heads: int) -> nn.Linear:
+    bias = None if part.bias is None else part.bias[:heads].flatten()
+    return linear(part.weight[:heads].flatten(0, 1), bias)

@@ -1,0 +1,76 @@
+"""Pictures of which some may be broken: named in an error, or counted and passed over."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch.utils.data import Dataset
+
+from vitscope.core import distributed
+from vitscope.core.errors import BadData
+from vitscope.data import ImageData
+
+
+class Readable(Dataset[tuple[Any, int]]):
+    """A data set that says which of its pictures cannot be read, or takes the next one in its place.
+
+    With a stand-in, steps keep their number of images, whichever are broken and whoever reads them.
+
+    Attributes:
+        broken: (N,) whether an image was found to be broken; shared with the processes that load images.
+    """
+
+    def __init__(self, data: Any, skip: bool) -> None:
+        self.data = data
+        self.skip = skip
+        self.broken = torch.zeros(len(data), dtype=torch.bool).share_memory_()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        n = len(self)
+        for place in (i % n for i in range(index, index + n)):
+            if self.broken[place]:
+                continue
+            try:
+                image, label = self.data[place]
+                if isinstance(image, Image.Image):
+                    image.load()  # PIL decodes as late as it can
+                return image, int(label)
+            except Exception as error:
+                if not self.skip:
+                    raise self._named(place, error) from error
+                self.broken[place] = True
+        raise BadData(f"none of the {n} images can be read; the first is {self.name(0)}")
+
+    def name(self, index: int) -> str:
+        """What to call an image in a message."""
+        return str(self.data.name(index)) if hasattr(self.data, "name") else f"image {index} of the data set"
+
+    def broken_names(self) -> list[str]:
+        """The images that any process has found to be broken; every process must call this."""
+        found = distributed.gather(self.broken.nonzero().flatten().tolist())
+        return [self.name(index) for index in sorted({index for part in found for index in part})]
+
+    def _named(self, index: int, error: Exception) -> BadData:
+        skip = "or pass over such images with --skip-broken (skip_broken=True)"
+        if isinstance(error, BadData):
+            return BadData(f"{error}, {skip}")
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        return BadData(f"cannot read {self.name(index)} ({reason}); replace it or delete it, {skip}")
+
+
+def without_broken(data: ImageData) -> tuple[ImageData, list[str]]:
+    """The images that can be decoded, and the names of the others; reads all of them once."""
+    if data.images is not None:
+        return data, []
+    good, names = [], []
+    for index in range(len(data)):
+        try:
+            data[index]
+            good.append(index)
+        except BadData:
+            names.append(data.name(index))
+    return (data.subset(np.asarray(good, np.int64)) if names else data), names

@@ -1,0 +1,149 @@
+import math
+
+import numpy as np
+import pytest
+
+from vitscope.core.statistics import (
+    NORMAL,
+    difference_interval,
+    difference_of,
+    few_interval,
+    mean_interval,
+    mean_share_interval,
+    paired_interval,
+    score_interval,
+    share_interval,
+    student,
+)
+
+
+def upper_tail(t: float, degrees: int) -> float:
+    """P(T > t), by summing the density over its angle: t = sqrt(v) tan(a) turns it into cos(a)^(v - 1)."""
+    angles = np.linspace(-math.pi / 2, math.pi / 2, 400_001)
+    density = np.cos(angles) ** (degrees - 1)
+    return float(density[angles > math.atan(t / math.sqrt(degrees))].sum() / density.sum())
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 6, 8, 10, 20, 30, 100, 1000])
+def test_student_leaves_out_the_right_tail(degrees: int) -> None:
+    assert upper_tail(student(degrees), degrees) == pytest.approx(0.025, rel=2e-3)
+
+
+def test_interval_is_that_of_the_sample() -> None:
+    x = np.random.default_rng(0).normal(5.0, 2.0, (40, 3))
+    mean, low, high = mean_interval(x.sum(0), (x**2).sum(0), 40)
+    np.testing.assert_allclose(mean, x.mean(0), rtol=1e-12)
+    half = 2.0226909 * x.std(0, ddof=1) / math.sqrt(40)  # t quantile with 39 degrees of freedom
+    np.testing.assert_allclose(high - mean, half, rtol=1e-5)
+    np.testing.assert_allclose(mean - low, half, rtol=1e-5)
+
+
+def test_interval_covers_the_truth_as_often_as_it_says() -> None:
+    x = np.random.default_rng(1).normal(1.0, 1.0, (4000, 6))
+    _, low, high = mean_interval(x.sum(1), (x**2).sum(1), 6)
+    assert np.mean((low < 1.0) & (high > 1.0)) == pytest.approx(0.95, abs=0.012)
+
+
+def test_one_image_has_no_interval() -> None:
+    mean, low, high = mean_interval(np.array([2.0]), np.array([4.0]), 1)
+    assert mean[0] == 2.0
+    assert np.isnan([low[0], high[0]]).all()
+
+
+def test_equal_images_have_an_interval_of_no_width() -> None:
+    mean, low, high = mean_interval(np.array([0.3]), np.array([0.03]), 3)
+    np.testing.assert_allclose([low[0], high[0]], mean[0], atol=1e-8)
+
+
+def test_wilson_solves_its_equation() -> None:
+    count, n = np.array([3, 50, 97, 1]), np.array([10, 100, 100, 2000])
+    for end in share_interval(count, n):  # the shares p at which count / n is 1.96 standard errors away
+        np.testing.assert_allclose(np.abs(count / n - end), NORMAL * np.sqrt(end * (1 - end) / n), rtol=1e-9)
+    low, high = share_interval(np.array([0, 100]), np.array([100, 100]))
+    assert (low[0], high[1]) == (0.0, 1.0)
+    assert high[0] == pytest.approx(1 - low[1]) == pytest.approx(NORMAL**2 / (100 + NORMAL**2))
+
+
+def test_no_images_no_interval() -> None:
+    low, high = share_interval(np.array([0.0]), np.array([0.0]))
+    assert np.isnan(low[0])
+    assert np.isnan(high[0])
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.98, 0.995])
+@pytest.mark.parametrize("n", [50, 200, 1000])
+def test_shares_are_covered_as_far_as_whole_numbers_allow(share: float, n: int) -> None:
+    counts = np.arange(n + 1)
+    low, high = share_interval(counts, n)
+    logs = [math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) for k in counts]
+    chance = np.exp(np.array(logs) + counts * np.log(share) + (n - counts) * np.log1p(-share))
+    assert chance.sum() == pytest.approx(1.0)
+    assert 0.92 < chance[(low <= share) & (share <= high)].sum() < 0.99
+    assert (low >= 0).all()
+    assert (high <= 1).all()
+    assert (high > low).all()
+
+
+def test_yes_or_no_scores_have_wilsons_interval() -> None:
+    n, count = 60, np.array([0, 1, 30, 59, 60])
+    error = np.sqrt(count / n * (1 - count / n) / n)
+    np.testing.assert_allclose(
+        score_interval(count / n, error, n), share_interval(count, n), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_mean_scores_in_the_middle_have_the_usual_interval() -> None:
+    x = np.random.default_rng(0).beta(5, 5, 2000)
+    low, high = score_interval(x.mean(), x.std() / math.sqrt(2000), 2000)
+    half = NORMAL * x.std() / math.sqrt(2000)
+    assert (low, high) == pytest.approx((x.mean() - half, x.mean() + half), abs=0.05 * half)
+
+
+def test_differences_have_the_interval_of_their_pairs() -> None:
+    difference = np.random.default_rng(0).choice([-1, 0, 1], 150, p=[0.05, 0.8, 0.15])
+    found = difference_interval(difference.mean(), difference.std() / math.sqrt(150), 150)
+    expected = paired_interval(difference.sum(), (difference**2).sum(), 150)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_difference_of_two_means_is_that_of_theory() -> None:
+    """With symmetric intervals of a and b it is the usual one of a - b: variances add up, less twice the covariance."""
+    low, high = difference_of((5.0, 4.0, 6.0), (3.0, 1.5, 4.5), correlation=0.4)
+    half = math.sqrt(1.0 + 1.5**2 - 2 * 0.4 * 1.0 * 1.5)
+    assert (low, high) == pytest.approx((2.0 - half, 2.0 + half))
+    low, high = difference_of((0.1, 0.0, 0.1), (0.05, 0.05, 0.05))  # the first may be too high by 0.1
+    assert (low, high) == pytest.approx((-0.05, 0.05))
+
+
+def test_few_units_have_students_interval() -> None:
+    x = np.random.default_rng(2).normal(1.0, 1.0, (4000, 5))
+    low, high = few_interval(x.mean(1), x.std(1) / math.sqrt(5), 5)
+    assert np.mean((low < 1.0) & (high > 1.0)) == pytest.approx(0.95, abs=0.012)
+    assert np.isnan(few_interval(np.array(1.0), 0.0, 1)).all()
+
+
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
+@pytest.mark.parametrize(
+    ("share", "answers"),
+    [
+        (0.005, 200),
+        (0.02, 200),
+        (0.1, 200),
+        (0.5, 200),
+        (0.1, 40),
+        (0.5, 40),
+    ],  # 40: they vary more than is known
+)
+def test_means_of_a_few_shares_are_covered(share: float, answers: float, n: int) -> None:
+    drawn = np.random.default_rng(0).beta(answers * share, answers * (1 - share), (n, 4000))
+    low, high = mean_share_interval(drawn, 200)
+    mean = drawn.mean(0)
+    assert ((low >= 0) & (low <= mean) & (mean <= high) & (high <= 1)).all()
+    assert np.mean((low <= share) & (share <= high)) >= 0.94  # 0.95 and what 4000 draws leave open
+
+
+def test_one_share_has_no_interval_and_equal_ones_have_that_of_their_answers() -> None:
+    assert np.isnan(mean_share_interval(np.array([[0.3, 0.0]]), 50)).all()
+    shares = np.tile([0.0, 0.25, 1.0], (4, 1))
+    expected = share_interval(np.array([0, 50, 200]), 200)
+    np.testing.assert_allclose(mean_share_interval(shares, 50), expected)

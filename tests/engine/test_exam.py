@@ -1,0 +1,37 @@
+import pytest
+
+from vitscope.core.errors import VitscopeError
+from vitscope.engine.exam import Accumulator, Procedure
+from vitscope.exams import EXAMS, find_exams
+
+
+def test_every_exam_is_there_under_its_name_in_order() -> None:
+    assert list(EXAMS)[:3] == ["prediction", "fourier", "variance"]
+    for name, exam in EXAMS.items():
+        assert isinstance(exam, Procedure) or issubclass(exam, Accumulator)
+        assert exam.result.exam == name
+        about = exam.result.about
+        assert all([about.title, about.shows, about.papers, about.misleads])
+
+
+def test_names_are_found_once_each_in_the_order_given() -> None:
+    assert find_exams(["variance", "fourier", "variance"]) == [EXAMS["variance"], EXAMS["fourier"]]
+    assert find_exams() == [e for e in EXAMS.values() if isinstance(e, type) and e.by_default]
+    assert EXAMS["effective_rank"] not in find_exams()
+
+
+def test_all_are_those_that_do_not_take_long() -> None:
+    found = find_exams(["lesion", "all"])
+    assert found[0] is EXAMS["lesion"]
+    assert set(map(id, found)) == {
+        id(exam)
+        for exam in EXAMS.values()
+        if not (isinstance(exam, Procedure) and (exam.costly or exam.evaluation))
+    }
+
+
+def test_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(VitscopeError, match="no exam 'furrier'; there are: prediction, fourier, variance"):
+        find_exams(["furrier"])
+    with pytest.raises(VitscopeError, match="no exam was named"):
+        find_exams([])

@@ -1,0 +1,126 @@
+"""Noise of one band: its energy, its place, and a detector that only one band deceives."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from tests.exams.factories import small_transformer
+from tests.exams.robustness_models import NUMBERS, BandDetector, Numbers
+from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import difference_interval
+from vitscope.data import ImageData, batches
+from vitscope.engine.robustness.conditions import QUANTITIES
+from vitscope.engine.robustness.frequencies import band_numbers
+from vitscope.exams import frequency_noise
+from vitscope.exams.robustness.frequency_noise import BANDS, HIGH_MINUS_LOW, FrequencyNoiseResult, band_noise
+from vitscope.models import create_model
+from vitscope.results import Result
+
+
+@pytest.mark.parametrize("size", [(32, 32), (21, 24)])
+def test_noise_is_real_lies_in_its_band_and_has_its_energy(size: tuple[int, int]) -> None:
+    """By Parseval's theorem: the power over frequencies, divided by their number, is the power over pixels."""
+    white = torch.randn(3, 2, *size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    number = band_numbers(*size, BANDS)
+    for k in range(BANDS):
+        noise = band_noise(torch.fft.rfft2(white), number == k, size, rms=0.1)
+        assert noise.dtype == torch.float64
+        power = np.abs(np.fft.fft2(noise.numpy())) ** 2
+        y, x = np.meshgrid(2 * np.fft.fftfreq(size[0]), 2 * np.fft.fftfreq(size[1]), indexing="ij")
+        upper = 1.0 + 1e-9 if k == BANDS - 1 else (k + 1) / BANDS - 1e-9
+        inside = (np.hypot(y, x) >= k / BANDS - 1e-9) & (np.hypot(y, x) < upper)
+        assert power[..., ~inside].max(initial=0.0) < 1e-20
+        energy = power[..., inside].sum((1, 2)) / (size[0] * size[1]) ** 2 / 2
+        np.testing.assert_allclose(energy, 0.1**2, rtol=1e-12)
+        plain = np.fft.ifft2(
+            np.fft.fft2(white.numpy()) * inside
+        ).real  # one factor for all channels of an image
+        scale = 0.1 / np.sqrt((plain**2).mean((1, 2, 3), keepdims=True))
+        np.testing.assert_allclose(noise.numpy(), scale * plain, atol=1e-12)
+
+
+def test_only_noise_of_its_band_deceives_a_detector() -> None:
+    model, grey = BandDetector(20, 0.3, 0.4), torch.full((12, 3, 20, 20), 0.5)
+    result = frequency_noise(model, (grey, torch.zeros(12, dtype=torch.long)), batch_size=5)
+    accuracy = result.scores.value[:, QUANTITIES.index("accuracy")]
+    np.testing.assert_array_equal(
+        accuracy, [1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1]
+    )  # without noise, then band by band
+    np.testing.assert_array_equal(result.scores.drop, 1 - accuracy)
+    np.testing.assert_allclose(result.frequency, np.arange(0.05, 1, 0.1))
+    low, high, difference = result.summary()["value"]
+    np.testing.assert_allclose([low, high, difference], [0.2, 0.0, -0.2])
+    assert result.kinds == ()  # anatomy finds nothing in it, and nothing is needed
+
+
+def test_scores_are_those_of_noise_made_by_hand(fashion: ImageData) -> None:
+    model = create_model("resnet_mini", pretrained=True).eval()
+    result = frequency_noise(model, fashion, limit=30, batch_size=16, seed=4, strength=60.0)
+    images, labels, indices = next(iter(batches(fashion, model, limit=30, batch_size=30, seed=4)))
+    mean, std = (torch.tensor(model.pretrained_cfg[k]).view(3, 1, 1) for k in ("mean", "std"))
+    y, x = np.meshgrid(*2 * [2 * np.fft.fftfreq(32)], indexing="ij")
+    for k in (2, 9):
+        ring = (
+            np.floor(np.hypot(y, x) * 10) == k if k < 9 else (np.hypot(y, x) >= 0.9) & (np.hypot(y, x) <= 1)
+        )
+        noisy = []
+        for image, index in zip(images, indices.tolist(), strict=True):
+            delta = np.random.default_rng([0, 4, index]).standard_normal((3, 32, 32), np.float32)
+            noise = np.fft.ifft2(np.fft.fft2(delta.astype(np.float64)) * ring)
+            assert np.abs(noise.imag).max() < 1e-12
+            noise = noise.real * 60 / 255 / np.sqrt(np.mean(noise.real**2))
+            noisy.append((image * std + mean + torch.from_numpy(noise) - mean) / std)
+        with torch.no_grad():
+            right = (model(torch.stack(noisy).float()).argmax(1) == labels).double().mean()
+        assert result.scores.value[1 + k, 0] == pytest.approx(float(right), abs=1e-12)
+    assert result.scores.drop.max() > 0.1
+
+
+def test_small_pictures_have_no_frequency_in_some_bands() -> None:
+    grey = (torch.full((4, 3, 8, 8), 0.5), torch.zeros(4, dtype=torch.long))
+    result = frequency_noise(BandDetector(8, 0.2, 0.3), grey)
+    np.testing.assert_allclose(result.frequency, [0.05, 0.25, 0.35, 0.55, 0.75, 0.95])  # multiples of 0.25 pi
+    assert len(result.conditions) == len(result.scores.value) == 7
+
+
+def test_table_and_replicates(fashion: ImageData, tmp_path: Path) -> None:
+    result = frequency_noise(small_transformer(), fashion, limit=24)
+    table = result.table()
+    assert set(table["quantity"]) == {"accuracy", "nll", "ece", "drop"}
+    assert (table["n"] == 24).all()
+    assert len(table[table["frequency"].notna()]) == 4 * 10
+    assert (table["low"] <= table["value"] + 1e-12).all()
+    drawn = result.replicates()[f"drop, {HIGH_MINUS_LOW}"]
+    row = result.summary().set_index("condition").loc[HIGH_MINUS_LOW]
+    np.testing.assert_allclose(drawn[0], row["value"])
+    low, high = difference_interval(drawn[0], drawn[1:].std(), 24)
+    np.testing.assert_allclose([row["low"], row["high"]], [low, high])
+    assert {"msa", "mlp"} <= set(result.kinds)
+    result.save(tmp_path)
+    again = Result.load(tmp_path)
+    assert isinstance(again, FrequencyNoiseResult)
+    assert again.table().equals(table)
+
+
+def test_noise_needs_a_strength(fashion: ImageData) -> None:
+    with pytest.raises(VitscopeError, match="strength is 0"):
+        frequency_noise(create_model("resnet_mini"), fashion, strength=0.0)
+
+
+@pytest.mark.parametrize("numbers", NUMBERS)
+def test_noise_by_hand_on_images_that_came_as_numbers(numbers: Numbers) -> None:
+    result = frequency_noise(
+        numbers.model, numbers.data, batch_size=33, seed=2, mean=numbers.mean, std=numbers.std
+    )
+    distance = np.hypot(*np.meshgrid(*2 * [2 * np.fft.fftfreq(16)], indexing="ij"))
+    ring, shape = (distance >= 0.5) & (distance < 0.6), (numbers.channels, 16, 16)
+    noisy = []
+    for index, picture in enumerate(numbers.pixels.numpy()):
+        delta = np.random.default_rng([0, 2, index]).standard_normal(shape, np.float32)
+        noise = np.fft.ifft2(np.fft.fft2(delta.astype(np.float64)) * ring).real
+        noisy.append(picture + noise * 32 / 255 / np.sqrt(np.mean(noise**2)))
+    expected = numbers.accuracy(torch.from_numpy(np.stack(noisy)))
+    row = result.conditions.index("noise at 0.55π")
+    assert result.scores.value[row, 0] == expected < numbers.accuracy(numbers.pixels)
