@@ -7,7 +7,7 @@ import pytest
 
 from vitscope.claims import alternet_verdicts, transformer_verdicts
 from vitscope.core.errors import BadResult
-from vitscope.engine.loss.spectrum_numbers import summed_up
+from vitscope.results.spectrum_numbers import summed_up
 from vitscope.exams.loss.hessian import HessianResult
 
 

@@ -26,9 +26,9 @@ def test_cifar_class_names_are_in_the_official_alphabetical_order() -> None:
 
 
 def test_where_data_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("VITSCOPE_DATA", "~/images")
+    monkeypatch.setenv("vitscopeDATA", "~/images")
     assert data_root() == Path.home() / "images"
-    monkeypatch.delenv("VITSCOPE_DATA")
+    monkeypatch.delenv("vitscopeDATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert data_root() == tmp_path / "vitscope" / "data"
     monkeypatch.delenv("XDG_CACHE_HOME")

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.engine.attention.heads import HeadRows
+from vitscope.results.head_rows import HeadRows
 from vitscope.exams.attention.attention import QUANTITIES, AttentionResult
 from vitscope.exams.attention.low_pass import QUANTITIES as LOW_PASS
 from vitscope.exams.attention.low_pass import LowPassResult

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.engine.robustness.condition_rows import Headline
+from vitscope.results.condition_rows import Headline
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
 from vitscope.exams.robustness.adversarial import AdversarialResult, Attacked
 from vitscope.exams.robustness.frequency_noise import HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult

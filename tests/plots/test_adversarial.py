@@ -2,7 +2,7 @@ import numpy as np
 
 from tests.plots.robustness_results import adversarial_result
 from vitscope import plots
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def test_a_line_per_attack_from_no_attack_on() -> None:

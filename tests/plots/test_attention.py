@@ -3,7 +3,7 @@ import pytest
 
 from tests.plots.head_results import attention_result, emptied
 from vitscope import plots
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def test_entropy_percentile_and_bound() -> None:

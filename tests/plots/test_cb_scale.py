@@ -2,7 +2,7 @@ import numpy as np
 
 from vitscope import plots
 from vitscope.exams.attention.cb_scale import CbScaleResult
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 from vitscope.results import UnitRow
 
 

@@ -5,7 +5,7 @@ from vitscope import plots
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
 from vitscope.engine.robustness.corruption_rows import rows_of
 from vitscope.exams.robustness.corruption import CorruptionResult, _nothing
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 TYPES, SEVERITIES = ("shot_noise", "snow", "fog"), (1, 3, 5)
 

@@ -3,7 +3,7 @@ import numpy as np
 from tests.cases import AT_32
 from vitscope import plots
 from vitscope.exams.features.effective_rank import EffectiveRankResult, effective_rank
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def result() -> EffectiveRankResult:

@@ -4,7 +4,7 @@ import numpy as np
 
 from vitscope import plots
 from vitscope.exams.features.fourier import FourierResult
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def test_depth_profile_shows_the_highest_frequencies(fourier_result: FourierResult) -> None:

@@ -2,7 +2,7 @@ import numpy as np
 
 from tests.plots.robustness_results import noise_result
 from vitscope import plots
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def test_drop_and_accuracy_against_frequency() -> None:

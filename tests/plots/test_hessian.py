@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.engine.loss.spectrum_numbers import summed_up
+from vitscope.results.spectrum_numbers import summed_up
 from vitscope.exams.loss.hessian import HessianResult
 from vitscope.exams.loss.hessian_density import HessianDensityResult
 from vitscope.exams.loss.hessian_training import HessianTrainingResult, log_log_slope
-from vitscope.plots.figures import new_panel
-from vitscope.plots.style import styled
+from vitscope.drawing.figures import new_panel
+from vitscope.drawing.style import styled
 
 ABOUT = {"data": "d", "n": 64, "seed": 0, "batch_size": 16, "weight_decay": 0.05, "convention": "half_square"}
 ABOUT |= {"decay_all": True, "params": "all that learn", "parameters": 1000, "augmentation": "hdv"}

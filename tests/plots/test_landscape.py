@@ -6,9 +6,9 @@ import pytest
 from tests.plots.landscape_results import WAY, bowl, line, with_holes
 from vitscope import plots
 from vitscope.engine.loss.landscape_marks import Mark
-from vitscope.plots.figures import new_panel, render
+from vitscope.drawing.figures import new_panel, render
 from vitscope.plots.landscape import common_height
-from vitscope.plots.style import styled
+from vitscope.drawing.style import styled
 
 
 def drawn(draw, *args, **kwargs):

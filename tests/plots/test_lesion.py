@@ -4,7 +4,7 @@ import pytest
 from vitscope import plots
 from vitscope.engine.features.lesion_groups import Group
 from vitscope.exams.features.lesion import KeptUnit, LesionResult
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 from vitscope.results import UnitRow
 
 

@@ -2,7 +2,7 @@ import numpy as np
 
 from tests.plots.head_results import emptied, low_pass_result
 from vitscope import plots
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def test_a_line_per_layer_from_all_to_what_is_left() -> None:

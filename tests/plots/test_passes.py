@@ -6,7 +6,7 @@ import pytest
 from vitscope import plots
 from vitscope.engine.prediction.pass_scores import CHANGES, QUANTITIES
 from vitscope.exams.prediction.passes import PassesResult
-from vitscope.plots.figures import PLOTS, new_panel
+from vitscope.drawing.figures import PLOTS, new_panel
 
 
 @pytest.fixture

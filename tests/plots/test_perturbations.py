@@ -4,7 +4,7 @@ import pytest
 from vitscope import plots
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
 from vitscope.exams.robustness.perturbations import CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 @pytest.fixture

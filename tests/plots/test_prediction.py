@@ -5,7 +5,7 @@ from matplotlib.patches import Rectangle
 
 from vitscope import plots
 from vitscope.exams.prediction.prediction import PredictionResult
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 CLASSES = ("class_count", "class_predicted", "class_value", "class_low", "class_high")
 

@@ -2,7 +2,7 @@ import numpy as np
 
 from tests.plots.head_results import emptied, gradient_result
 from vitscope import plots
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def test_share_of_the_maximum() -> None:

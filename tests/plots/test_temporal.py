@@ -6,7 +6,7 @@ import pytest
 from vitscope import plots
 from vitscope.engine.streams.frame_scores import QUANTITIES, RATIOS
 from vitscope.engine.streams.temporal_result import TemporalResult
-from vitscope.plots.figures import PLOTS, new_panel
+from vitscope.drawing.figures import PLOTS, new_panel
 
 
 @pytest.fixture

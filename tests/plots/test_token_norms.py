@@ -5,7 +5,7 @@ from tests.exams.attention_by_hand import images
 from tests.exams.factories import tiny
 from vitscope import plots
 from vitscope.exams.attention.token_norms import OUTLIERS, token_norms
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def test_shows_percentiles_sinks_and_places() -> None:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from vitscope import plots
 from vitscope.core.errors import BadResult
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 from vitscope.training.log import Metrics
 
 ROWS = [

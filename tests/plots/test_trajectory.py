@@ -5,8 +5,8 @@ import pytest
 
 from vitscope import plots
 from vitscope.exams.loss.trajectory import TrajectoryResult
-from vitscope.plots.figures import new_panel, render
-from vitscope.plots.style import styled
+from vitscope.drawing.figures import new_panel, render
+from vitscope.drawing.style import styled
 
 
 def result(name: str = "m") -> TrajectoryResult:

@@ -5,7 +5,7 @@ import pytest
 
 from vitscope import plots
 from vitscope.exams.features.uncertainty import UncertaintyResult
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 from vitscope.results import UnitRow
 
 

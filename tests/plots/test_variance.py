@@ -4,7 +4,7 @@ import numpy as np
 
 from vitscope import plots
 from vitscope.exams.features.variance import VarianceResult
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.figures import new_panel
 
 
 def test_shows_the_values(variance_result: VarianceResult) -> None:

@@ -1,8 +1,8 @@
 import re
 from xml.etree import ElementTree
 
-from vitscope.plots.figures import new_panel
-from vitscope.plots.style import INK, styled
+from vitscope.drawing.figures import new_panel
+from vitscope.drawing.style import INK, styled
 from vitscope.report.inline import inline_svg
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from vitscope.exams.attention.maps import MapsResult
 from vitscope.exams.features.fourier import FourierResult
 from vitscope.plots import plot_fourier_spectrum
-from vitscope.plots.figures import new_panel
-from vitscope.plots.style import styled
+from vitscope.drawing.figures import new_panel
+from vitscope.drawing.style import styled
 from vitscope.report.interactive import Widget, series, widget
 from vitscope.results import Run
 

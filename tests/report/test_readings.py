@@ -4,7 +4,7 @@ import pytest
 
 import vitscope.exams
 from vitscope.report.readings import reading
-from vitscope.report.wording import READINGS
+from vitscope.results.wording import READINGS
 from vitscope.results import Run
 
 

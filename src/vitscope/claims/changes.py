@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from vitscope.claims.unit_mean import UnitMean, mean_over_units
+from vitscope.results.unit_mean import UnitMean, mean_over_units
 from vitscope.claims.verdict import Rule, Verdict
 from vitscope.results import Result
 

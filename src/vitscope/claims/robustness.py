@@ -12,7 +12,7 @@ from vitscope.core.bootstrap import standard_error
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_interval
 from vitscope.engine.paired import check_same_images
-from vitscope.engine.robustness.condition_rows import Headline
+from vitscope.results.condition_rows import Headline
 from vitscope.exams.robustness.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.results import Result
 

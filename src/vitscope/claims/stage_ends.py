@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitscope.claims.unit_mean import mean_over_units
+from vitscope.results.unit_mean import mean_over_units
 from vitscope.claims.verdict import Rule, Verdict
 from vitscope.results import Result
 

@@ -153,13 +153,13 @@ def _print(found: "Evaluation") -> None:
 
 
 def _values(rows: "DataFrame", models: list[str]) -> "Table":
-    from vitscope.report.numbers import with_interval
+    from vitscope.results.numbers import with_interval
 
     return _grid(rows, models, "", with_interval)
 
 
 def _differences(rows: "DataFrame", models: list[str]) -> "Table":
-    from vitscope.report.numbers import with_interval
+    from vitscope.results.numbers import with_interval
 
     def signed(row: Any) -> str:
         clear = " *" if row.low > 0 or row.high < 0 else ""
@@ -184,7 +184,7 @@ def _grid(rows: "DataFrame", models: list[str], title: str, cell: Any) -> "Table
     from rich.markup import escape
     from rich.table import Table
 
-    from vitscope.report.numbers import label
+    from vitscope.results.numbers import label
 
     table = Table(title, *models, box=None, pad_edge=False)
     own = [column for column in rows.columns if column not in _USUAL]

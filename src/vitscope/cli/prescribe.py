@@ -160,7 +160,7 @@ def _print_treatment(treatment: "Treatment") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from vitscope.report.numbers import with_interval
+    from vitscope.results.numbers import with_interval
 
     console = _console()
     table = Table("", *treatment.results, "after - control", box=None, pad_edge=False)

@@ -12,7 +12,7 @@ from vitscope.plots.corruption import (
 )
 from vitscope.plots.covariance import plot_covariance, plot_covariance_maps
 from vitscope.plots.effective_rank import plot_effective_rank, plot_token_cosine, plot_token_cosine_change
-from vitscope.plots.figures import PLOTS, Plot, save_figures
+from vitscope.drawing.figures import PLOTS, Plot, save_figures
 from vitscope.plots.fourier import (
     plot_fourier,
     plot_fourier_change,

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.exams.robustness.adversarial import FGSM, PGD, AdversarialResult
-from vitscope.plots.curves import draw_curve, legend_above
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
-from vitscope.plots.style import MODELS, grid, model_colour
+from vitscope.drawing.curves import draw_curve, legend_above
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import MODELS, grid, model_colour
 
 NOTHING = "the model's scores have no gradient with respect to the image"
 _LINES = {FGSM: "-o", PGD: "--s"}

@@ -4,9 +4,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vitscope.exams.attention.attention import AttentionResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing, plot_heads
-from vitscope.plots.style import INK, MODELS
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing, plot_heads
+from vitscope.drawing.style import INK, MODELS
 
 NO_ATTENTION = "no attention over the map in this model"
 

@@ -4,9 +4,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vitscope.exams.attention.cb_scale import QUANTITIES, CbScaleResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import along_depth, nothing
-from vitscope.plots.style import MODELS
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import along_depth, nothing
+from vitscope.drawing.style import MODELS
 
 NOTHING = "no CB_S in this model"
 

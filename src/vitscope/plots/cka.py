@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vitscope.exams.features.cka import CkaResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import INK
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK
 from vitscope.results import UnitRow
 
 COLOURS = "magma"

@@ -11,10 +11,10 @@ from vitscope.data.corruptions import FAMILIES
 from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.engine.robustness.corruption_rows import ALL, CLEAN, Row
 from vitscope.exams.robustness.corruption import CorruptionResult
-from vitscope.plots.curves import draw_curve, legend_above
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
-from vitscope.plots.style import INK, MODELS, grid, model_colour
+from vitscope.drawing.curves import draw_curve, legend_above
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import INK, MODELS, grid, model_colour
 
 NOTHING = "these images cannot be corrupted"
 _LINES = dict(zip(FAMILIES, ("-o", "--s", ":^", "-.D"), strict=True))

@@ -10,8 +10,8 @@ from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
 from vitscope.exams.features.covariance import CovarianceResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import DEPTH, INK, grid
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import DEPTH, INK, grid
 
 MAPS = 4  # units shown as maps
 LEAST_SCALE = 0.05  # of the colours: what is less is noise

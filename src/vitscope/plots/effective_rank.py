@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vitscope.exams.features.effective_rank import QUANTITIES, EffectiveRankResult
-from vitscope.plots.depth import plot_change, plot_depth
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import INK, MODELS
+from vitscope.drawing.depth import plot_change, plot_depth
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK, MODELS
 
 
 @figure(

@@ -10,9 +10,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from vitscope.exams.features.fourier import FourierResult
-from vitscope.plots.depth import plot_change, plot_depth
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import DEPTH, MODELS, grid
+from vitscope.drawing.depth import plot_change, plot_depth
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import DEPTH, MODELS, grid
 from vitscope.results import UnitRow
 
 CORNER = math.sqrt(2.0)  # of the frequency plane, in units of pi

@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.exams.robustness.frequency_noise import FrequencyNoiseResult
-from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import INK, MODELS, grid, model_colour
+from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK, MODELS, grid, model_colour
 
 
 @figure(

@@ -9,12 +9,12 @@ from matplotlib.ticker import AutoLocator, NullLocator, PercentFormatter
 
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.engine.loss.curvature_passes import ALL_PARAMETERS
-from vitscope.engine.loss.spectrum_numbers import Quantity
+from vitscope.results.spectrum_numbers import Quantity
 from vitscope.exams.loss.hessian import HessianResult
 from vitscope.exams.loss.hessian_density import HessianDensityResult
 from vitscope.exams.loss.hessian_training import HessianTrainingResult, Slope
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import INK, MODELS, grid, logarithmic, model_colour
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK, MODELS, grid, logarithmic, model_colour
 
 POINTS = 400
 

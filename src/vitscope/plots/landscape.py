@@ -13,9 +13,9 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.engine.loss.landscape_result import LandscapeResult
 from vitscope.exams.loss.landscape_line import LandscapeLineResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.projection import projected
-from vitscope.plots.style import MODELS, grid, styled
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.projection import projected
+from vitscope.drawing.style import MODELS, grid, styled
 
 LABELS = {"nll": "NLL", "l2": "l2", "loss": "NLL + l2", "accuracy": "Accuracy", "rise": "Rise of the NLL"}
 COLOURS = colormaps["YlGnBu_r"]

@@ -10,7 +10,7 @@ import numpy as np
 from vitscope.core.arguments import checked
 from vitscope.engine.loss.landscape_result import LandscapeResult
 from vitscope.plots.landscape import LABELS
-from vitscope.plots.style import INK, MODELS
+from vitscope.drawing.style import INK, MODELS
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -5,10 +5,10 @@ from matplotlib.axes import Axes
 
 from vitscope.engine.features.lesion_groups import POSITIONS
 from vitscope.exams.features.lesion import LesionResult
-from vitscope.plots.depth import plot_change
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
-from vitscope.plots.style import INK, MODELS, MSA_BAR, grid
+from vitscope.drawing.depth import plot_change
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
 
 NOTHING = "no unit can be removed"
 

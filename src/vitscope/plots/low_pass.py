@@ -6,9 +6,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
 from vitscope.exams.attention.low_pass import APPLICATIONS, LowPassResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing, plot_heads
-from vitscope.plots.style import DEPTH, INK, MODELS, grid, logarithmic
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing, plot_heads
+from vitscope.drawing.style import DEPTH, INK, MODELS, grid, logarithmic
 
 NOTHING = "no attention in this model can be applied to its own output"
 

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from vitscope.engine.attention.layer_maps import THRESHOLD
 from vitscope.exams.attention.maps import MapsResult
 from vitscope.plots.attention import NO_ATTENTION
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
 
 MOST_HEADS = 12  # that fit into a figure
 MOST_IMAGES = 6

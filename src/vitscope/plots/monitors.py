@@ -13,8 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from vitscope.core.arguments import checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
-from vitscope.plots.figures import axes_or_new
-from vitscope.plots.style import DEPTH, MODELS, grid
+from vitscope.drawing.figures import axes_or_new
+from vitscope.drawing.style import DEPTH, MODELS, grid
 from vitscope.results.plain_files import check_plain
 
 

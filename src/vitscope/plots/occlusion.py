@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.exams.robustness.occlusion import CENTRE, NON_SALIENT, RANDOM, SALIENT, OcclusionResult
-from vitscope.plots.curves import draw_curve, legend_above
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import MODELS, grid, model_colour
+from vitscope.drawing.curves import draw_curve, legend_above
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import MODELS, grid, model_colour
 
 _LINES = {RANDOM: "-o", SALIENT: "--s", NON_SALIENT: ":^"}
 

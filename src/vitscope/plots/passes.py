@@ -4,9 +4,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter, StrMethodFormatter
 
 from vitscope.exams.prediction.passes import PassesResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
-from vitscope.plots.style import MODELS, grid
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import MODELS, grid
 
 NOTHING = "no branch of the model can take dropout"
 SMOOTHED = "--"

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.exams.robustness.perturbations import BlurResult, NoiseResult, PerturbedRows
-from vitscope.plots.curves import legend_above
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import INK, MODELS, grid, model_colour
+from vitscope.drawing.curves import legend_above
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK, MODELS, grid, model_colour
 
 
 @figure(

@@ -11,8 +11,8 @@ from vitscope.engine.prediction.prediction_result import (
     PredictionResult,
 )
 from vitscope.engine.prediction.prediction_scores import BINS
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import INK, MODELS, grid
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK, MODELS, grid
 
 FEW = 10  # bins with fewer images are drawn faintly
 MANY = 25  # more classes than that are not named one by one

@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.exams.robustness.shape_bias import DECISIONS, QUANTITIES, ShapeBiasResult
-from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
-from vitscope.plots.style import INK, MODELS, MSA_BAR, grid, model_colour
+from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid, model_colour
 
 NOTHING = "no two images of different classes in a batch are classified rightly"
 _LINES = {"low": "-o", "high": "--s", "neither": ":"}

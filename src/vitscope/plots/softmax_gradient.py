@@ -4,9 +4,9 @@ from matplotlib.axes import Axes
 
 from vitscope.exams.attention.softmax_gradient import SoftmaxGradientResult
 from vitscope.plots.attention import NO_ATTENTION
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing, plot_heads
-from vitscope.plots.style import INK, MODELS
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing, plot_heads
+from vitscope.drawing.style import INK, MODELS
 
 
 @figure("softmax_gradient", "Slope of the softmax; 1 is that of uniform attention, the steepest there is.")

@@ -6,9 +6,9 @@ from matplotlib.ticker import PercentFormatter
 
 from vitscope.engine.streams.frame_scores import QUANTITIES, RATIOS
 from vitscope.exams.streams.temporal import TemporalResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
-from vitscope.plots.style import INK, MODELS, grid
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import INK, MODELS, grid
 
 LABELS = {"error": "error", "nll": "NLL", "brier": "Brier", "ece": "ECE", "flips": "flips"}
 MARKERS = "os^Dv"  # of ways to predict; the colour is the model's

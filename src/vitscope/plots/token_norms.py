@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vitscope.exams.attention.token_norms import OTHERS, TokenNormsResult
-from vitscope.plots.depth import draw_bands
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import along_depth, nothing
-from vitscope.plots.style import INK, MODELS, grid, logarithmic, model_colour
+from vitscope.drawing.depth import draw_bands
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import along_depth, nothing
+from vitscope.drawing.style import INK, MODELS, grid, logarithmic, model_colour
 
 MAPS = 4  # units shown as maps
 

@@ -11,8 +11,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from vitscope.core.arguments import checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
-from vitscope.plots.figures import axes_or_new
-from vitscope.plots.style import MODELS, grid
+from vitscope.drawing.figures import axes_or_new
+from vitscope.drawing.style import MODELS, grid
 from vitscope.results.plain_files import check_plain
 
 _TRAIN, _HELD_OUT, _ACCURACY = MODELS[1], MODELS[0], MODELS[2]

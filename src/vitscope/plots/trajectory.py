@@ -8,10 +8,10 @@ from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.exams.loss.trajectory import TrajectoryResult
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
-from vitscope.plots.projection import projected
-from vitscope.plots.style import INK, MODELS, model_colour
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.projection import projected
+from vitscope.drawing.style import INK, MODELS, model_colour
 
 NO_RUN = "no checkpoints: not read from a run folder that kept some"
 

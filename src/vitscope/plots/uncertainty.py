@@ -4,10 +4,10 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vitscope.exams.features.uncertainty import QUANTITIES, UncertaintyResult
-from vitscope.plots.depth import plot_depth
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.heads import nothing
-from vitscope.plots.style import MODELS
+from vitscope.drawing.depth import plot_depth
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import MODELS
 
 
 @figure(

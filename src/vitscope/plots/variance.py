@@ -4,9 +4,9 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from vitscope.exams.features.variance import VarianceResult
-from vitscope.plots.depth import plot_change, plot_depth
-from vitscope.plots.figures import axes_or_new, figure
-from vitscope.plots.style import MODELS, logarithmic
+from vitscope.drawing.depth import plot_change, plot_depth
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import MODELS, logarithmic
 
 WIDE = 20.0  # levels further apart than this factor are drawn on a logarithmic axis
 

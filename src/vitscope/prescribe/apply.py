@@ -28,7 +28,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
 from vitscope.engine.diagnose import diagnose
-from vitscope.engine.loss.spectrum_numbers import STATISTICS, difference
+from vitscope.results.spectrum_numbers import STATISTICS, difference
 from vitscope.engine.paired import differences
 from vitscope.exams.loss.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from vitscope.claims.changes import changes_of
-from vitscope.claims.unit_mean import mean_over_units
+from vitscope.results.unit_mean import mean_over_units
 from vitscope.engine.prediction.prediction_result import QUANTITIES, PredictionResult
 from vitscope.exams.attention.attention import AttentionResult
 from vitscope.exams.features.fourier import FourierResult

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from vitscope.report.wording import by_name
+from vitscope.results.wording import by_name
 from vitscope.results import Result, Run
 
 KINDS = {

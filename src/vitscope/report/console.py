@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from vitscope.claims import Verdict
-from vitscope.report.numbers import label, with_interval
+from vitscope.results.numbers import label, with_interval
 from vitscope.report.verdicts import by_chance
 from vitscope.results import Result
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
-from vitscope.plots.figures import render
-from vitscope.plots.style import INK
+from vitscope.drawing.figures import render
+from vitscope.drawing.style import INK
 
 _LONG = re.compile(r"-?\d+\.\d{3,}")
 _QUOTED = re.compile(r'\b(style|d)="[^"]*"')

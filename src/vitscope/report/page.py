@@ -12,12 +12,12 @@ from markupsafe import Markup, escape
 from vitscope import __version__
 from vitscope.core.interrupt import check_stop
 from vitscope.plots import PLOTS, Plot
-from vitscope.plots.figures import new_panel
-from vitscope.plots.style import shared_limits, styled
+from vitscope.drawing.figures import new_panel
+from vitscope.drawing.style import shared_limits, styled
 from vitscope.report.card import KINDS
 from vitscope.report.inline import inline_svg
 from vitscope.report.interactive import Widget, series, widget
-from vitscope.report.numbers import unbroken
+from vitscope.results.numbers import unbroken
 from vitscope.report.packed import packed, plotly_script
 from vitscope.report.pairs import pairs
 from vitscope.report.readings import reading

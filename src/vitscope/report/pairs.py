@@ -15,7 +15,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.data import CATALOG, ImageData, load_data
 from vitscope.engine.paired import Flips, differences, flips
 from vitscope.engine.prediction.prediction_result import PredictionResult
-from vitscope.report.numbers import is_share, label, spoken
+from vitscope.results.numbers import is_share, label, spoken
 from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject, exam_order
 from vitscope.results import Result

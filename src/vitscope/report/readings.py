@@ -8,7 +8,7 @@ import vitscope.report.readings_features
 import vitscope.report.readings_predictions
 import vitscope.report.readings_training  # noqa: F401 importing them registers what they hold
 from vitscope.report.vital_signs import headline
-from vitscope.report.wording import READINGS
+from vitscope.results.wording import READINGS
 from vitscope.results import Result
 
 

@@ -6,8 +6,8 @@ from vitscope.claims.changes import changes_of
 from vitscope.exams.attention.attention import AttentionResult
 from vitscope.exams.attention.maps import MapsResult
 from vitscope.exams.features.cka import CkaResult
-from vitscope.report.numbers import with_interval as number
-from vitscope.report.wording import by_name, extremes, plural, points, reads, rows_of
+from vitscope.results.numbers import with_interval as number
+from vitscope.results.wording import by_name, extremes, plural, points, reads, rows_of
 from vitscope.results import Result
 
 _NAMES = {

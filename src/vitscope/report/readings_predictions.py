@@ -3,8 +3,8 @@
 from typing import Any
 
 from vitscope.engine.streams.temporal_result import TemporalResult
-from vitscope.report.numbers import with_interval as number
-from vitscope.report.wording import by_name, points, reads
+from vitscope.results.numbers import with_interval as number
+from vitscope.results.wording import by_name, points, reads
 from vitscope.results import Result
 
 

@@ -3,8 +3,8 @@
 from vitscope.engine.loss.landscape_result import LandscapeResult
 from vitscope.exams.loss.hessian import HessianResult
 from vitscope.exams.loss.trajectory import TrajectoryResult
-from vitscope.report.numbers import with_interval as number
-from vitscope.report.wording import by_name, reads
+from vitscope.results.numbers import with_interval as number
+from vitscope.results.wording import by_name, reads
 from vitscope.results import Result
 
 

@@ -7,7 +7,7 @@ from vitscope.claims import Verdict
 from vitscope.claims.calibration import STATEMENT, confidence_found
 from vitscope.claims.verdict import Judgement
 from vitscope.engine.prediction.prediction_result import PredictionResult
-from vitscope.report.numbers import spoken, with_interval
+from vitscope.results.numbers import spoken, with_interval
 from vitscope.report.subject import RunSubject
 from vitscope.report.tables import whole_rows
 from vitscope.report.verdicts import single_verdicts

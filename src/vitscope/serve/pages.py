@@ -161,8 +161,8 @@ class Pages:
 
 
 def _draw_curve(folder: Path) -> bytes | None:
-    from vitscope.plots.figures import new_panel, render
-    from vitscope.plots.style import styled
+    from vitscope.drawing.figures import new_panel, render
+    from vitscope.drawing.style import styled
     from vitscope.plots.training import plot_training
 
     path = folder / "metrics.csv"

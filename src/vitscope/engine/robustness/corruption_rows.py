@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vitscope.core.errors import VitscopeError
 from vitscope.data.corruptions import FAMILIES
-from vitscope.engine.robustness.condition_rows import Headline
+from vitscope.results.condition_rows import Headline
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, drop_interval, mean_scores
 
 CLEAN, ALL = "clean", "all"

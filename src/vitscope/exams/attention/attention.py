@@ -29,7 +29,7 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import student
 from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, visible_keys
-from vitscope.engine.attention.heads import HeadRows
+from vitscope.results.head_rows import HeadRows
 from vitscope.engine.attention.token_places import Geometry, every_point_asks, geometry
 from vitscope.engine.exam import Subject
 from vitscope.engine.one_pass import examine

@@ -22,7 +22,7 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.watch.places import Places
 from vitscope.core.interface import takes_interface
 from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, why_not
-from vitscope.engine.attention.heads import HeadRows
+from vitscope.results.head_rows import HeadRows
 from vitscope.engine.one_pass import examine
 from vitscope.results import About, Result
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.interface import takes_interface
 from vitscope.engine.attention.head_moments import HeadMoments, visible_keys
-from vitscope.engine.attention.heads import HeadRows
+from vitscope.results.head_rows import HeadRows
 from vitscope.engine.attention.token_places import geometry
 from vitscope.engine.one_pass import examine
 from vitscope.results import About, Result

@@ -24,7 +24,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import few_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.features.blocks import SCORES, score_weights, stages_of
+from vitscope.results.similarity_blocks import SCORES, score_weights, stages_of
 from vitscope.engine.features.hsic import LEAST_IMAGES, gram, hsic_of_pairs
 from vitscope.engine.one_pass import examine
 from vitscope.engine.two_models import examine_pair

@@ -33,7 +33,7 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.loss.curvature_passes import CurvaturePasses, CurvatureSetup, curvature_passes
 from vitscope.engine.loss.held_batches import training_split
 from vitscope.engine.loss.product_bar import ProductBar
-from vitscope.engine.loss.spectrum_numbers import summed_up
+from vitscope.results.spectrum_numbers import summed_up
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe

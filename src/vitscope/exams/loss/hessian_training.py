@@ -18,7 +18,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.bootstrap import standard_error
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.statistics import few_interval
-from vitscope.engine.loss.spectrum_numbers import Quantity, replicates
+from vitscope.results.spectrum_numbers import Quantity, replicates
 from vitscope.exams.loss.hessian import HessianResult, hessian
 from vitscope.models import create_model, list_checkpoints
 from vitscope.results import About, Result

@@ -29,7 +29,7 @@ from vitscope.engine.image_draws import START, uniform
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.engine.robustness.attacks import fgsm, pgd
-from vitscope.engine.robustness.condition_rows import Headline, Headlined, condition_rows, headline_rows
+from vitscope.results.condition_rows import Headline, Headlined, condition_rows, headline_rows
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, scored
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space

@@ -30,7 +30,7 @@ from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.robustness.condition_rows import Headlined, condition_rows, headline_rows
+from vitscope.results.condition_rows import Headlined, condition_rows, headline_rows
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
 from vitscope.engine.robustness.corruption_passes import CorruptionPasses, Found
 from vitscope.engine.robustness.corruption_rows import ALL, CLEAN, Replicates, Row

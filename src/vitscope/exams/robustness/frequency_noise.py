@@ -27,7 +27,7 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.image_draws import NOISE, gaussian
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.engine.robustness.condition_rows import Headline, Headlined, condition_rows
+from vitscope.results.condition_rows import Headline, Headlined, condition_rows
 from vitscope.engine.robustness.conditions import ConditionTable, drawn_accuracy, scored
 from vitscope.engine.robustness.frequencies import band_numbers
 from vitscope.engine.robustness.pixel_model import PixelModel

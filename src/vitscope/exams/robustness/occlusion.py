@@ -28,7 +28,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.engine.robustness.condition_rows import Headline, Headlined, condition_rows, headline_rows
+from vitscope.results.condition_rows import Headline, Headlined, condition_rows, headline_rows
 from vitscope.engine.robustness.conditions import ConditionTable, scored
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space

@@ -33,7 +33,7 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.image_draws import PAIRS, image_generators
 from vitscope.engine.own_passes import OwnNumbers, OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.engine.robustness.condition_rows import Headline, headline_rows
+from vitscope.results.condition_rows import Headline, headline_rows
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
 from vitscope.engine.robustness.swaps import pairs, swap_bands, swap_phase

@@ -8,7 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
-from vitscope.plots.style import INK, MSA, MSA_BAR, SUBSAMPLE, grid
+from vitscope.drawing.style import INK, MSA, MSA_BAR, SUBSAMPLE, grid
 from vitscope.results import UnitRow
 
 

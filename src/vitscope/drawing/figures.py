@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from vitscope.core.arguments import checked
 from vitscope.core.interrupt import check_stop
-from vitscope.plots.style import styled
+from vitscope.drawing.style import styled
 from vitscope.results import Result, atomic_write
 
 PlotFunction = TypeVar("PlotFunction", bound=Callable[..., Axes])

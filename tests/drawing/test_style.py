@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from vitscope.plots.figures import new_panel
-from vitscope.plots.style import MODELS, logarithmic, model_colour, shared_limits, styled
+from vitscope.drawing.figures import new_panel
+from vitscope.drawing.style import MODELS, logarithmic, model_colour, shared_limits, styled
 
 
 def luminance(colour: str) -> float:

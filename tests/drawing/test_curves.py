@@ -1,7 +1,7 @@
 import numpy as np
 
-from vitscope.plots.curves import draw_curve, frequency_axis, legend_above
-from vitscope.plots.figures import new_panel
+from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
+from vitscope.drawing.figures import new_panel
 
 
 def test_a_curve_is_drawn_in_per_cent() -> None:

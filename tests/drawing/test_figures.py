@@ -10,8 +10,8 @@ from vitscope import plots
 from vitscope.exams import EXAMS
 from vitscope.exams.features.fourier import FourierResult
 from vitscope.exams.features.variance import VarianceResult
-from vitscope.plots.figures import PLOTS, new_panel, render, save_figures
-from vitscope.plots.style import styled
+from vitscope.drawing.figures import PLOTS, new_panel, render, save_figures
+from vitscope.drawing.style import styled
 
 
 def test_every_exam_has_a_figure_under_its_name() -> None:

@@ -1,8 +1,8 @@
 import numpy as np
 
-from vitscope.engine.robustness.condition_rows import Headline, condition_rows, headline_rows
+from vitscope.results.condition_rows import Headline, condition_rows, headline_rows
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
-from vitscope.report.numbers import label
+from vitscope.results.numbers import label
 from vitscope.results.codec import decode, encode
 
 

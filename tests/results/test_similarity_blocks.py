@@ -1,6 +1,6 @@
 import numpy as np
 
-from vitscope.engine.features.blocks import score_weights, stages_of
+from vitscope.results.similarity_blocks import score_weights, stages_of
 from vitscope.results import UnitRow
 
 

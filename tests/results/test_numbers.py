@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.report.numbers import label, plain, spoken, unbroken, with_interval
+from vitscope.results.numbers import label, plain, spoken, unbroken, with_interval
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitscope.engine.attention.heads import HeadRows
+from vitscope.results.head_rows import HeadRows
 from vitscope.results import UnitRow
 
 

@@ -4,9 +4,9 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Polygon, Rectangle
 
 from tests.plots.conftest import UNITS
-from vitscope.plots.depth import draw_bands, plot_change, plot_depth
-from vitscope.plots.figures import new_panel
-from vitscope.plots.style import MSA, MSA_BAR, SUBSAMPLE
+from vitscope.drawing.depth import draw_bands, plot_change, plot_depth
+from vitscope.drawing.figures import new_panel
+from vitscope.drawing.style import MSA, MSA_BAR, SUBSAMPLE
 
 
 def spans(ax: matplotlib.axes.Axes) -> list[tuple[float, float, tuple[float, ...]]]:

@@ -1,0 +1,1 @@
+"""How figures are drawn: style, axes against depth, curves, what figures an exam has."""
