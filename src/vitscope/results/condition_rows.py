@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from torch import Tensor
 
 from vitscope.core.bootstrap import percentile_interval
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, drop_interval, mean_scores
+from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, drop_interval
 from vitscope.results import tidy
 
 
@@ -33,14 +32,6 @@ class Headline:
         """From (1 + replicates,): the plain number comes first."""
         low, high = percentile_interval(drawn[1:])
         return cls(quantity, condition, float(drawn[0]), float(low), float(high), drawn.copy())
-
-    @classmethod
-    def of_accuracy(cls, condition: str, parts: Sequence[Mapping[str, Tensor]]) -> "Headline":
-        """The mean accuracy over what `ConditionScores` found under one or more conditions."""
-        drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
-        i = QUANTITIES.index("accuracy")
-        value = float(drawn[0, i])
-        return cls("accuracy", condition, value, float(low[i]), float(high[i]), drawn[:, i].copy())
 
     @classmethod
     def of_drop(cls, condition: str, drawn: np.ndarray, n: int) -> "Headline":

@@ -6,7 +6,7 @@ from torch import nn
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.prediction.prediction_temperature import (
-    QUANTITIES,
+    SCALED_QUANTITIES,
     TEMPERATURES,
     UNSCALED,
     Scaling,
@@ -39,7 +39,7 @@ def finish(logits: torch.Tensor, labels: torch.Tensor, temperature: Temperature 
 def scaling(logits: torch.Tensor, labels: torch.Tensor) -> dict[str, float]:
     found = finish(logits, labels).scaling
     assert isinstance(found, Scaling)
-    return dict(zip(QUANTITIES, found.value.tolist(), strict=True))
+    return dict(zip(SCALED_QUANTITIES, found.value.tolist(), strict=True))
 
 
 def nll(logits: torch.Tensor, labels: torch.Tensor, temperature: float) -> float:

@@ -16,6 +16,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.exams import blur, noise
+from vitscope.exams.robustness.perturbations import perturbed
 from vitscope.exams.robustness.perturbations import (
     BLUR,
     GAUSSIAN,
@@ -40,7 +41,7 @@ PLACES = torch.arange(4)
     ],
 )
 def test_noise_is_as_strong_as_it_says(perturbation: Perturbation, deviation: float) -> None:
-    change = perturbation.applied(GREY, 0, PLACES, 0).double() - 0.4
+    change = perturbed(perturbation, GREY, 0, PLACES, 0).double() - 0.4
     n = change.numel()
     assert abs(float(change.mean())) < 4 * deviation / math.sqrt(n) + 1e-9
     assert float(change.std()) == pytest.approx(deviation, rel=4 / math.sqrt(2 * n))
@@ -48,18 +49,18 @@ def test_noise_is_as_strong_as_it_says(perturbation: Perturbation, deviation: fl
 
 def test_noise_belongs_to_image_seed_and_draw() -> None:
     for perturbation in (Perturbation(GAUSSIAN, 5.0), Perturbation(SHOT, 255.0)):
-        first = perturbation.applied(GREY, 0, PLACES, 0)
-        assert torch.equal(perturbation.applied(GREY[:2], 0, PLACES[2:], 0), first[2:])
-        assert not torch.equal(perturbation.applied(GREY, 0, PLACES, 1), first)
-        assert not torch.equal(perturbation.applied(GREY, 1, PLACES, 0), first)
-    five, ten = (Perturbation(GAUSSIAN, s).applied(GREY, 0, PLACES, 0) - 0.4 for s in (5.0, 10.0))
+        first = perturbed(perturbation, GREY, 0, PLACES, 0)
+        assert torch.equal(perturbed(perturbation, GREY[:2], 0, PLACES[2:], 0), first[2:])
+        assert not torch.equal(perturbed(perturbation, GREY, 0, PLACES, 1), first)
+        assert not torch.equal(perturbed(perturbation, GREY, 1, PLACES, 0), first)
+    five, ten = (perturbed(Perturbation(GAUSSIAN, s), GREY, 0, PLACES, 0) - 0.4 for s in (5.0, 10.0))
     assert not torch.allclose(2 * five, ten, atol=1e-3)  # another strength is another draw
 
 
 def test_noise_stays_in_the_range_of_pixels() -> None:
     edges = torch.cat([torch.zeros(2, 3, 16, 16), torch.ones(2, 3, 16, 16)])
     for perturbation in (Perturbation(GAUSSIAN, 10.0), Perturbation(SHOT, 255.0)):
-        found = perturbation.applied(edges, 0, PLACES, 0)
+        found = perturbed(perturbation, edges, 0, PLACES, 0)
         assert float(found.min()) >= 0
         assert float(found.max()) <= 1
 
@@ -67,7 +68,7 @@ def test_noise_stays_in_the_range_of_pixels() -> None:
 def test_blur_of_a_point_is_a_gaussian() -> None:
     point = torch.zeros(1, 1, 33, 33)
     point[0, 0, 16, 16] = 1.0
-    found = Perturbation(BLUR, 2.0).applied(point, 0, PLACES[:1], 0)[0, 0].double().numpy()
+    found = perturbed(Perturbation(BLUR, 2.0), point, 0, PLACES[:1], 0)[0, 0].double().numpy()
     line = np.exp(-0.5 * ((np.arange(33) - 16) / 2.0) ** 2) * (np.abs(np.arange(33) - 16) <= 8)
     np.testing.assert_allclose(found, np.outer(line, line) / line.sum() ** 2, atol=1e-7)
 
@@ -79,7 +80,7 @@ def test_scores_are_means_over_draws(fashion: ImageData) -> None:
     mean, std = (torch.tensor(model.pretrained_cfg[key]).view(-1, 1, 1) for key in ("mean", "std"))
     right = []
     for draw in range(3):
-        noisy = Perturbation(GAUSSIAN, 60.0).applied(images * std + mean, 0, indices, draw)
+        noisy = perturbed(Perturbation(GAUSSIAN, 60.0), images * std + mean, 0, indices, draw)
         with torch.no_grad():
             right.append((model((noisy - mean) / std).argmax(1) == labels).double().numpy())
     assert [p.condition for p in result.perturbations] == ["clean", "shot noise", "Gaussian noise 60"]

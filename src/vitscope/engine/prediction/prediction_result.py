@@ -7,7 +7,7 @@ import pandas as pd
 
 from vitscope.engine.image_bits import images_of
 from vitscope.engine.prediction.prediction_scores import BINS, MEANS
-from vitscope.engine.prediction.prediction_temperature import QUANTITIES as SCALED
+from vitscope.engine.prediction.prediction_temperature import SCALED_QUANTITIES
 from vitscope.engine.prediction.prediction_temperature import Scaling
 from vitscope.results import About, Result, tidy
 
@@ -81,7 +81,7 @@ class PredictionResult(Result, exam="prediction"):
         found = {q: np.append(self.value[i], self.drawn[:, i]) for i, q in enumerate(QUANTITIES)}
         if self.scaling is not None:
             value, drawn = self.scaling.value, self.scaling.drawn
-            found |= {q: np.append(value[i], drawn[:, i]) for i, q in enumerate(SCALED)}
+            found |= {q: np.append(value[i], drawn[:, i]) for i, q in enumerate(SCALED_QUANTITIES)}
         return found
 
     def table(self) -> pd.DataFrame:
@@ -89,7 +89,7 @@ class PredictionResult(Result, exam="prediction"):
         own = tidy(QUANTITIES, self.value, self.low, self.high, self.n)
         if self.scaling is None:
             return own
-        scaled = tidy(SCALED, self.scaling.value, self.scaling.low, self.scaling.high, self.scaling.n)
+        scaled = tidy(SCALED_QUANTITIES, self.scaling.value, self.scaling.low, self.scaling.high, self.scaling.n)
         scaled.loc[0, "n"] = self.scaling.n_fitted
         return pd.concat([own, scaled], ignore_index=True)
 

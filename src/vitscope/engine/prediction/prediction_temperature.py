@@ -24,13 +24,13 @@ TEMPERATURES = 2.0 ** (np.arange(-48, 49) / 16)
 UNSCALED = int(np.flatnonzero(TEMPERATURES == 1.0)[0])
 SCALED = ("scaled_nll", "scaled_brier", "scaled_confidence", "scaled_ece")
 CHANGES = ("nll_change", "ece_change")  # scaled minus unscaled, on the same half
-QUANTITIES = ("temperature", *SCALED, *CHANGES)
-_ECE, _ECE_CHANGE = QUANTITIES.index("scaled_ece"), QUANTITIES.index("ece_change")
+SCALED_QUANTITIES = ("temperature", *SCALED, *CHANGES)
+_ECE, _ECE_CHANGE = SCALED_QUANTITIES.index("scaled_ece"), SCALED_QUANTITIES.index("ece_change")
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """What temperature scaling does; arrays follow `QUANTITIES`, `drawn` is (replicates, quantities)."""
+    """What temperature scaling does; arrays follow `SCALED_QUANTITIES`, `drawn` is (replicates, quantities)."""
 
     n_fitted: int
     n: int  # in the other half

@@ -20,7 +20,8 @@ from vitscope.core.bootstrap import REPLICATES, mean_interval_of_few, poisson_we
 from vitscope.core.statistics import difference_interval, of_few, score_interval, share_interval
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.engine.prediction.calibration import error_interval, least_error
-from vitscope.exams.prediction.prediction import BINS, MEANS, check_predictions, confidence_bins, scores
+from vitscope.results.condition_rows import Headline
+from vitscope.engine.prediction.prediction_scores import BINS, MEANS, check_predictions, confidence_bins, scores
 
 QUANTITIES = (*MEANS, "ece")
 SHARES = ("accuracy", "top5")
@@ -165,3 +166,11 @@ def mean_scores(
         gaps = (sums[..., 1 + len(MEANS) :] / sums[..., :1]).swapaxes(0, 1)
     low[_ECE], high[_ECE] = error_interval(gaps, least_error(filled[:, :BINS], filled[:, BINS:], n))
     return drawn, low, high
+
+
+def accuracy_headline(condition: str, parts: Sequence[Mapping[str, Tensor]]) -> Headline:
+    """The mean accuracy over what `ConditionScores` found under one or more conditions."""
+    drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
+    i = QUANTITIES.index("accuracy")
+    value = float(drawn[0, i])
+    return Headline("accuracy", condition, value, float(low[i]), float(high[i]), drawn[:, i].copy())

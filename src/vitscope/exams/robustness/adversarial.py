@@ -30,6 +30,7 @@ from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.engine.robustness.attacks import fgsm, pgd
 from vitscope.results.condition_rows import Headline, Headlined, condition_rows, headline_rows
+from vitscope.engine.robustness.conditions import accuracy_headline
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, scored
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
@@ -148,7 +149,7 @@ def adversarial(
             steps=steps,
             attacked=attacked,
             scores=scores,
-            headlines=tuple(Headline.of_accuracy(c, [found[c]]) for c in names[1:]),
+            headlines=tuple(accuracy_headline(c, [found[c]]) for c in names[1:]),
         )
 
 

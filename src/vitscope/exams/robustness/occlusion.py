@@ -29,6 +29,7 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.results.condition_rows import Headline, Headlined, condition_rows, headline_rows
+from vitscope.engine.robustness.conditions import accuracy_headline
 from vitscope.engine.robustness.conditions import ConditionTable, scored
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
@@ -191,6 +192,6 @@ def _headlines(
 ) -> tuple[Headline, ...]:
     by_order = {order: [found[o.condition] for o in conditions if o.order == order] for order in orders}
     return (
-        Headline.of_accuracy(CENTRE, [found[CENTRE]]),
-        *(Headline.of_accuracy(f"{order} patches masked", parts) for order, parts in by_order.items()),
+        accuracy_headline(CENTRE, [found[CENTRE]]),
+        *(accuracy_headline(f"{order} patches masked", parts) for order, parts in by_order.items()),
     )

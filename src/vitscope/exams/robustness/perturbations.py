@@ -30,6 +30,7 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.results.condition_rows import Headline, Headlined, condition_rows
+from vitscope.engine.robustness.conditions import accuracy_headline
 from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, replicates, scored_means
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
@@ -52,19 +53,6 @@ class Perturbation:
     def condition(self) -> str:
         """Its name."""
         return self.kind if self.kind in (CLEAN, SHOT) else f"{self.kind} {self.strength:g}"
-
-    def applied(self, pixels: Tensor, seed: int, indices: Tensor, draw: int) -> Tensor:
-        """Pictures (N, C, H, W) with pixels from 0 to 1, changed."""
-        if self.kind == BLUR:
-            return gaussian_blur(pixels, self.strength)
-        own = draws_for(
-            seed, indices.tolist(), _PURPOSE + (self.kind == SHOT), round(1000 * self.strength), draw
-        )
-        if self.kind == SHOT:
-            counted = shot_noise((255 * pixels).round().clamp(0, 255).byte().cpu(), own, self.strength)
-            return to_unit(counted).to(pixels)
-        noise = normals(own, *pixels.shape[1:]).to(pixels)
-        return (pixels + self.strength / 255 * noise).clamp(0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -122,6 +110,20 @@ class BlurResult(PerturbedRows, Result, exam="blur"):
         "0.6 points of mIoU under blur of 1 and 2 pixels, and by 0.6 without it.",
         misleads="The blur is measured in pixels: 2 pixels of 32 are as much of the scene as 32 of 512.",
     )
+
+
+def perturbed(perturbation: Perturbation, pixels: Tensor, seed: int, indices: Tensor, draw: int) -> Tensor:
+    """Pictures (N, C, H, W) with pixels from 0 to 1, changed."""
+    if perturbation.kind == BLUR:
+        return gaussian_blur(pixels, perturbation.strength)
+    own = draws_for(
+        seed, indices.tolist(), _PURPOSE + (perturbation.kind == SHOT), round(1000 * perturbation.strength), draw
+    )
+    if perturbation.kind == SHOT:
+        counted = shot_noise((255 * pixels).round().clamp(0, 255).byte().cpu(), own, perturbation.strength)
+        return to_unit(counted).to(pixels)
+    noise = normals(own, *pixels.shape[1:]).to(pixels)
+    return (pixels + perturbation.strength / 255 * noise).clamp(0.0, 1.0)
 
 
 @procedure(NoiseResult, version=2, evaluation=True, resumable=True)
@@ -192,7 +194,7 @@ def _perturbed(
             yield CLEAN, seen.clean(images)
             pixels = seen.pixels(images)
             for run, (perturbation, draw) in runs.items():
-                yield run, seen.logits(perturbation.applied(pixels, seed, indices, draw))
+                yield run, seen.logits(perturbed(perturbation, pixels, seed, indices, draw))
 
         found = score_conditions(exam, own, resumable, [CLEAN, *runs], predict, seed)
         return {**own.common, **_summarised(found, perturbations, draws)}
@@ -222,6 +224,6 @@ def _summarised(
         "draw_low": draw_low,
         "draw_high": draw_high,
         "headlines": tuple(
-            Headline.of_accuracy(condition, parts) for condition, parts in zip(names, runs, strict=True)
+            accuracy_headline(condition, parts) for condition, parts in zip(names, runs, strict=True)
         ),
     }
