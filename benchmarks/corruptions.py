@@ -107,7 +107,7 @@ def suite(name: str, images: int) -> None:
         return vs.exams.corruption(model, data, limit=images, cache=cache)
 
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["vitscopeDATA"] = folder
+        os.environ["VITSCOPE_DATA"] = folder
         alone = generated(model, data, images, folder)
         steps = {"no cache": lambda: exam(cache=False), "empty cache": exam, "full cache": exam}
         found, base = {}, []

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "docs" / "notebooks").glob("*.ipynb"))
-IMAGES = "vitscopeIMAGES"  # the notebooks read from it how many images to look at
+IMAGES = "VITSCOPE_IMAGES"  # the notebooks read from it how many images to look at
 BAR = re.compile(r"[^\r\n]*\d+%\|[^\r\n]*|[ \r\n]+|\x1b\[A")
 
 

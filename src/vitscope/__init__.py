@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from vitscope.data import load_data as load_data
     from vitscope.engine.diagnose import diagnose as diagnose
     from vitscope.engine.evaluate import evaluate as evaluate
+    from vitscope.findings import Result as Result
     from vitscope.models import create_model as create_model
     from vitscope.models import list_models as list_models
     from vitscope.models import save_model as save_model
     from vitscope.prescribe import prescribe as prescribe
     from vitscope.report import report as report
     from vitscope.report.compare import compare as compare
-    from vitscope.results import Result as Result
     from vitscope.studies.build_up import build_up as build_up
     from vitscope.surgery.tools.operate import operate as operate
     from vitscope.training import train as train
@@ -52,7 +52,7 @@ _WHERE = {
     "curvature": "vitscope.curvature",
     "data": "vitscope.data",
     "declare": "vitscope.core.interface:declare",
-    "diagnose": "vitscope.exams:diagnose",
+    "diagnose": "vitscope.engine.diagnose:diagnose",
     "evaluate": "vitscope.engine.evaluate:evaluate",
     "exams": "vitscope.exams",
     "list_models": "vitscope.models:list_models",
@@ -62,7 +62,7 @@ _WHERE = {
     "plots": "vitscope.plots",
     "prescribe": "vitscope.prescribe:prescribe",
     "report": "vitscope.report:report",
-    "Result": "vitscope.results:Result",
+    "Result": "vitscope.findings:Result",
     "save_model": "vitscope.models:save_model",
     "studies": "vitscope.studies",
     "surgery": "vitscope.surgery",

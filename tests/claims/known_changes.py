@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitscope.exams.features.fourier import FourierResult
-from vitscope.exams.features.variance import VarianceResult
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.variance import VarianceResult
 from vitscope.results import UnitRow
 
 

@@ -9,7 +9,7 @@ import vitscope as vs
 from vitscope.claims import augmentation_verdicts
 from vitscope.claims.calibration import augmentation_of, confidence_found
 from vitscope.core.errors import VitscopeError
-from vitscope.engine.prediction.prediction_result import QUANTITIES, PredictionResult
+from vitscope.findings.prediction import QUANTITIES, PredictionResult
 from vitscope.training import get_recipe
 
 

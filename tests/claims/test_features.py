@@ -8,7 +8,8 @@ from torch import nn
 
 import vitscope as vs
 from vitscope.claims import feature_verdicts
-from vitscope.exams.features.lesion import LesionResult, summarise
+from vitscope.exams.features.lesion import summarise
+from vitscope.findings.lesion import LesionResult
 from vitscope.results import UnitRow
 
 

@@ -10,7 +10,7 @@ def vitscope(*arguments: str, **environment: str) -> Done:
 
 
 def test_list_tells_what_there_is(tmp_path: Path) -> None:
-    done = vitscope("list", vitscopeDATA=str(tmp_path))
+    done = vitscope("list", VITSCOPE_DATA=str(tmp_path))
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
     assert rows["fashion"].split()[1:] == ["10", "6,000", "2,000", "in", "the", "package", "MIT"]
@@ -21,7 +21,7 @@ def test_list_tells_what_there_is(tmp_path: Path) -> None:
 def test_prepare_reports_failure_in_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     done = vitscope(
-        "prepare", "cifar10", "--source", str(tmp_path / "files"), vitscopeDATA=str(tmp_path / "cache")
+        "prepare", "cifar10", "--source", str(tmp_path / "files"), VITSCOPE_DATA=str(tmp_path / "cache")
     )
     assert done.returncode == 2
     assert done.stderr.startswith("vitscope: no data_batch_1.bin or data_batch_1 or data_batch_1.png below")

@@ -26,9 +26,9 @@ def test_cifar_class_names_are_in_the_official_alphabetical_order() -> None:
 
 
 def test_where_data_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("vitscopeDATA", "~/images")
+    monkeypatch.setenv("VITSCOPE_DATA", "~/images")
     assert data_root() == Path.home() / "images"
-    monkeypatch.delenv("vitscopeDATA")
+    monkeypatch.delenv("VITSCOPE_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert data_root() == tmp_path / "vitscope" / "data"
     monkeypatch.delenv("XDG_CACHE_HOME")

@@ -177,7 +177,7 @@ def test_a_missing_file_is_named(tmp_path: Path, small_cifar10: tuple[np.ndarray
 @pytest.mark.slow  # fetches 139 MB unless a source is given
 def test_the_real_cifar10_is_the_published_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SHA-1 of the binary version's test file, and the mean and deviation everybody uses."""
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path))
     prepare("cifar10", report=silent)
     test, train = load_data("cifar10", "test"), load_data("cifar10", "train")
     assert test.images is not None

@@ -45,7 +45,7 @@ def test_embedded_part_is_made_from_the_published_set(
             np.asarray(Image.open(folder / f"fashion-{split}.png")) for folder in (tmp_path, EMBEDDED)
         )
         assert (made == kept).all()
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "cache"))
     prepare("fashion-full", tmp_path / "files")
     for split in ("train", "test"):
         part, whole = load_data("fashion", split), load_data("fashion-full", split)

@@ -17,7 +17,7 @@ PER_FILE = 10
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 

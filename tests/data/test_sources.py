@@ -60,7 +60,7 @@ def test_wrong_split(split: str) -> None:
 
 
 def test_not_prepared_says_what_to_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path))
     for name in ("cifar10", "cifar100", "fashion-full"):
         with pytest.raises(BadData, match=f"type: vitscope data prepare {name}$"):
             load_data(name)

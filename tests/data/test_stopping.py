@@ -40,7 +40,7 @@ def test_fetching_ends_with_the_command(tmp_path: Path, number: signal.Signals, 
     program.chmod(0o755)
     places = {
         "PATH": f"{program.parent}:{os.environ['PATH']}",
-        "vitscopeDATA": str(kept),
+        "VITSCOPE_DATA": str(kept),
         "FETCHED": str(told),
     }
     job = Job(tmp_path / "prepare.py", environment=places)

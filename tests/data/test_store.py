@@ -39,7 +39,7 @@ with partial_folder(entry) as partial:
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -165,7 +165,7 @@ def test_an_exception_cleans_up(root: Path) -> None:
 
 def test_a_root_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "file" / "cache"))
-    with pytest.raises(BadData, match="set vitscopeDATA to a folder"), partial_folder(SMALL):
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "file" / "cache"))
+    with pytest.raises(BadData, match="set VITSCOPE_DATA to a folder"), partial_folder(SMALL):
         pass
     assert data_root().name == "cache"

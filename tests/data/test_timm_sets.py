@@ -162,7 +162,7 @@ def test_what_a_stream_cannot_do_is_said() -> None:
     ],
 )
 def test_bad_names(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path))
     with pytest.raises(BadData, match=message) as caught:
         load_data(f"timm:{name}")
     assert "\n" not in str(caught.value)

@@ -7,11 +7,11 @@ from matplotlib import pyplot
 from PIL import Image
 
 from vitscope import plots
-from vitscope.exams import EXAMS
-from vitscope.exams.features.fourier import FourierResult
-from vitscope.exams.features.variance import VarianceResult
 from vitscope.drawing.figures import PLOTS, new_panel, render, save_figures
 from vitscope.drawing.style import styled
+from vitscope.exams import EXAMS
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.variance import VarianceResult
 
 
 def test_every_exam_has_a_figure_under_its_name() -> None:

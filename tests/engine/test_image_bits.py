@@ -1,7 +1,8 @@
 import numpy as np
 import torch
 
-from vitscope.engine.image_bits import images_of, lengthened, with_bits
+from vitscope.engine.image_bits import lengthened, with_bits
+from vitscope.findings.prediction import images_of
 
 
 def words() -> torch.Tensor:

@@ -16,9 +16,9 @@ from transformers import ViTConfig, ViTForImageClassification
 from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.exams import EXAMS, examine, find_exams, fourier, prediction, variance
-from vitscope.exams.features.fourier import FourierResult
-from vitscope.exams.features.variance import VarianceResult
 from vitscope.exams.prediction.prediction import PredictionResult
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.variance import VarianceResult
 from vitscope.models import create_model
 
 ALL = [exam for exam in EXAMS.values() if isinstance(exam, type)]

@@ -6,7 +6,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data import ImageData
 from vitscope.engine.two_models import examine_pair
-from vitscope.exams.features.cka import CkaAccumulator, CkaResult
+from vitscope.exams.features.cka import CkaAccumulator
+from vitscope.findings.cka import CkaResult
 from vitscope.models import create_model
 
 

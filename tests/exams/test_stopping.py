@@ -14,7 +14,7 @@ from tests.processes import Job
 from tests.stopping import SignalInside
 from vitscope.engine.finished_parts import Parts
 from vitscope.exams import landscape
-from vitscope.exams.loss.hessian import HessianResult
+from vitscope.findings.hessian import HessianResult
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 LIMIT, SIZE = 60, 8

@@ -120,7 +120,7 @@ def _refused(arguments: list[str], capfd: pytest.CaptureFixture[str], folder: Pa
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     return tmp_path
 

@@ -98,7 +98,7 @@ def test_weights_that_are_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_a_source_that_is_a_pipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
     os.mkfifo(tmp_path / "fifo")
     assert main(["data", "prepare", "cifar100", "--source", str(tmp_path / "fifo")]) == 2
     assert "is no plain file" in capsys.readouterr().err

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from vitscope.engine.features.dft import half_diagonal
-from vitscope.exams.features.fourier import FourierResult, rings
-from vitscope.exams.features.variance import VarianceResult
+from vitscope.exams.features.fourier import rings
 from vitscope.exams.prediction.prediction import PredictionResult
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.variance import VarianceResult
 from vitscope.results import UnitRow
 
 UNITS = (

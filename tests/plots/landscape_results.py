@@ -4,9 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.engine.loss.landscape_marks import Mark
-from vitscope.engine.loss.landscape_result import LandscapeResult
-from vitscope.exams.loss.landscape_line import LandscapeLineResult
+from vitscope.findings.landscape import LandscapeResult, Mark
+from vitscope.findings.landscape_line import LandscapeLineResult
 
 COMMON: dict[str, Any] = {"model": "m", "data": "d", "n": 64, "seed": 0, "weight_decay": 0.05}
 COMMON |= {"convention": "half_square", "decay_all": True, "augmentation": "hdv", "batch_norm": "kept"}

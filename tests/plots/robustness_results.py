@@ -4,12 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from vitscope.exams.robustness.frequency_noise import HIGH, HIGH_MINUS_LOW, LOW
+from vitscope.exams.robustness.occlusion import CLEAN
+from vitscope.findings.adversarial import AdversarialResult, Attacked
+from vitscope.findings.frequency_noise import FrequencyNoiseResult
+from vitscope.findings.occlusion import CENTRE, Occluded, OcclusionResult
+from vitscope.findings.shape_bias import ShapeBiasResult
 from vitscope.results.condition_rows import Headline
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
-from vitscope.exams.robustness.adversarial import AdversarialResult, Attacked
-from vitscope.exams.robustness.frequency_noise import HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
-from vitscope.exams.robustness.occlusion import CENTRE, CLEAN, Occluded, OcclusionResult
-from vitscope.exams.robustness.shape_bias import ShapeBiasResult
+from vitscope.results.scores import QUANTITIES, ConditionTable
 
 COMMON: dict[str, Any] = {"model": "m", "data": "d", "n": 100, "seed": 0}
 

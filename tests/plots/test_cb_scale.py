@@ -1,8 +1,8 @@
 import numpy as np
 
 from vitscope import plots
-from vitscope.exams.attention.cb_scale import CbScaleResult
 from vitscope.drawing.figures import new_panel
+from vitscope.findings.cb_scale import CbScaleResult
 from vitscope.results import UnitRow
 
 

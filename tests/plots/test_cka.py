@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.features.cka import CkaResult
 from vitscope.drawing.figures import new_panel
+from vitscope.findings.cka import CkaResult
 from vitscope.results import UnitRow
 
 UNITS = tuple(UnitRow(f"u{i}", "conv", stage, i / 5, (2, 4, 4)) for i, stage in enumerate((0, 0, 1, 1, 2)))

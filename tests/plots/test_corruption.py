@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
-from vitscope.engine.robustness.corruption_rows import rows_of
-from vitscope.exams.robustness.corruption import CorruptionResult, _nothing
 from vitscope.drawing.figures import new_panel
+from vitscope.engine.robustness.corruption_rows import rows_of
+from vitscope.exams.robustness.corruption import _nothing
+from vitscope.findings.corruption import CorruptionResult
+from vitscope.results.scores import QUANTITIES, ConditionTable
 
 TYPES, SEVERITIES = ("shot_noise", "snow", "fog"), (1, 3, 5)
 

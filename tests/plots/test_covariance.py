@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.features.covariance import CovarianceResult, distances
 from vitscope.drawing.figures import new_panel
+from vitscope.exams.features.covariance import distances
+from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import UnitRow
 
 

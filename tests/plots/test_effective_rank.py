@@ -2,8 +2,9 @@ import numpy as np
 
 from tests.cases import AT_32
 from vitscope import plots
-from vitscope.exams.features.effective_rank import EffectiveRankResult, effective_rank
 from vitscope.drawing.figures import new_panel
+from vitscope.exams.features.effective_rank import effective_rank
+from vitscope.findings.effective_rank import EffectiveRankResult
 
 
 def result() -> EffectiveRankResult:

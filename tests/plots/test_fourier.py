@@ -3,8 +3,8 @@ import math
 import numpy as np
 
 from vitscope import plots
-from vitscope.exams.features.fourier import FourierResult
 from vitscope.drawing.figures import new_panel
+from vitscope.findings.fourier import FourierResult
 
 
 def test_depth_profile_shows_the_highest_frequencies(fourier_result: FourierResult) -> None:

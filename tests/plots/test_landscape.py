@@ -5,10 +5,9 @@ import pytest
 
 from tests.plots.landscape_results import WAY, bowl, line, with_holes
 from vitscope import plots
-from vitscope.engine.loss.landscape_marks import Mark
 from vitscope.drawing.figures import new_panel, render
-from vitscope.plots.landscape import common_height
 from vitscope.drawing.style import styled
+from vitscope.findings.landscape import Mark, common_height
 
 
 def drawn(draw, *args, **kwargs):

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.engine.features.lesion_groups import Group
-from vitscope.exams.features.lesion import KeptUnit, LesionResult
 from vitscope.drawing.figures import new_panel
+from vitscope.findings.lesion import Group, KeptUnit, LesionResult
 from vitscope.results import UnitRow
 
 

@@ -5,9 +5,8 @@ import pytest
 
 from vitscope import plots
 from vitscope.core.errors import VitscopeError
-from vitscope.engine.attention.layer_maps import LayerMaps
-from vitscope.exams.attention.maps import MapsResult
 from vitscope.drawing.figures import new_panel
+from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.results import UnitRow
 from vitscope.results.byte_array import ByteArray
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.engine.prediction.pass_scores import CHANGES, QUANTITIES
-from vitscope.exams.prediction.passes import PassesResult
 from vitscope.drawing.figures import PLOTS, new_panel
+from vitscope.findings.passes import CHANGES, QUANTITIES, PassesResult
 
 
 @pytest.fixture

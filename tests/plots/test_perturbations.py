@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
-from vitscope.exams.robustness.perturbations import CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
 from vitscope.drawing.figures import new_panel
+from vitscope.exams.robustness.perturbations import GAUSSIAN
+from vitscope.findings.perturbations import CLEAN, SHOT, NoiseResult, Perturbation
+from vitscope.results.scores import QUANTITIES, ConditionTable
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib.patches import Rectangle
 
 from vitscope import plots
-from vitscope.exams.prediction.prediction import PredictionResult
 from vitscope.drawing.figures import new_panel
+from vitscope.exams.prediction.prediction import PredictionResult
 
 CLASSES = ("class_count", "class_predicted", "class_value", "class_low", "class_high")
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.engine.streams.frame_scores import QUANTITIES, RATIOS
-from vitscope.engine.streams.temporal_result import TemporalResult
 from vitscope.drawing.figures import PLOTS, new_panel
+from vitscope.findings.temporal import QUANTITIES, RATIOS, TemporalResult
 
 
 @pytest.fixture

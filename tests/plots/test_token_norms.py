@@ -4,8 +4,8 @@ from tests.exams.test_token_norms import with_long_tokens
 from tests.exams.attention_by_hand import images
 from tests.exams.factories import tiny
 from vitscope import plots
-from vitscope.exams.attention.token_norms import OUTLIERS, token_norms
 from vitscope.drawing.figures import new_panel
+from vitscope.exams.attention.token_norms import OUTLIERS, token_norms
 
 
 def test_shows_percentiles_sinks_and_places() -> None:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.loss.trajectory import TrajectoryResult
 from vitscope.drawing.figures import new_panel, render
 from vitscope.drawing.style import styled
+from vitscope.findings.trajectory import TrajectoryResult
 
 
 def result(name: str = "m") -> TrajectoryResult:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vitscope import plots
-from vitscope.exams.features.uncertainty import UncertaintyResult
 from vitscope.drawing.figures import new_panel
+from vitscope.findings.uncertainty import UncertaintyResult
 from vitscope.results import UnitRow
 
 

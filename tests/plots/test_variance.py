@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 
 from vitscope import plots
-from vitscope.exams.features.variance import VarianceResult
 from vitscope.drawing.figures import new_panel
+from vitscope.findings.variance import VarianceResult
 
 
 def test_shows_the_values(variance_result: VarianceResult) -> None:

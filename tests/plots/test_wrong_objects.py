@@ -9,8 +9,9 @@ import pytest
 import vitscope as vs
 from tests.fuzz.refusals import check_message
 from vitscope.core.errors import BadArgument
-from vitscope.exams.features.variance import VarianceResult
-from vitscope.exams.loss.trajectory import TrajectoryResult, trajectory_of_model
+from vitscope.exams.loss.trajectory import trajectory_of_model
+from vitscope.findings.trajectory import TrajectoryResult
+from vitscope.findings.variance import VarianceResult
 
 _OTHER = ("variance", "plot_variance", "plot_variance_change")
 

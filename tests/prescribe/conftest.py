@@ -12,7 +12,7 @@ from torch import nn
 
 import vitscope as vs
 from vitscope.engine.model_facts import model_facts
-from vitscope.exams.loss.hessian import HessianResult
+from vitscope.findings.hessian import HessianResult
 from vitscope.models import name_of
 from vitscope.results import Result, Run
 

@@ -8,7 +8,7 @@ import pytest
 
 import vitscope as vs
 from tests.prescribe.conftest import Change, kept, with_negative
-from vitscope.engine.prediction.prediction_result import QUANTITIES
+from vitscope.findings.prediction import QUANTITIES
 from vitscope.prescribe import RULES
 from vitscope.prescribe.patient import find_patient
 from vitscope.prescribe.rule import Finding

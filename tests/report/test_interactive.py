@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.exams.attention.maps import MapsResult
-from vitscope.exams.features.fourier import FourierResult
-from vitscope.plots import plot_fourier_spectrum
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import styled
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.maps import MapsResult
+from vitscope.plots import plot_fourier_spectrum
 from vitscope.report.interactive import Widget, series, widget
 from vitscope.results import Run
 

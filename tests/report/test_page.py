@@ -15,7 +15,7 @@ import pytest
 import vitscope as vs
 from tests.report.older import COMMAND, age
 from vitscope.claims import verdict_table
-from vitscope.exams.features.fourier import FourierResult
+from vitscope.findings.fourier import FourierResult
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs
 from vitscope.report.verdicts import all_verdicts

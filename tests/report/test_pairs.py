@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from vitscope.data import load_data
-from vitscope.engine.prediction.prediction_result import PredictionResult
 from vitscope.exams import EXAMS
+from vitscope.findings.prediction import PredictionResult
 from vitscope.report.pairs import SHOWN, find_images, pairs
 from vitscope.report.subject import find_runs
 from vitscope.results import Run

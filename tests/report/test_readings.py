@@ -4,8 +4,8 @@ import pytest
 
 import vitscope.exams
 from vitscope.report.readings import reading
-from vitscope.results.wording import READINGS
 from vitscope.results import Run
+from vitscope.results.wording import READINGS
 
 
 def test_every_reading_is_of_an_exam_that_there_is() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.exams.features.variance import VarianceResult
+from vitscope.findings.variance import VarianceResult
 from vitscope.report.readings import reading
 from vitscope.results import Run, UnitRow
 

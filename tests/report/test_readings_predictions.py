@@ -5,7 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.report.readings_predictions import _conditions, _corruption, _noise, _prediction, _temporal
+from vitscope.findings.corruption import _corruption
+from vitscope.findings.frequency_noise import _noise
+from vitscope.findings.prediction import _prediction
+from vitscope.findings.temporal import _temporal
+from vitscope.report.readings_predictions import _conditions
 from vitscope.results import Run, tidy
 
 

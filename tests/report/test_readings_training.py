@@ -2,7 +2,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from vitscope.report.readings_training import _hessian, _trajectory
+from vitscope.findings.hessian import _hessian
+from vitscope.findings.trajectory import _trajectory
 from vitscope.results import tidy
 
 

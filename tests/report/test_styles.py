@@ -3,9 +3,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from vitscope.plots import plot_variance
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import styled
+from vitscope.plots import plot_variance
 from vitscope.report.inline import inline_svg
 from vitscope.report.styles import SharedStyles
 from vitscope.results import Run

@@ -2,8 +2,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitscope.results.head_rows import HeadRows
 from vitscope.results import UnitRow
+from vitscope.results.head_rows import HeadRows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

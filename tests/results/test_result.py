@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from vitscope.core.errors import BadResult
-from vitscope.exams.features.fourier import FourierResult
-from vitscope.exams.features.variance import VarianceResult
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.variance import VarianceResult
 from vitscope.results import Result, UnitRow
 
 NUMBERS: dict[str, Any] = {

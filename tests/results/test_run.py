@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 import vitscope as vs
 from vitscope.cli.app import main
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.exams.features.variance import VarianceResult
+from vitscope.findings.variance import VarianceResult
 from vitscope.results import Run, UnitRow
 
 START_AND_WAIT = (

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from vitscope.results.unit_mean import UnitMean, mean_over_units
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.engine.paired import check_same_images
 from vitscope.results import Result
+from vitscope.results.unit_mean import UnitMean, mean_over_units
 
 DENSE = 0.5  # share of its bound that the entropy of dense attention exceeds; the paper's ViTs reach 0.83
 SIMILAR = 10  # per cent by which the distance may change and still counts as similar

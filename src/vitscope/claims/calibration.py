@@ -11,7 +11,7 @@ from typing import Any, Literal
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.core.bootstrap import percentile_interval
 from vitscope.engine.paired import check_same_images
-from vitscope.engine.prediction.prediction_result import QUANTITIES, PredictionResult
+from vitscope.findings.prediction import QUANTITIES, PredictionResult
 
 STATEMENT = "strong augmentation makes predictions under-confident"
 MIXING = ("mixup", "cutmix")

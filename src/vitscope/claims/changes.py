@@ -7,53 +7,15 @@ Decided by the mean change across the units of a kind (`unit_mean.py`). The pape
 here it is those in the first third of the depth. They are left out of D1, and their mean change is told beside it.
 """
 
-from dataclasses import dataclass
-
-import pandas as pd
-
-from vitscope.results.unit_mean import UnitMean, mean_over_units
 from vitscope.claims.verdict import Rule, Verdict
 from vitscope.results import Result
+from vitscope.results.unit_changes import changes_of
+from vitscope.results.unit_mean import UnitMean
 
 EARLY = 1 / 3
 PLURAL = {"msa": "MSAs", "mlp": "MLPs", "conv": "Convs"}
 _MEASURED = {"fourier": ("D1", "high frequencies"), "variance": ("D3", "spatial variance")}
 _LOWERS = {"msa": True, "mlp": False, "conv": False}
-
-
-@dataclass(frozen=True)
-class Changes:
-    """The mean change across the units of a kind, and across how many of them it certainly falls or rises."""
-
-    mean: UnitMean
-    falls: int
-    rises: int
-
-    @property
-    def counts(self) -> str:
-        """Across how many units, in words."""
-        return f"{self.falls} of {self.mean.units} clearly fall, {self.rises} clearly rise"
-
-    @property
-    def spread(self) -> str:
-        """The counts, and between what the single units lie."""
-        between = f", from {self.mean.least:+.3g} to {self.mean.most:+.3g}" if self.mean.units > 1 else ""
-        return f"{self.counts}{between}"
-
-
-def changes_of(table: pd.DataFrame, kind: str, beyond: float = 0.0, until: float = 2.0) -> Changes | None:
-    """The changes across units of a kind whose depth is in [beyond, until), from a result's table."""
-    known = table[(table["quantity"] == "change") & (table["kind"] == kind) & table["value"].notna()]
-    own = known["unit"].notna()
-    units = known[own & (known["depth"] >= beyond) & (known["depth"] < until)]
-    if units.empty:
-        return None
-    # The interval of the mean over images was measured for all units of the kind together.
-    whole = known[~own] if len(units) == own.sum() else known[:0]
-    measured = (float(whole["low"].iloc[0]), float(whole["high"].iloc[0])) if len(whole) else None
-    value, low, high = (units[column].to_numpy() for column in ("value", "low", "high"))
-    mean = mean_over_units(value, low, high, measured)
-    return Changes(mean, int((units["high"] < 0).sum()), int((units["low"] > 0).sum()))
 
 
 def change_verdicts(model: str, result: Result) -> list[Verdict]:

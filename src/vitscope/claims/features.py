@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from vitscope.claims.changes import change_verdicts
 from vitscope.claims.stage_ends import peak_verdicts
 from vitscope.claims.verdict import Rule, Verdict
-from vitscope.exams.features.cka import CkaResult
-from vitscope.exams.features.lesion import LesionResult
+from vitscope.findings.cka import CkaResult
+from vitscope.findings.lesion import LesionResult
 from vitscope.results import Result
 
 BLOCK = 0.05  # a difference in CKA that is taken for a block structure

@@ -12,9 +12,10 @@ from vitscope.core.bootstrap import standard_error
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_interval
 from vitscope.engine.paired import check_same_images
-from vitscope.results.condition_rows import Headline
-from vitscope.exams.robustness.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
+from vitscope.exams.robustness.frequency_noise import HIGH_MINUS_LOW
+from vitscope.findings.frequency_noise import FrequencyNoiseResult
 from vitscope.results import Result
+from vitscope.results.condition_rows import Headline
 
 _DIFFERENCE = "drop of accuracy under noise above 0.5π minus below it"
 

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vitscope.results.unit_mean import mean_over_units
 from vitscope.claims.verdict import Rule, Verdict
 from vitscope.results import Result
+from vitscope.results.unit_mean import mean_over_units
 
 
 def end_excess(

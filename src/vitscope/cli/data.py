@@ -65,7 +65,7 @@ def _list() -> None:
     console = Console()
     console.print(table)
     console.print(
-        f"\nprepared ones lie in {data_root()} (set vitscopeDATA to move them)\n"
+        f"\nprepared ones lie in {data_root()} (set VITSCOPE_DATA to move them)\n"
         "prepare one with: vitscope data prepare NAME [--source PATH]\n"
         "also: folder:PATH (one folder of images per class), frames:PATH (streams of frames), "
         "timm:PREFIX/NAME (timm's create_dataset)",

@@ -58,8 +58,8 @@ SPLITS = ("train", "test")
 
 
 def data_root() -> Path:
-    """Where prepared data sets lie: `vitscopeDATA`, or a folder in the user's cache."""
-    chosen = os.environ.get("vitscopeDATA")
+    """Where prepared data sets lie: `VITSCOPE_DATA`, or a folder in the user's cache."""
+    chosen = os.environ.get("VITSCOPE_DATA")
     if chosen:
         return Path(chosen).expanduser()
     cache = os.environ.get("XDG_CACHE_HOME")

@@ -92,7 +92,7 @@ def partial_folder(entry: Entry) -> Iterator[Path]:
         partial = Path(mkdtemp(prefix=f".partial-{entry.name}-", dir=root))
     except OSError as error:
         raise BadData(
-            f"cannot write to {root} ({error.strerror}); set vitscopeDATA to a folder that you may write to"
+            f"cannot write to {root} ({error.strerror}); set VITSCOPE_DATA to a folder that you may write to"
         ) from error
     try:
         yield partial

@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.axes import Axes
 
-from vitscope.results.head_rows import HeadRows
 from vitscope.drawing.style import grid
+from vitscope.results.head_rows import HeadRows
 
 
 def plot_heads(

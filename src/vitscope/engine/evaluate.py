@@ -29,7 +29,7 @@ from vitscope.engine.fitting import fitting, tell_of_nothing
 from vitscope.engine.options import with_options
 from vitscope.engine.paired import Flips, differences, flips
 from vitscope.exams.prediction.prediction import PredictionResult, Temperature
-from vitscope.exams.robustness.corruption import CorruptionResult
+from vitscope.findings.corruption import CorruptionResult
 from vitscope.models import create_model, name_of
 from vitscope.models.create import check_name
 from vitscope.results import Result

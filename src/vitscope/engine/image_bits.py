@@ -3,7 +3,6 @@
 Image i is bit i mod 64 of word i // 64. Processes that have seen different images add their words up.
 """
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,9 +21,3 @@ def lengthened(rows: Tensor, length: int) -> Tensor:
     """`rows` with zeros after them, at least `length` in all."""
     missing = length - len(rows)
     return torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])]) if missing > 0 else rows
-
-
-def images_of(words: np.ndarray) -> np.ndarray:
-    """The images whose bit is set, ascending."""
-    bits = np.unpackbits(words.astype("<i8").view(np.uint8), bitorder="little")
-    return np.flatnonzero(bits)

@@ -24,7 +24,7 @@ import pandas as pd
 from vitscope.core.bootstrap import correlation, percentile_interval, standard_error
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_interval, difference_of, of_few, paired_interval
-from vitscope.engine.prediction.prediction_result import PredictionResult
+from vitscope.findings.prediction import PredictionResult
 from vitscope.results import Result, tidy
 
 SHARES = ("accuracy", "top5", "signed_ece", "consistency", "drop", "shape_bias")

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vitscope.core.arguments import checked
-from vitscope.engine.loss.landscape_result import LandscapeResult
-from vitscope.plots.landscape import LABELS
 from vitscope.drawing.style import INK, MODELS
+from vitscope.findings.landscape import LABELS, LandscapeResult
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

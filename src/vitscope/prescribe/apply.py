@@ -28,9 +28,8 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
 from vitscope.engine.diagnose import diagnose
-from vitscope.results.spectrum_numbers import STATISTICS, difference
 from vitscope.engine.paired import differences
-from vitscope.exams.loss.hessian import HessianResult
+from vitscope.findings.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, find_patient, images_of
 from vitscope.prescribe.prescription import Prescription, Prescriptions
@@ -38,6 +37,7 @@ from vitscope.prescribe.rules import RULES
 from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
+from vitscope.results.spectrum_numbers import STATISTICS, difference
 from vitscope.results.writable import check_page
 from vitscope.training import Trained, checkpoint, train
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import numpy as np
 
 from vitscope.claims.stage_ends import end_excess
-from vitscope.exams.features.lesion import LesionResult
-from vitscope.exams.features.variance import VarianceResult
+from vitscope.findings.lesion import LesionResult
+from vitscope.findings.variance import VarianceResult
 from vitscope.prescribe.patient import Patient
 from vitscope.prescribe.prescription import Evidence
 from vitscope.surgery.tools.msa_counts import LARGE_DATA, LARGE_HEAD, SMALL_DATA, closed_form

@@ -8,18 +8,18 @@ from typing import cast
 
 import numpy as np
 
-from vitscope.claims.changes import changes_of
-from vitscope.results.unit_mean import mean_over_units
-from vitscope.engine.prediction.prediction_result import QUANTITIES, PredictionResult
-from vitscope.exams.attention.attention import AttentionResult
-from vitscope.exams.features.fourier import FourierResult
-from vitscope.exams.features.variance import VarianceResult
-from vitscope.exams.loss.hessian import HessianResult
+from vitscope.findings.attention import AttentionResult
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.hessian import HessianResult
+from vitscope.findings.prediction import QUANTITIES, PredictionResult
+from vitscope.findings.variance import VarianceResult
 from vitscope.prescribe.patient import Patient
 from vitscope.prescribe.placement import following_mlps, msa_blocks, stage_ends
 from vitscope.prescribe.prescription import Evidence
 from vitscope.prescribe.rule import RULES as RULES
 from vitscope.prescribe.rule import Finding, rule
+from vitscope.results.unit_changes import changes_of
+from vitscope.results.unit_mean import mean_over_units
 
 # Share of its bound above which attention is taken for nearly uniform: those of the paper's ViT-S and ViT-B, which
 # Context Broadcasting improves, reach 4.4 of 5.28 = 0.83.

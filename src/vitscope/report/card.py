@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from vitscope.results.wording import by_name
 from vitscope.results import Result, Run
+from vitscope.results.wording import by_name
 
 KINDS = {
     "stem": "stem",

@@ -13,9 +13,9 @@ from rich.padding import Padding
 from rich.table import Table
 
 from vitscope.claims import Verdict
-from vitscope.results.numbers import label, with_interval
 from vitscope.report.verdicts import by_chance
 from vitscope.results import Result
+from vitscope.results.numbers import label, with_interval
 
 
 def print_results(results: Mapping[str, Mapping[str, Result]], console: Console | None = None) -> None:

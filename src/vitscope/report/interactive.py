@@ -12,11 +12,10 @@ from typing import Any
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from vitscope.engine.attention.layer_maps import LayerMaps
-from vitscope.engine.loss.landscape_result import LandscapeResult
-from vitscope.exams.attention.maps import MapsResult
-from vitscope.exams.features.cka import CkaResult
-from vitscope.exams.features.fourier import FourierResult
+from vitscope.findings.cka import CkaResult
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.landscape import LandscapeResult
+from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.plots.landscape_interactive import interactive_landscape
 from vitscope.report.packed import packed, packed_json
 from vitscope.results import Result, UnitRow

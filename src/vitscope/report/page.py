@@ -11,13 +11,12 @@ from markupsafe import Markup, escape
 
 from vitscope import __version__
 from vitscope.core.interrupt import check_stop
-from vitscope.plots import PLOTS, Plot
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import shared_limits, styled
+from vitscope.plots import PLOTS, Plot
 from vitscope.report.card import KINDS
 from vitscope.report.inline import inline_svg
 from vitscope.report.interactive import Widget, series, widget
-from vitscope.results.numbers import unbroken
 from vitscope.report.packed import packed, plotly_script
 from vitscope.report.pairs import pairs
 from vitscope.report.readings import reading
@@ -36,6 +35,7 @@ from vitscope.report.taken import taken
 from vitscope.report.verdicts import by_chance
 from vitscope.report.vital_signs import Sign, vital_signs
 from vitscope.results import About
+from vitscope.results.numbers import unbroken
 from vitscope.results.provenance import now
 
 

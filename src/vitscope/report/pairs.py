@@ -14,11 +14,11 @@ from vitscope.claims import Verdict
 from vitscope.core.errors import VitscopeError
 from vitscope.data import CATALOG, ImageData, load_data
 from vitscope.engine.paired import Flips, differences, flips
-from vitscope.engine.prediction.prediction_result import PredictionResult
-from vitscope.results.numbers import is_share, label, spoken
+from vitscope.findings.prediction import PredictionResult
 from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject, exam_order
 from vitscope.results import Result
+from vitscope.results.numbers import is_share, label, spoken
 
 SHOWN = 12  # images of each side
 SIDE = 64  # pixels of a thumbnail, at most

@@ -4,12 +4,9 @@ A reading is a function from a result to text, registered by the name of the exa
 numbers.
 """
 
-import vitscope.report.readings_features
-import vitscope.report.readings_predictions
-import vitscope.report.readings_training  # noqa: F401 importing them registers what they hold
 from vitscope.report.vital_signs import headline
-from vitscope.results.wording import READINGS
 from vitscope.results import Result
+from vitscope.results.wording import READINGS
 
 
 def reading(result: Result) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 
 from vitscope.claims.calibration import Augmentation, augmentation_of
 from vitscope.core.errors import BadResult
-from vitscope.exams import EXAMS
 from vitscope.drawing.style import model_colour
+from vitscope.exams import EXAMS
 from vitscope.report.card import Card, make_card
 from vitscope.report.outdated import Outdated, read_results
 from vitscope.results import Result, Run

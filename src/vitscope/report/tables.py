@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 
 from vitscope.claims import Verdict, verdict_table
-from vitscope.results.numbers import label, plain, spoken, with_interval
 from vitscope.report.packed import packed
 from vitscope.results import Result, directions
+from vitscope.results.numbers import label, plain, spoken, with_interval
 from vitscope.results.table import COLUMNS
 
 _MOST_ROWS = 12  # of a table that stands open

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from vitscope.claims import Verdict
 from vitscope.claims.calibration import STATEMENT, confidence_found
 from vitscope.claims.verdict import Judgement
-from vitscope.engine.prediction.prediction_result import PredictionResult
-from vitscope.results.numbers import spoken, with_interval
+from vitscope.findings.prediction import PredictionResult
 from vitscope.report.subject import RunSubject
 from vitscope.report.tables import whole_rows
 from vitscope.report.verdicts import single_verdicts
 from vitscope.results import Result
+from vitscope.results.numbers import spoken, with_interval
 
 _SHOWN = 2  # numbers of an exam about which the papers claim nothing that one model can decide
 

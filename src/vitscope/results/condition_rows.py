@@ -1,6 +1,6 @@
 """Tables of scores under conditions, and the few numbers of them that people look at first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 
 from vitscope.core.bootstrap import percentile_interval
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, drop_interval
-from vitscope.results import tidy
+from vitscope.results import Result, tidy
+from vitscope.results.numbers import with_interval
+from vitscope.results.scores import QUANTITIES, ConditionTable, drop_interval
+from vitscope.results.wording import by_name
 
 
 @dataclass(frozen=True)
@@ -89,3 +91,21 @@ def condition_rows(
         pieces.append(tidy(quantity, value, low, high, scores.n, **columns))
     drops = tidy("drop", scores.drop, scores.drop_low, scores.drop_high, scores.n, **columns)
     return pd.concat([*pieces, drops.iloc[1:]], ignore_index=True)
+
+
+def accuracies_of(result: Result) -> list[Any]:
+    """The rows of the summary that are accuracies, lowest first."""
+    rows = [row for row in by_name(result.summary()).values() if row.quantity == "accuracy"]
+    return sorted(rows, key=lambda row: float(row.value))
+
+
+def conditions_in_words(result: Result) -> str:
+    """What accuracy is on the images as they are, and under the mildest and the worst condition."""
+    clean, rows = by_name(result.table()).get("accuracy, clean"), accuracies_of(result)
+    if clean is None or not rows:
+        return ""
+    mildest, worst = rows[-1], rows[0]
+    return (
+        f"Accuracy is {with_interval(clean)} on the images as they are, {with_interval(mildest)} under "
+        f"{mildest.condition} and {with_interval(worst)} under {worst.condition}."
+    )

@@ -6,7 +6,6 @@ incomplete or edited one is noticed.
 """
 
 import hashlib
-import importlib
 import json
 import os
 from dataclasses import dataclass, fields
@@ -25,7 +24,6 @@ from vitscope.results.provenance import provenance
 
 SCHEMA = 1
 _TYPES: dict[str, type["Result"]] = {}
-_HOME = "vitscope.exams"  # importing it defines every result type
 
 
 class NewerSchema(BadResult):
@@ -151,8 +149,6 @@ def _checksum(content: dict[str, Any]) -> str:
 
 
 def _result_type(exam: Any, path: Path) -> type[Result]:
-    if exam not in _TYPES:
-        importlib.import_module(_HOME)
     if exam not in _TYPES:
         raise BadResult(
             f"{path} holds a result of '{exam}'; this vitscope knows: {', '.join(sorted(_TYPES))}"

@@ -17,7 +17,7 @@ SNOW = ("snow", 2)
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
     return tmp_path / "data" / "corruptions"
 
 
@@ -87,7 +87,7 @@ def test_a_disk_that_cannot_be_written_to_does_not_stop_the_images(share: Share,
     assert torch.equal(torch.cat(found), share.read(slice(0, 10)))
     with (
         pytest.raises(
-            BadData, match="set vitscopeDATA to a folder that you may write to, or use --no-cache"
+            BadData, match="set VITSCOPE_DATA to a folder that you may write to, or use --no-cache"
         ),
         scratch_folder(True),
     ):

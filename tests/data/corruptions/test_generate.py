@@ -16,7 +16,7 @@ CONDITIONS = [("gaussian_noise", 2), ("fog", 5), ("contrast", 1)]
 
 @pytest.fixture
 def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Share:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
     generator = torch.Generator().manual_seed(0)
     return written(
         tmp_path / "clean",

@@ -3,8 +3,9 @@ import torch
 
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention, window_points
 from vitscope.anatomy import AttentionMap, Tap, Unit, anatomy
-from vitscope.engine.attention.key_maps import has_class_token, key_map, normalised
+from vitscope.engine.attention.key_maps import has_class_token, key_map
 from vitscope.engine.attention.token_places import geometry
+from vitscope.findings.maps import normalised
 
 
 @torch.no_grad()

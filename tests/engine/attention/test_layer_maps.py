@@ -1,6 +1,6 @@
 import numpy as np
 
-from vitscope.engine.attention.layer_maps import LayerMaps
+from vitscope.findings.maps import LayerMaps
 
 
 def test_a_map_is_known_to_half_a_step_of_its_range() -> None:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.exams.landscape_cases import images, linear
-from vitscope.engine.loss.landscape_result import LandscapeResult
 from vitscope.exams.loss.landscape import landscape
+from vitscope.findings.landscape import LandscapeResult
 from vitscope.results import Result
 
 

@@ -14,7 +14,8 @@ from vitscope.engine.prediction.calibration import (
     error_interval,
     least_error,
 )
-from vitscope.engine.prediction.prediction_scores import BINS, confidence_bins
+from vitscope.engine.prediction.prediction_scores import confidence_bins
+from vitscope.results.scores import BINS
 
 
 def error_of(confidence: np.ndarray, right: np.ndarray) -> float:

@@ -3,7 +3,8 @@ import math
 import numpy as np
 import torch
 
-from vitscope.engine.prediction.prediction_scores import MEANS, confidence_bins, scores
+from vitscope.engine.prediction.prediction_scores import confidence_bins, scores
+from vitscope.results.scores import MEANS
 
 
 def test_closed_forms() -> None:

@@ -9,7 +9,6 @@ from vitscope.engine.prediction.prediction_temperature import (
     SCALED_QUANTITIES,
     TEMPERATURES,
     UNSCALED,
-    Scaling,
     in_fitting_half,
 )
 from vitscope.exams.prediction.prediction import (
@@ -19,6 +18,7 @@ from vitscope.exams.prediction.prediction import (
     prediction,
     scores,
 )
+from vitscope.findings.prediction import Scaling
 
 
 def drawn(n: int, sharpness: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

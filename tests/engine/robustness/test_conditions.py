@@ -5,7 +5,8 @@ import torch
 
 from vitscope.core.bootstrap import poisson_weights
 from vitscope.core.statistics import score_interval
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionScores, mean_of_conditions, scored
+from vitscope.engine.robustness.conditions import ConditionScores, mean_of_conditions, scored
+from vitscope.results.scores import QUANTITIES
 
 ACCURACY, ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
 

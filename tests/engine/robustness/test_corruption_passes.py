@@ -19,7 +19,7 @@ CONDITIONS = [("fog", 2)]
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path))
 
 
 def scores(data: object, cache: bool | None = None) -> dict[str, dict[str, torch.Tensor]]:

@@ -7,7 +7,6 @@ import torch
 from vitscope.core.bootstrap import mean_interval_of_few
 from vitscope.engine.robustness.conditions import COLUMNS, ConditionScores, replicates, score_columns
 from vitscope.engine.streams.frame_scores import (
-    QUANTITIES,
     FrameScores,
     blocks_of,
     frame_columns,
@@ -15,6 +14,7 @@ from vitscope.engine.streams.frame_scores import (
     unchanged,
 )
 from vitscope.exams.prediction.prediction import BINS
+from vitscope.findings.temporal import QUANTITIES
 
 
 def test_blocks_are_sequences_if_there_are_enough_of_them_else_pieces() -> None:

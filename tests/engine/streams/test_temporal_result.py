@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 
 from tests.exams.moving_pictures import Known, known_table, level_stream, random_levels
-from vitscope.engine.streams.frame_scores import QUANTITIES, RATIOS
 from vitscope.exams import temporal
+from vitscope.findings.temporal import QUANTITIES, RATIOS
 from vitscope.results import Result
 
 

@@ -10,14 +10,8 @@ from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit
 from tests.exams.factories import tiny
 from vitscope.anatomy import anatomy
 from vitscope.exams import examine
-from vitscope.exams.attention.attention import (
-    BINS,
-    QUANTITIES,
-    AttentionAccumulator,
-    AttentionResult,
-    attention,
-    percentile,
-)
+from vitscope.exams.attention.attention import BINS, AttentionAccumulator, attention, percentile
+from vitscope.findings.attention import QUANTITIES, AttentionResult
 from vitscope.results import Result
 
 

@@ -6,7 +6,8 @@ import torch
 
 from tests.exams.attention_by_hand import swin, vit
 from tests.exams.factories import tiny
-from vitscope.exams.attention.cb_scale import CbScaleResult, cb_scale, scale_statistics
+from vitscope.exams.attention.cb_scale import cb_scale, scale_statistics
+from vitscope.findings.cb_scale import CbScaleResult
 from vitscope.results import Result
 from vitscope.surgery import broadcast_context
 from vitscope.surgery.broadcast_context import ContextBroadcast

@@ -8,14 +8,8 @@ import torch
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention
 from tests.exams.factories import tiny
 from vitscope.anatomy import anatomy
-from vitscope.exams.attention.low_pass import (
-    APPLICATIONS,
-    QUANTITIES,
-    LowPassResult,
-    decay,
-    low_pass,
-    repeatable,
-)
+from vitscope.exams.attention.low_pass import decay, low_pass, repeatable
+from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 from vitscope.results import Result
 
 

@@ -10,7 +10,8 @@ from tests.exams.attention_by_hand import images, swin, vit, vit_attention
 from tests.exams.factories import tiny
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
-from vitscope.exams.attention.maps import MapsResult, maps
+from vitscope.exams.attention.maps import maps
+from vitscope.findings.maps import MapsResult
 from vitscope.results import Result
 
 

@@ -6,7 +6,8 @@ import torch
 
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention
 from tests.exams.factories import tiny
-from vitscope.exams.attention.softmax_gradient import SoftmaxGradientResult, nuclear_norm, softmax_gradient
+from vitscope.exams.attention.softmax_gradient import nuclear_norm, softmax_gradient
+from vitscope.findings.softmax_gradient import SoftmaxGradientResult
 from vitscope.results import Result
 
 

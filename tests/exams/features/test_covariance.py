@@ -11,13 +11,8 @@ from torch import Tensor, nn
 import vitscope as vs
 from vitscope.core.errors import VitscopeError
 from vitscope.exams import covariance
-from vitscope.exams.features.covariance import (
-    GROUP,
-    CovarianceResult,
-    _jackknife,
-    centre_covariance,
-    distances,
-)
+from vitscope.exams.features.covariance import GROUP, _jackknife, centre_covariance, distances
+from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import Result
 
 DATA = (torch.zeros(4, 3, 13, 17), torch.zeros(4, dtype=torch.long))

@@ -7,13 +7,8 @@ import torch
 from tests.cases import AT_32, Case
 from vitscope.anatomy import Tap, anatomy
 from vitscope.engine.exam import Batch, Subject
-from vitscope.exams.features.effective_rank import (
-    QUANTITIES,
-    EffectiveRankAccumulator,
-    EffectiveRankResult,
-    effective_rank,
-    rank_and_cosine,
-)
+from vitscope.exams.features.effective_rank import EffectiveRankAccumulator, effective_rank, rank_and_cosine
+from vitscope.findings.effective_rank import QUANTITIES, EffectiveRankResult
 from vitscope.results import Result, UnitRow
 
 EMPTY = torch.zeros(0)

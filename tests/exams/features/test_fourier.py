@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from vitscope.engine.exam import Batch, Subject
-from vitscope.exams.features.fourier import FourierAccumulator, FourierResult, rings, spectrum
+from vitscope.exams.features.fourier import FourierAccumulator, rings, spectrum
+from vitscope.findings.fourier import FourierResult
 from vitscope.results import Result, UnitRow
 
 EMPTY = torch.zeros(0)

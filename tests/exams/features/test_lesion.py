@@ -12,7 +12,8 @@ import vitscope as vs
 from vitscope.core.statistics import paired_interval
 from vitscope.data import ImageData, batches
 from vitscope.exams import lesion
-from vitscope.exams.features.lesion import LesionOutcomes, LesionResult
+from vitscope.exams.features.lesion import LesionOutcomes
+from vitscope.findings.lesion import LesionResult
 from vitscope.results import Result
 
 

@@ -14,7 +14,8 @@ import vitscope as vs
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.exams import uncertainty
-from vitscope.exams.features.uncertainty import SpreadOverPasses, UncertaintyResult, spread_over_points
+from vitscope.exams.features.uncertainty import SpreadOverPasses, spread_over_points
+from vitscope.findings.uncertainty import UncertaintyResult
 from vitscope.results import Result
 from vitscope.surgery.mc_dropout import sampling
 

@@ -6,7 +6,8 @@ import torch
 
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import Batch, Subject
-from vitscope.exams.features.variance import VarianceAccumulator, VarianceResult, spatial_variance
+from vitscope.exams.features.variance import VarianceAccumulator, spatial_variance
+from vitscope.findings.variance import VarianceResult
 from vitscope.results import Result, UnitRow
 
 EMPTY = torch.zeros(0)

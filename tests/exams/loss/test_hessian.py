@@ -12,7 +12,8 @@ from tests.exams.hessian_job import numbers, refusal
 from tests.processes import run
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.loss.held_batches import HeldBatches
-from vitscope.exams.loss.hessian import HessianResult, hessian
+from vitscope.exams.loss.hessian import hessian
+from vitscope.findings.hessian import HessianResult
 from vitscope.results import Result
 
 K, N, BATCHES = 3, 4, 2

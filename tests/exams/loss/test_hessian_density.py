@@ -3,8 +3,9 @@ import pytest
 
 from tests.curvature.networks import batch, known_hessian, small_vit
 from vitscope.core.errors import VitscopeError
-from vitscope.exams.loss.hessian_density import HessianDensityResult, hessian_density
 from vitscope.exams.loss.hessian_density import _result as summarised
+from vitscope.exams.loss.hessian_density import hessian_density
+from vitscope.findings.hessian_density import HessianDensityResult
 from vitscope.results import Result
 
 BATCHES = 8

@@ -8,8 +8,10 @@ import torch
 import vitscope as vs
 from tests.curvature.networks import batch, small_vit
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.exams.loss.hessian import HessianResult, hessian
-from vitscope.exams.loss.hessian_training import HessianTrainingResult, hessian_training, log_log_slope
+from vitscope.exams.loss.hessian import hessian
+from vitscope.exams.loss.hessian_training import hessian_training, log_log_slope
+from vitscope.findings.hessian import HessianResult
+from vitscope.findings.hessian_training import HessianTrainingResult
 from vitscope.results import Result
 
 

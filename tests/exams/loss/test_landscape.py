@@ -16,8 +16,8 @@ from vitscope.curvature.directions import flat, random_directions
 from vitscope.curvature.filter_parameters import moved_parameters
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.loss.held_batches import HeldBatches
-from vitscope.engine.loss.landscape_result import LandscapeResult
 from vitscope.exams.loss.landscape import landscape
+from vitscope.findings.landscape import LandscapeResult
 
 PLAIN = {"recipe": None, "batch_size": 6, "points": 3}
 

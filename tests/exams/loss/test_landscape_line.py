@@ -7,7 +7,8 @@ from torch import nn
 
 from tests.exams.landscape_cases import convolutional, images, linear, nudged, tiny_vit, write_run
 from vitscope.core.errors import VitscopeError
-from vitscope.exams.loss.landscape_line import LandscapeLineResult, landscape_line
+from vitscope.exams.loss.landscape_line import landscape_line
+from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.results import Result
 
 

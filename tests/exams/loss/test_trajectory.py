@@ -11,7 +11,8 @@ from torch import nn
 import vitscope as vs
 from tests.exams.landscape_cases import nudged, tiny_vit, write_run
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.exams.loss.trajectory import TrajectoryResult, polar, trajectory
+from vitscope.exams.loss.trajectory import polar, trajectory
+from vitscope.findings.trajectory import TrajectoryResult
 from vitscope.results import Result
 
 

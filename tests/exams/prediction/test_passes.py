@@ -15,9 +15,8 @@ from vitscope.core.errors import UnsupportedModel, VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.paired import differences
-from vitscope.engine.prediction.pass_scores import QUANTITIES
 from vitscope.exams import EXAMS, passes, prediction
-from vitscope.exams.prediction.passes import PassesResult
+from vitscope.findings.passes import QUANTITIES, PassesResult
 from vitscope.results import Result
 from vitscope.surgery.mc_dropout import sampling
 

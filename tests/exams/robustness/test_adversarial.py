@@ -10,11 +10,11 @@ import vitscope as vs
 from tests.exams.robustness_models import NUMBERS, LinearClassifier, Numbers, Rounding, pictures
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
-from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.exams import adversarial
-from vitscope.exams.robustness.adversarial import AdversarialResult
+from vitscope.findings.adversarial import AdversarialResult
 from vitscope.models import create_model
 from vitscope.results import Result
+from vitscope.results.scores import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
 

@@ -19,7 +19,7 @@ from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
 from vitscope.data.corruptions.cache import cache_folder
 from vitscope.engine.finished_parts import Parts
 from vitscope.exams import corruption
-from vitscope.exams.robustness.corruption import CorruptionResult
+from vitscope.findings.corruption import CorruptionResult
 from vitscope.results import Result
 
 FEW = {"types": ("contrast", "shot_noise"), "severities": (1, 5)}
@@ -27,7 +27,7 @@ FEW = {"types": ("contrast", "shot_noise"), "severities": (1, 5)}
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("vitscopeDATA", str(tmp_path / "data"))
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
     return tmp_path / "data"
 
 
@@ -121,8 +121,8 @@ def test_a_cache_that_cannot_be_written_to_does_not_stop_the_exam(
     fashion: ImageData, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = corruption(transformer(), fashion, limit=8, cache=False, **FEW)
-    monkeypatch.setenv("vitscopeDATA", "/dev/null/data")
-    with pytest.warns(UserWarning, match="not kept; set vitscopeDATA .* or use --no-cache"):
+    monkeypatch.setenv("VITSCOPE_DATA", "/dev/null/data")
+    with pytest.warns(UserWarning, match="not kept; set VITSCOPE_DATA .* or use --no-cache"):
         read_only = corruption(transformer(), fashion, limit=8, **FEW)
     pd.testing.assert_frame_equal(read_only.table(), whole.table())
     with pytest.raises(BadData, match="cannot write to"):

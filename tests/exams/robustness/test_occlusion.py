@@ -12,11 +12,12 @@ from tests.exams.factories import small_transformer
 from tests.exams.robustness_models import NUMBERS, LinearClassifier, Numbers, Plain, Rounding, pictures
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData
-from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.exams import occlusion
-from vitscope.exams.robustness.occlusion import CENTRE, OcclusionResult, centre_mask, masked
+from vitscope.exams.robustness.occlusion import centre_mask, masked
+from vitscope.findings.occlusion import CENTRE, OcclusionResult
 from vitscope.models import create_model
 from vitscope.results import Result
+from vitscope.results.scores import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
 

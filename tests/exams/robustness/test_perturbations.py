@@ -14,18 +14,11 @@ from tests.exams.corruption_job import transformer
 from tests.exams.robustness_models import NUMBERS, Numbers, Plain
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
-from vitscope.engine.robustness.conditions import QUANTITIES
 from vitscope.exams import blur, noise
-from vitscope.exams.robustness.perturbations import perturbed
-from vitscope.exams.robustness.perturbations import (
-    BLUR,
-    GAUSSIAN,
-    SHOT,
-    BlurResult,
-    NoiseResult,
-    Perturbation,
-)
+from vitscope.exams.robustness.perturbations import BLUR, GAUSSIAN, perturbed
+from vitscope.findings.perturbations import SHOT, BlurResult, NoiseResult, Perturbation
 from vitscope.results import Result
+from vitscope.results.scores import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
 GREY = torch.full((4, 3, 64, 64), 0.4)

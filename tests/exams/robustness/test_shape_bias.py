@@ -13,7 +13,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import score_interval
 from vitscope.data import ImageData, batches
 from vitscope.exams import shape_bias
-from vitscope.exams.robustness.shape_bias import PHASE, QUANTITIES, ShapeBiasResult, crossover
+from vitscope.findings.shape_bias import PHASE, QUANTITIES, ShapeBiasResult, crossover
 from vitscope.models import create_model
 from vitscope.results import Result
 

@@ -17,9 +17,8 @@ from tests.processes import run
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import FrameData, ImageData, data_config, moving_crops, preprocess
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.streams.frame_scores import QUANTITIES, RATIOS
-from vitscope.engine.streams.temporal_result import TemporalResult
 from vitscope.exams import prediction, temporal
+from vitscope.findings.temporal import QUANTITIES, RATIOS, TemporalResult
 from vitscope.results import Result
 
 

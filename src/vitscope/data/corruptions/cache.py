@@ -70,7 +70,7 @@ def _temporary_folder(in_cache: bool, needed: bool) -> "TemporaryDirectory[str]"
         return TemporaryDirectory(prefix=_SCRATCH, dir=root)
     except OSError as error:
         problem = f"cannot write to {root} ({error.strerror})"
-        advice = "set vitscopeDATA to a folder that you may write to, or use --no-cache (cache=False)"
+        advice = "set VITSCOPE_DATA to a folder that you may write to, or use --no-cache (cache=False)"
         if needed:
             raise BadData(f"{problem}; {advice}") from error
         warnings.warn(f"{problem}, so corrupted images are not kept; {advice}", stacklevel=2)

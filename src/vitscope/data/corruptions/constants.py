@@ -11,12 +11,8 @@ What has to be a whole number (radii, counts, JPEG quality) is rounded where it 
 import math
 from collections.abc import Mapping
 
-FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "noise": ("gaussian_noise", "shot_noise", "impulse_noise"),
-    "blur": ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
-    "weather": ("snow", "frost", "fog", "brightness"),
-    "digital": ("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
-}
+from vitscope.core.corruption_names import FAMILIES
+
 TYPES = tuple(name for names in FAMILIES.values() for name in names)
 SEVERITIES = (1, 2, 3, 4, 5)
 SMALL, LARGE = 32, 224  # sides that the two sets were chosen for

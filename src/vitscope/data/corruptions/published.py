@@ -17,10 +17,11 @@ from PIL import Image
 from torch import Tensor
 
 from vitscope.core.arguments.files import reason
+from vitscope.core.corruption_names import FAMILIES
 from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.corruptions.cache import Condition
-from vitscope.data.corruptions.constants import FAMILIES, SEVERITIES
+from vitscope.data.corruptions.constants import SEVERITIES
 from vitscope.data.decode import decoding
 from vitscope.data.fetchers import fetcher_for
 from vitscope.data.folder import FileReader

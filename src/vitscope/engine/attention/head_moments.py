@@ -11,9 +11,9 @@ from torch import Tensor
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
-from vitscope.results.head_rows import ALL_HEADS
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.results import UnitRow
+from vitscope.results.head_rows import ALL_HEADS
 
 SHARES = (
     "prefix",

@@ -1,6 +1,5 @@
 """What a head looks at, as a map over the keys' grid, and how such maps are made comparable (`maps.py` says why)."""
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,9 +43,3 @@ def _asking(places: Geometry) -> Tensor:
     window, query = _prefix_queries(places).nonzero()[0].tolist()
     first[window, query] = 1
     return first
-
-
-def normalised(maps: np.ndarray) -> np.ndarray:
-    """Maps (..., H, W) from 0 to 1, each by its own least and largest value; a constant map is 0."""
-    low, high = maps.min((-2, -1), keepdims=True), maps.max((-2, -1), keepdims=True)
-    return np.where(high > low, (maps - low) / np.where(high > low, high - low, 1), 0)

@@ -2,42 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from vitscope.anatomy import Unit
+from vitscope.findings.lesion import POSITIONS
 from vitscope.results import UnitRow
-
-POSITIONS = ("first", "middle", "last", "only")
-
-
-@dataclass(frozen=True)
-class Group:
-    """The mean drop over some units, with its interval over images."""
-
-    kind: str
-    position: str  # "": anywhere
-    units: int
-    value: float
-    low: float
-    high: float
-
-    @property
-    def name(self) -> str:
-        """As in `msa last`."""
-        return f"{self.kind} {self.position}".strip()
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """How much more it hurts to lose a unit of one group than of another, image by image."""
-
-    more: str
-    less: str
-    value: float
-    low: float
-    high: float
 
 
 def positions(units: Iterable[Unit]) -> dict[str, str]:

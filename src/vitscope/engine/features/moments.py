@@ -1,62 +1,15 @@
 """Mean and spread over images of numbers measured on every unit's map: what feature exams have in common."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor
 
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.results import UnitRow, tidy
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Numbers with their 95 % intervals over images."""
-
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class UnitChanges:
-    """The part of a result that feature exams share: arrays are (units, ...) and (kinds, ...)."""
-
-    n: int
-    units: tuple[UnitRow, ...]
-    change: (
-        np.ndarray
-    )  # across each unit, paired by image; NaN where it cannot be compared with the one before
-    change_low: np.ndarray
-    change_high: np.ndarray
-    kinds: tuple[str, ...]
-    kind_change: np.ndarray  # mean over the units of each kind
-    kind_change_low: np.ndarray
-    kind_change_high: np.ndarray
-
-    def change_rows(
-        self, quantity: str = "change", column: int | None = None, **extra: np.ndarray
-    ) -> pd.DataFrame:
-        """The changes across each unit, then those of each kind, which belong to no one unit.
-
-        Args:
-            quantity: What to call them.
-            column: Of the arrays, where there are several numbers per unit.
-            extra: Columns of the rows of units.
-        """
-        at = (slice(None),) if column is None else (slice(None), column)
-        unit = (self.change[at], self.change_low[at], self.change_high[at])
-        kind = (self.kind_change[at], self.kind_change_low[at], self.kind_change_high[at])
-        rows = [
-            tidy(quantity, *unit, self.n, self.units, **extra),
-            tidy(quantity, *kind, self.n).assign(kind=list(self.kinds)),
-        ]
-        return pd.concat(rows, ignore_index=True)
+from vitscope.results.unit_changes import Estimate
 
 
 class FeatureMoments(Accumulator):

@@ -22,10 +22,9 @@ from vitscope.engine.loss.held_batches import HeldBatches
 from vitscope.engine.not_finite import finite_scores
 from vitscope.engine.one_pass import placed
 from vitscope.engine.own_passes import OwnNumbers
+from vitscope.findings.hessian import ALL_PARAMETERS
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
-
-ALL_PARAMETERS = "all that learn"
 
 
 @dataclass(frozen=True)

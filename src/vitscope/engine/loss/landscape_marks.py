@@ -10,29 +10,11 @@ from torch import Tensor, nn
 from vitscope.core.errors import VitscopeError
 from vitscope.curvature.directions import Direction, coordinates
 from vitscope.engine.run_checkpoints import checkpoint_series
+from vitscope.findings.landscape import Mark
 from vitscope.models import create_model, name_of
 from vitscope.models.state import read_weights
 
 Other = nn.Module | str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class Mark:
-    """Where other weights lie.
-
-    Attributes:
-        name: Of the checkpoint or model.
-        x: First coordinate of the nearest point of the plane.
-        y: Second coordinate of it.
-        off: Share of the distance to the centre that leads off the plane: 0 on it, 1 straight above the centre.
-        epoch: Of a checkpoint; None for another model.
-    """
-
-    name: str
-    x: float
-    y: float
-    off: float
-    epoch: float | None
 
 
 @dataclass(frozen=True, eq=False)

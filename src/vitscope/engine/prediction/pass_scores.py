@@ -25,13 +25,10 @@ from vitscope.core.bootstrap import (
 from vitscope.core.statistics import difference_interval, difference_of
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.engine.robustness.conditions import COLUMNS, FILLED, filled_bins, replicates, scored
-from vitscope.engine.robustness.conditions import QUANTITIES as SCORES
 from vitscope.engine.throughput import relative_throughput
+from vitscope.findings.passes import CHANGES, ENTROPIES
+from vitscope.results.scores import QUANTITIES as SCORES
 from vitscope.surgery.tools.predictions import log_probabilities
-
-ENTROPIES = ("entropy", "aleatoric", "epistemic")
-QUANTITIES = (*SCORES, *ENTROPIES, "throughput")
-CHANGES = ("accuracy", "nll", "brier", "ece")  # compared with the first condition, image by image
 
 
 def entropy(log_p: Tensor) -> Tensor:

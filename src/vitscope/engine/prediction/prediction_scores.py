@@ -13,9 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.core.errors import BadData, VitscopeError
-
-BINS = 15
-MEANS = ("accuracy", "top5", "nll", "brier", "confidence")
+from vitscope.results.scores import BINS
 
 
 def scores(logits: Tensor, labels: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ likelihood is flat around it. Each bootstrap replicate fits its own T: intervals
 """
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -18,32 +17,12 @@ from vitscope.core.bootstrap import correlation, percentile_interval
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_of
 from vitscope.engine.prediction.calibration import error_interval, least_error
-from vitscope.engine.prediction.prediction_scores import BINS
+from vitscope.findings.prediction import SCALED_QUANTITIES, Scaling
+from vitscope.results.scores import BINS
 
 TEMPERATURES = 2.0 ** (np.arange(-48, 49) / 16)
 UNSCALED = int(np.flatnonzero(TEMPERATURES == 1.0)[0])
-SCALED = ("scaled_nll", "scaled_brier", "scaled_confidence", "scaled_ece")
-CHANGES = ("nll_change", "ece_change")  # scaled minus unscaled, on the same half
-SCALED_QUANTITIES = ("temperature", *SCALED, *CHANGES)
 _ECE, _ECE_CHANGE = SCALED_QUANTITIES.index("scaled_ece"), SCALED_QUANTITIES.index("ece_change")
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """What temperature scaling does; arrays follow `SCALED_QUANTITIES`, `drawn` is (replicates, quantities)."""
-
-    n_fitted: int
-    n: int  # in the other half
-    converged: bool  # the best temperature is not the first or the last that was tried
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    drawn: np.ndarray
-
-    @property
-    def temperature(self) -> float:
-        """The fitted one: above 1 if the model is over-confident."""
-        return float(self.value[0])
 
 
 def in_fitting_half(indices: Tensor, seed: int) -> Tensor:

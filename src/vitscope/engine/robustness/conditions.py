@@ -10,20 +10,19 @@ middle 95 % of the replicates.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from vitscope.core.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
-from vitscope.core.statistics import difference_interval, of_few, score_interval, share_interval
+from vitscope.core.statistics import of_few, score_interval, share_interval
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.engine.prediction.calibration import error_interval, least_error
+from vitscope.engine.prediction.prediction_scores import check_predictions, confidence_bins, scores
 from vitscope.results.condition_rows import Headline
-from vitscope.engine.prediction.prediction_scores import BINS, MEANS, check_predictions, confidence_bins, scores
+from vitscope.results.scores import BINS, MEANS, QUANTITIES, ConditionTable, drop_interval
 
-QUANTITIES = (*MEANS, "ece")
 SHARES = ("accuracy", "top5")
 COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin
 FILLED = 2 * BINS  # whether an image is in each bin, and whether it is in it and right
@@ -74,22 +73,6 @@ class ConditionScores(OwnNumbers):
         return {"sums": self.sums.clone(), "filled": self.filled.clone(), "n": self.n.clone()}
 
 
-@dataclass(frozen=True)
-class ConditionTable:
-    """Scores by condition; arrays are (conditions, quantities) in the order of `QUANTITIES`.
-
-    `drop` is what accuracy loses against the reference condition on the same images, (conditions,).
-    """
-
-    n: int
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    drop: np.ndarray
-    drop_low: np.ndarray
-    drop_high: np.ndarray
-
-
 def replicates(sums: Tensor) -> np.ndarray:
     """(1 + replicates, quantities): every quantity, plain and in every replicate."""
     found = sums.numpy()
@@ -128,11 +111,6 @@ def scored_means(
     return ConditionTable(
         n=n, value=value, low=low, high=high, drop=drops[:, 0], drop_low=drop_low, drop_high=drop_high
     )
-
-
-def drop_interval(drops: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of what accuracy loses on the same images, from (conditions, 1 + replicates)."""
-    return difference_interval(drops[:, 0], standard_error(drops[:, 1:].T), n)
 
 
 def mean_of_conditions(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, float, float]]:

@@ -18,8 +18,9 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.not_finite import finite_scores
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.robustness.conditions import ConditionScores
-from vitscope.engine.robustness.corruption_rows import CLEAN, part_name
+from vitscope.engine.robustness.corruption_rows import part_name
 from vitscope.engine.robustness.pixels import PixelSpace, pixel_space
+from vitscope.findings.corruption import CLEAN
 
 MOST_KEPT = 4 << 30  # bytes of corrupted images that are kept without being asked to
 

@@ -7,33 +7,18 @@ images. With E_k the mean error over severities of type k, E the error on clean 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from torch import Tensor
 
 from vitscope.core.errors import VitscopeError
 from vitscope.data.corruptions import FAMILIES
+from vitscope.engine.robustness.conditions import mean_scores
+from vitscope.findings.corruption import ALL, CLEAN, Row
 from vitscope.results.condition_rows import Headline
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, drop_interval, mean_scores
+from vitscope.results.scores import QUANTITIES, ConditionTable, drop_interval
 
-CLEAN, ALL = "clean", "all"
 _ACCURACY = QUANTITIES.index("accuracy")
-
-
-@dataclass(frozen=True)
-class Row:
-    """What a row of scores is about: a type, a family, all types, or clean images."""
-
-    corruption: str
-    severity: int = 0  # 0: the mean over all that were measured
-
-    @property
-    def condition(self) -> str:
-        """Its name."""
-        if self.corruption == ALL:
-            return f"severity {self.severity}" if self.severity else "all corruptions"
-        return f"{self.corruption} {self.severity}" if self.severity else self.corruption
 
 
 def part_name(kind: str, severity: int) -> str:

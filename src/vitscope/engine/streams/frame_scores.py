@@ -35,17 +35,9 @@ from vitscope.engine.robustness.conditions import (
     mean_scores,
     score_columns,
 )
-from vitscope.engine.robustness.conditions import QUANTITIES as SCORES
 from vitscope.engine.throughput import relative_throughput
+from vitscope.findings.temporal import KEPT, QUANTITIES, RATIOS
 
-QUANTITIES = (*SCORES, "consistency")
-RATIOS = ("error", "nll", "brier", "ece", "flips")
-KEPT = (
-    "accuracy",
-    "nll",
-    "ece",
-    "consistency",
-)  # replicates of the first two conditions, to compare models by
 AT_ONCE = 1 << 16  # points of masks that are scored together
 ENOUGH_SEQUENCES = 20  # to draw whole sequences
 BLOCK = 25  # frames to a block if there are fewer: several times the memory of the smoothing

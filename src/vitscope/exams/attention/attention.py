@@ -16,12 +16,10 @@ images (and heads), from a histogram of 256 bins between 0 and log N, linear ins
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -29,21 +27,11 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import student
 from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, visible_keys
-from vitscope.results.head_rows import HeadRows
 from vitscope.engine.attention.token_places import Geometry, every_point_asks, geometry
 from vitscope.engine.exam import Subject
 from vitscope.engine.one_pass import examine
-from vitscope.results import About, Result, tidy
+from vitscope.findings.attention import QUANTITIES, AttentionResult
 
-QUANTITIES = (
-    "entropy",
-    "class_entropy",
-    "distance",
-    "distance_patches",
-    "prefix",
-    "diagonal",
-    "similarity",
-)
 LOWEST = 0.15  # the percentile of the entropy
 BINS = 256
 TINY = 1e-30  # keeps 0 log 0 at 0
@@ -108,37 +96,6 @@ def _prefix_shares(places: Geometry) -> Tensor:
     """(windows x queries,): weights of the queries that are prefix tokens; NaN where there are none."""
     prefix = ((places.asking > 0) & ~(places.on_map > 0) | (not places.placed)).flatten()
     return prefix.float() / prefix.sum() if prefix.any() else torch.full(prefix.shape, torch.nan)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AttentionResult(HeadRows, Result, exam="attention"):
-    """`QUANTITIES` per layer and head, and the percentile of the entropy, (rows,)."""
-
-    about = About(
-        title="Attention",
-        shows="Mean entropy of the attention of each layer (line) and head (dots), its 15th percentile "
-        "(dashed) and the entropy of uniform attention (dotted); below, how far attention reaches.",
-        papers="In the paper, the entropy of a ViT is high in most layers, up to 4.4 of at most 5.28: attention is "
-        "dense. Context Broadcasting lowers it, most in deep layers, and leaves the distance as it was.",
-        misleads="The bound depends on the number of keys: compare shares of the bound between layers with windows "
-        "or pooled keys. A high entropy says that attention is spread out, not that it is unimportant where.",
-    )
-    needs = "a model with attention"
-
-    quantities = QUANTITIES
-
-    percentile: np.ndarray  # of the entropy
-    percentile_low: np.ndarray
-    percentile_high: np.ndarray
-    bound: np.ndarray  # (units,): largest possible entropy
-
-    def table(self) -> pd.DataFrame:
-        """Every quantity per layer (`head` empty) and head, and `entropy_bound` per layer."""
-        spread = (self.percentile, self.percentile_low, self.percentile_high)
-        none = np.full(len(self.units), np.nan)
-        bound = tidy("entropy_bound", self.bound, none, none, self.n, self.units)
-        bound["head"] = pd.array([None] * len(bound), dtype="Int64")
-        return pd.concat([super().table(), self.rows("entropy_p15", *spread), bound], ignore_index=True)
 
 
 class AttentionAccumulator(HeadMoments):

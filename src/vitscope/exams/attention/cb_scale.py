@@ -10,11 +10,9 @@ Both are exact: no image is needed. Their intervals are bootstrap intervals over
 number rests on few of them.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 
@@ -23,11 +21,10 @@ from vitscope.core.bootstrap import REPLICATES, percentile_interval
 from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
 from vitscope.engine.not_finite import require_finite_weights
+from vitscope.findings.cb_scale import QUANTITIES, CbScaleResult
 from vitscope.models import name_of
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results import UnitRow
 from vitscope.surgery.broadcast_context import ContextBroadcast
-
-QUANTITIES = ("mean", "ratio")
 
 
 def scale_statistics(scale: np.ndarray) -> np.ndarray:
@@ -36,44 +33,6 @@ def scale_statistics(scale: np.ndarray) -> np.ndarray:
     low, high = np.quantile(size, [0.1, 0.9], axis=-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.stack([size.mean(-1), np.where(high > 0, low / high, np.nan)], -1)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CbScaleResult(Result, exam="cb_scale"):
-    """Arrays are (places, quantities); `n` is 0, because no image is looked at."""
-
-    about = About(
-        title="Learned scale of Context Broadcasting",
-        shows="Mean absolute scale of each CB_S module, and the ratio of the 10 % to the 90 % quantile over its "
-        "channels. High means that the layer adds much uniform attention, and in all channels alike.",
-        papers="In the paper, both rise with depth: upper layers prefer denser interactions.",
-        misleads="The scale multiplies the mean token, whose size grows with depth too, and a normalisation layer "
-        "after it takes common factors out: a small scale on large tokens may do more than a large one on small ones.",
-    )
-    needs = "a model with learned scales (vitscope operate MODEL --broadcast-context kind=cb_s)"
-
-    units: tuple[UnitRow, ...]
-    module: tuple[str, ...]  # path of each CB_S module
-    channels: np.ndarray
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-    def table(self) -> pd.DataFrame:
-        """Quantities `mean` and `ratio`; here `n` counts channels."""
-        tables = [
-            tidy(
-                name,
-                self.value[:, i],
-                self.low[:, i],
-                self.high[:, i],
-                0,
-                self.units,
-                module=list(self.module),
-            ).assign(n=self.channels)
-            for i, name in enumerate(QUANTITIES)
-        ]
-        return pd.concat(tables, ignore_index=True)
 
 
 @procedure(CbScaleResult)

@@ -12,7 +12,6 @@ windows never mixes them; padded windows, and those that a cyclic shift puts tog
 out. The value of a layer is the mean over heads; means are over images, intervals too.
 """
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -22,12 +21,8 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.watch.places import Places
 from vitscope.core.interface import takes_interface
 from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, why_not
-from vitscope.results.head_rows import HeadRows
 from vitscope.engine.one_pass import examine
-from vitscope.results import About, Result
-
-APPLICATIONS = (1, 2, 4, 8)
-QUANTITIES = ("rate", *(f"remaining_{k}" for k in APPLICATIONS))
+from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 
 
 def decay(weights: Tensor, values: Tensor, points: Tensor) -> Tensor:
@@ -78,24 +73,6 @@ def _box(row: Tensor, width: int, spaced: bool) -> bool:
     gaps = [(row // width).unique().diff(), (row % width).unique().diff()]
     size = (len(gaps[0]) + 1) * (len(gaps[1]) + 1)
     return size == len(row) and all(bool((g == (g[:1] if spaced else 1)).all()) for g in gaps)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LowPassResult(HeadRows, Result, exam="low_pass"):
-    """Quantities `rate` and `remaining_k` (after k applications), per layer and head."""
-
-    about = About(
-        title="Repeated attention",
-        shows="What is left of the values' amplitude at all frequencies but 0 after applying a layer's attention "
-        "to them 1, 2, 4 and 8 times. A line that falls to nothing is a low-pass filter.",
-        papers="The paper proves that softmax attention, applied again and again, removes every frequency but 0 "
-        "(Proposition B.1).",
-        misleads="A trained model applies each attention once, adds the result to its stream and has other weights in "
-        "the next layer. The rate is a property of the matrix, not of what the model does.",
-    )
-    needs = "a model with attention"
-
-    quantities = QUANTITIES
 
 
 class LowPassAccumulator(HeadMoments):

@@ -11,91 +11,32 @@ or images are shown beside it, and maps of two models can be compared. The same 
 byte per point (`layer_maps.py`).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import mean_interval
 from vitscope.data import batches, data_config
 from vitscope.engine.attention.head_moments import attention_matrix, why_not
 from vitscope.engine.attention.key_maps import has_class_token, key_map
-from vitscope.engine.attention.layer_maps import LayerMaps
 from vitscope.engine.attention.rollout import rollout, rollout_run
 from vitscope.engine.attention.token_places import every_point_asks, geometry
 from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
 from vitscope.engine.not_finite import finite_scores_in
 from vitscope.engine.one_pass import placed
+from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.models import name_of
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results import UnitRow
 from vitscope.results.byte_array import ByteArray
 
 COUNT = 8  # images
 SIDE = 64  # of the images that are kept to draw on
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class MapsResult(Result, exam="maps"):
-    """Attention of every layer in a few images, and the rollout."""
-
-    about = About(
-        title="Attention maps",
-        shows="What each head looks at, image by image, and the rollout through the layers of the last stage. The "
-        "figure shows the last layer. Each map is scaled by its own least and largest value; white lines mark what is "
-        "above half way.",
-        papers="In the paper, heads of a ViT spread over the whole image, while with Context Broadcasting they pick "
-        "objects: the uniform part is taken care of.",
-        misleads="A map shows where values are taken from, not what is in them. After several layers a token at a "
-        "point holds much of its surroundings. Scaled maps hide how strong they are: see `highest` in the table.",
-    )
-    needs = "a model with attention"
-
-    units: tuple[UnitRow, ...]  # the layers, first to last
-    skipped: tuple[tuple[str, str], ...]  # units without a map, and why
-    layers: tuple[LayerMaps, ...]  # of each unit
-    rollout: LayerMaps | None  # as a layer of one head
-    rollout_units: tuple[str, ...]
-    images: ByteArray  # (images, 3, side, side)
-    indices: np.ndarray  # (images,): their places in the data
-
-    def layer(self, unit: str) -> LayerMaps:
-        """The maps of one layer by the unit's name."""
-        names = [one.name for one in self.units]
-        if unit not in names:
-            raise VitscopeError(f"no maps of '{unit}'; there are: {', '.join(names) or 'none'}")
-        return self.layers[names.index(unit)]
-
-    def table(self) -> pd.DataFrame:
-        """Quantities `area` and `highest` per layer and head, and of the rollout; means over the images shown."""
-        shown = [*zip(self.units, self.layers, strict=True)]
-        units = [unit for unit, layer in shown for _ in range(layer.heads)]
-        heads = [str(head) for _, layer in shown for head in range(layer.heads)]
-        if self.rollout is not None:
-            shown, units, heads = (
-                [*shown, (units[-1], self.rollout)],
-                [*units, units[-1]],
-                [*heads, "rollout"],
-            )
-        tables = []
-        for name in ("area", "highest"):
-            parts = [np.zeros((self.n, 0)), *(getattr(layer, name) for _, layer in shown)]
-            numbers = np.concatenate(parts, 1).T  # (heads of all layers, images)
-            value, low, high = mean_interval(numbers.sum(1), np.square(numbers).sum(1), self.n)
-            high = np.minimum(high, 1.0) if name == "area" else high
-            tables.append(tidy(name, value, np.maximum(low, 0.0), high, self.n, units, head=heads))
-        return pd.concat(tables, ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """The rows of the rollout."""
-        table = self.table()
-        return table[table["head"] == "rollout"].drop(columns="head").reset_index(drop=True)
 
 
 @procedure(MapsResult, version=2)

@@ -9,7 +9,6 @@ positive semi-definite, so its nuclear norm is its trace,
 for every row and leaves the comparison alone), `share` is gradient / (1 - 1/N). Means are over images, intervals too.
 """
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -18,35 +17,14 @@ from torch import Tensor, nn
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.interface import takes_interface
 from vitscope.engine.attention.head_moments import HeadMoments, visible_keys
-from vitscope.results.head_rows import HeadRows
 from vitscope.engine.attention.token_places import geometry
 from vitscope.engine.one_pass import examine
-from vitscope.results import About, Result
-
-QUANTITIES = ("gradient", "share")
+from vitscope.findings.softmax_gradient import QUANTITIES, SoftmaxGradientResult
 
 
 def nuclear_norm(probabilities: Tensor) -> Tensor:
     """Of the softmax Jacobian, per row of probabilities (..., keys), for scores of scale 1."""
     return 1 - torch.linalg.vector_norm(probabilities, dim=-1).square()
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SoftmaxGradientResult(HeadRows, Result, exam="softmax_gradient"):
-    """Quantities `gradient` and `share`, per layer and head."""
-
-    about = About(
-        title="Gradient of the softmax",
-        shows="Nuclear norm of the Jacobian of each attention's softmax, as a share of the largest possible one, which "
-        "uniform attention has; a line for the layers, dots for the heads.",
-        papers="In the paper, the gradient is steepest around uniform attention, so dense attention is hard to learn: "
-        "a step of gradient descent breaks it. That is why Context Broadcasting adds it by hand.",
-        misleads="The share is near 1 for anything that is spread over a few dozen keys: 10 keys of equal weight "
-        "reach 0.9 already. It tells sharp from soft attention, not soft from uniform.",
-    )
-    needs = "a model with attention"
-
-    quantities = QUANTITIES
 
 
 class SoftmaxGradientAccumulator(HeadMoments):

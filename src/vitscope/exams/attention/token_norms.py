@@ -19,12 +19,10 @@ means are over images, and so are all intervals.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -38,90 +36,14 @@ from vitscope.engine.attention.outlier_tokens import border, medians_of, norms_o
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.one_pass import examine
 from vitscope.exams.attention.attention import percentile
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.findings.token_norms import OTHERS, OUTLIERS, PERCENTILES, TokenNormsResult
+from vitscope.results import UnitRow
 
-PERCENTILES = (5, 50, 95, 99)
 LEAST, MOST = (
     -10.0,
     10.0,
 )  # logarithms of norms: what is shorter counts as 0, percentiles beyond are not known
 BINS = 2000
-QUANTITIES = (
-    "norm",
-    *(f"norm_p{p}" for p in PERCENTILES),
-    "peak",
-    "outliers",
-    "outlier_images",
-    "border",
-    "contrast",
-)
-OUTLIERS, OTHERS = "outliers", "other points"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TokenNormsResult(Result, exam="token_norms"):
-    """`value`, `low` and `high` are (units, QUANTITIES); attention has rows of its own."""
-
-    about = About(
-        title="Token norms and attention sinks",
-        shows="Norms of the tokens after each unit: median, the middle 90 % and the 99th percentile; the share of "
-        "tokens with a norm of more than 4 times their image's median; and how much attention these, the class token "
-        "and registers receive for each token, where 1 is an even share.",
-        papers="Large vision transformers that were trained for long turn a few tokens on plain background into "
-        "outliers with 5 to 10 times the norm of the rest, and attention drains into them. Register tokens take over "
-        "their part, and the maps become clean (Darcet et al., 2024).",
-        misleads="A token may be long because its patch is: in the first units norms follow the contrast of the image. "
-        "Where the last norm comes after the unit, norms before it are not what the head reads. Few outliers have wide "
-        "intervals, and where there is none they sit nowhere.",
-    )
-
-    units: tuple[UnitRow, ...]
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    place_unit: np.ndarray  # index of the unit of each point
-    place_share: np.ndarray  # of images in which the point is an outlier
-    attending: tuple[UnitRow, ...]
-    skipped: tuple[tuple[str, str], ...]  # attention that was left out, and why
-    row_unit: np.ndarray  # index of the attending unit of each row
-    row_token: tuple[str, ...]
-    row_tokens: np.ndarray  # how many tokens the row is about, per image on average
-    share: np.ndarray
-    share_low: np.ndarray
-    share_high: np.ndarray
-    sink: np.ndarray
-    sink_low: np.ndarray
-    sink_high: np.ndarray
-
-    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Value and interval of one quantity, a number per unit."""
-        column = QUANTITIES.index(quantity)
-        return self.value[:, column], self.low[:, column], self.high[:, column]
-
-    def place(self, unit: int) -> np.ndarray:
-        """(H, W): the share of images in which each point after a unit is an outlier."""
-        shape = self.units[unit].map_shape
-        assert shape is not None
-        return self.place_share[self.place_unit == unit].reshape(shape[1:])
-
-    def table(self) -> pd.DataFrame:
-        """`QUANTITIES` after each unit; `attention` and `sink` of each MSA by `token`."""
-        levels = [tidy(name, *self.of(name), self.n, self.units) for name in QUANTITIES]
-        units, tokens = [self.attending[i] for i in self.row_unit], list(self.row_token)
-        share = tidy("attention", self.share, self.share_low, self.share_high, self.n, units, token=tokens)
-        sink = tidy("sink", self.sink, self.sink_low, self.sink_high, self.n, units, token=tokens)
-        return pd.concat([*levels, share, sink], ignore_index=True)
-
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The numbers, where outliers sit, and the attention that was left out."""
-        widths = [unit.map_shape[2] if unit.map_shape else 1 for unit in self.units]
-        width = np.array(widths, dtype=np.int64)[self.place_unit]
-        first = np.searchsorted(self.place_unit, self.place_unit)
-        point = np.arange(len(self.place_unit)) - first
-        names = [self.units[i].name for i in self.place_unit]
-        places = {"unit": names, "row": point // width, "column": point % width, "share": self.place_share}
-        skipped = pd.DataFrame(list(self.skipped), columns=["unit", "reason"])
-        return {**super().tables(), "places": pd.DataFrame(places), "skipped": skipped}
 
 
 class TokenNormsAccumulator(Accumulator):

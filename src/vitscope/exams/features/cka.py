@@ -10,11 +10,9 @@ Intervals come from a Poisson bootstrap over batches: the spread s of the replic
 value +- t(B - 1) s sqrt(B / (B - 1)), cut off at -1 and 1.
 """
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -24,63 +22,13 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import few_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.results.similarity_blocks import SCORES, score_weights, stages_of
 from vitscope.engine.features.hsic import LEAST_IMAGES, gram, hsic_of_pairs
 from vitscope.engine.one_pass import examine
 from vitscope.engine.two_models import examine_pair
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.findings.cka import CkaResult
+from vitscope.results.similarity_blocks import SCORES, score_weights, stages_of
 
 REPLICATES = 200  # enough for a standard error; each one is a matrix of all pairs
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CkaResult(Result, exam="cka"):
-    """CKA of every pair of units, rows by columns: of one model with itself, or of one model with another."""
-
-    about = About(
-        title="Similarity of units (CKA)",
-        shows="How alike the feature maps after two units are, over images: 1 (bright) for maps that differ by a "
-        "rotation, a shift or a scale, 0 (dark) for unrelated ones. Thin lines are the borders of stages. "
-        "A model whose stages do different things shows bright squares along the diagonal.",
-        papers="In the paper, CNNs and multi-stage vision transformers have such a block structure and a plain "
-        "ViT has none.",
-        misleads="Units of one stage are also close to each other, so similarity that only fades with "
-        "distance looks like blocks: the block contrast compares pairs at equal distance. A few channels "
-        "or images with very large values can decide the similarity alone.",
-    )
-    needs = "a model with two units or more that have feature maps"
-
-    units: tuple[UnitRow, ...]  # of the rows
-    other: str | None  # the other model, if there is one
-    other_units: tuple[UnitRow, ...]  # of the columns
-    value: np.ndarray  # (rows, columns)
-    low: np.ndarray
-    high: np.ndarray
-    score: np.ndarray  # `SCORES`; NaN for two models
-    score_low: np.ndarray
-    score_high: np.ndarray
-    batches: int  # that the means are over
-    left_out: int  # images in batches that were too small
-
-    @property
-    def stages(self) -> int:
-        """How many stages the model has; one: its scores are those of its quarters."""
-        return len({unit.stage for unit in self.units})
-
-    def table(self) -> pd.DataFrame:
-        """Quantity `cka` with the second unit in `other_unit`, each pair once; and the scores of one model."""
-        chosen = np.ones(self.value.shape, dtype=bool)
-        rows, columns = np.nonzero(np.triu(chosen, 1) if self.other is None else chosen)
-        value, low, high = (matrix[rows, columns] for matrix in (self.value, self.low, self.high))
-        first, second = [self.units[i] for i in rows], [self.other_units[j].name for j in columns]
-        pairs = tidy("cka", value, low, high, self.n, first, other_unit=second)
-        return pd.concat([self.summary().assign(other_unit=None), pairs], ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """How far the similarities of one model have a block structure."""
-        known = np.flatnonzero(np.isfinite(self.score))
-        value, low, high = (scores[known] for scores in (self.score, self.score_low, self.score_high))
-        return tidy([SCORES[i] for i in known], value, low, high, self.n)
 
 
 class CkaAccumulator(Accumulator):

@@ -13,11 +13,9 @@ estimate, and intervals come from the jackknife over groups.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +30,8 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.one_pass import require_maps
 from vitscope.engine.own_passes import OwnNumbers, own_passes
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.findings.covariance import CovarianceResult
+from vitscope.results import UnitRow
 
 GROUP = 8  # noise images that give one estimate
 
@@ -53,71 +52,6 @@ def distances(height: int, width: int) -> np.ndarray:
     """(points,): how far each point is from the centre point, in rows or columns, whichever is more."""
     rows, columns = np.abs(np.arange(height) - height // 2), np.abs(np.arange(width) - width // 2)
     return np.maximum(rows[:, None], columns[None, :]).ravel()
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CovarianceResult(Result, exam="covariance"):
-    """Covariance of each unit's points with its centre point; n is the number of noise images."""
-
-    about = About(
-        title="Feature covariance",
-        shows="How alike the points of a feature map are to its centre point when the input is pure noise, by distance "
-        "in pixels of the image. A curve that falls slowly is a unit whose points already speak for their neighbours.",
-        papers="In the papers one 3x3 convolution ties together points up to three pixels apart, and a deep CNN does "
-        "so more strongly and further.",
-        misleads="Noise is not an image: this shows what the architecture and its weights mix, not what natural images "
-        "have in common. Position embeddings and biases are the same for all images and drop out.",
-    )
-
-    units: tuple[UnitRow, ...]
-    stride: np.ndarray  # (units,) pixels of the image from one point of the map to the next
-    point_unit: np.ndarray  # (points,) all points of all maps, row by row: position of the unit
-    covariance: np.ndarray
-    correlation: np.ndarray
-    row_unit: np.ndarray  # (rows,) all distances of all maps
-    radius: np.ndarray  # in points of the map
-    value: np.ndarray  # correlation at that distance
-    low: np.ndarray
-    high: np.ndarray
-
-    def covariance_map(self, position: int) -> np.ndarray:
-        """(H, W) of the unit at this position."""
-        return self._map(self.covariance, position)
-
-    def correlation_map(self, position: int) -> np.ndarray:
-        """(H, W) of the unit at this position."""
-        return self._map(self.correlation, position)
-
-    def table(self) -> pd.DataFrame:
-        """Quantity `correlation`, a row per unit and distance: `radius` in points, `pixels` in those of the image."""
-        units = [self.units[i] for i in self.row_unit]
-        own = {"radius": self.radius, "pixels": self.radius * self.stride[self.row_unit]}
-        return tidy("correlation", self.value, self.low, self.high, self.n, units, **own)
-
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The maps have a table of their own."""
-        shapes = [unit.map_shape for unit in self.units]
-        places = [np.divmod(np.arange(h * w), w) for _, h, w in (s for s in shapes if s is not None)]
-        points = pd.DataFrame(
-            {
-                "unit": [self.units[i].name for i in self.point_unit],
-                "row": np.concatenate([rows for rows, _ in places]),
-                "column": np.concatenate([columns for _, columns in places]),
-                "covariance": self.covariance,
-                "correlation": self.correlation,
-            }
-        )
-        return {**super().tables(), "covariance_map": points}
-
-    def summary(self) -> pd.DataFrame:
-        """The correlation of direct neighbours."""
-        table = self.table()
-        return table[table["radius"] == 1].reset_index(drop=True)
-
-    def _map(self, numbers: np.ndarray, position: int) -> np.ndarray:
-        shape = self.units[position].map_shape
-        assert shape is not None
-        return numbers[self.point_unit == position].reshape(shape[1:])
 
 
 class NoiseCovariance(OwnNumbers):

@@ -11,22 +11,19 @@ effective rank of 0. Values of a unit are means over images; so are the changes 
 image, and those of a kind of unit are means over its units. Intervals are over images.
 """
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
-from vitscope.engine.features.moments import FeatureMoments, UnitChanges
+from vitscope.engine.features.moments import FeatureMoments
 from vitscope.engine.one_pass import examine
-from vitscope.results import About, Result, UnitRow, tidy
-
-QUANTITIES = ("effective_rank", "cosine")
+from vitscope.findings.effective_rank import QUANTITIES, EffectiveRankResult
+from vitscope.results import UnitRow
 
 
 def rank_and_cosine(feature: Tensor) -> Tensor:
@@ -56,40 +53,6 @@ def mean_cosine(rows: Tensor) -> Tensor:
     if not pairs:
         return torch.full_like(own, torch.nan)
     return ((unit.sum(1).square().sum(1) - own) / pairs).clamp(-1.0, 1.0)  # but for rounding
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class EffectiveRankResult(UnitChanges, Result, exam="effective_rank"):
-    """Arrays are (units, 2) or (kinds, 2): effective rank and cosine."""
-
-    about = About(
-        title="Rank and likeness of tokens",
-        shows="Effective rank of the points of the feature map after each unit (line) with its largest possible value "
-        "(dotted), and below the mean cosine between two points. Rank that falls while the cosine rises to 1 is "
-        "over-smoothing: all points come to say the same.",
-        papers="Attention averages points: a stack of nothing else collapses to rank one; skip connections and MLPs "
-        "work against it. The papers' attention lowers the variance over points in the same way.",
-        misleads="One direction that all points share (a large mean) raises the cosine and lowers the rank without "
-        "making points hard to tell apart. Maps of different size or width have different bounds: compare changes "
-        "across a unit, or shares of the bound.",
-    )
-
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    bound: np.ndarray  # (units,): the largest effective rank
-
-    def table(self) -> pd.DataFrame:
-        """`effective_rank`, `cosine` and their changes (`..._change`, paired by image); `rank_bound` of each unit."""
-        n, parts = self.n, []
-        for i, name in enumerate(QUANTITIES):
-            parts += [
-                tidy(name, self.value[:, i], self.low[:, i], self.high[:, i], n, self.units),
-                self.change_rows(f"{name}_change", i),
-            ]
-        none = np.full(len(self.units), np.nan)
-        parts.append(tidy("rank_bound", self.bound, none, none, n, self.units))
-        return pd.concat(parts, ignore_index=True)
 
 
 class EffectiveRankAccumulator(FeatureMoments):

@@ -15,12 +15,10 @@ corners, beyond pi. Attention lowers the high frequencies, convolutions and MLPs
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -28,9 +26,10 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
 from vitscope.engine.features.dft import half_diagonal, half_plane, log_amplitudes, on_diagonal
-from vitscope.engine.features.moments import FeatureMoments, UnitChanges
+from vitscope.engine.features.moments import FeatureMoments
 from vitscope.engine.one_pass import examine
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.findings.fourier import FourierResult
+from vitscope.results import UnitRow
 
 
 @lru_cache(maxsize=64)
@@ -62,74 +61,6 @@ def _columns(height: int, width: int, device: torch.device) -> Tensor:
     nothing = np.zeros((len(share), 1))
     diagonal = np.eye(len(share))[:, on_diagonal(height)] if height == width else nothing[:, :0]
     return torch.from_numpy(np.hstack([nothing, share, nothing, diagonal])).float().to(device)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FourierResult(UnitChanges, Result, exam="fourier"):
-    """Log amplitude relative to frequency 0: along the diagonal, a row per unit and frequency; over rings, likewise.
-
-    `change` is at the end of the diagonal, one number per unit.
-    """
-
-    about = About(
-        title="Fourier analysis",
-        shows="Log amplitude of the feature map after each unit at its highest frequency, relative to "
-        "frequency 0, averaged over channels and images. A unit across which the line falls is a "
-        "low-pass filter; one across which it rises is a high-pass filter.",
-        papers="In the paper, attention (grey) lowers the high frequencies, except in the first layers, "
-        "while convolutions and MLPs (white) raise them.",
-        misleads="Maps of different size end at different frequencies, and a change of scale or offset "
-        "moves the whole curve: compare the change across a unit on one grid, not levels of "
-        "different depths or models.",
-    )
-
-    row_unit: np.ndarray  # index of the unit of each row of the diagonal
-    frequency: np.ndarray  # f = fy = fx, radians per point
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    ring_unit: np.ndarray  # index of the unit of each ring
-    ring_frequency: np.ndarray  # |f|, radians per point
-    ring_value: np.ndarray
-    ring_low: np.ndarray
-    ring_high: np.ndarray
-
-    @property
-    def highest(self) -> np.ndarray:
-        """Row of each unit's highest frequency on the diagonal."""
-        return np.flatnonzero(np.diff(self.row_unit, append=len(self.units)))
-
-    def table(self) -> pd.DataFrame:
-        """Quantities `delta_log_amplitude` (diagonal), `radial_log_amplitude`, and `change`.
-
-        The change is at the highest frequency of the diagonal, paired by image: across each unit, and the mean
-        over each kind.
-        """
-        n, units = self.n, self.units
-        rows, of_rings = ([units[i] for i in owner] for owner in (self.row_unit, self.ring_unit))
-        end = self.frequency[self.highest]
-        parts = [
-            tidy("delta_log_amplitude", self.value, self.low, self.high, n, rows, frequency=self.frequency),
-            self.change_rows(frequency=end),
-            tidy(
-                "radial_log_amplitude",
-                self.ring_value,
-                self.ring_low,
-                self.ring_high,
-                n,
-                of_rings,
-                frequency=self.ring_frequency,
-            ),
-        ]
-        return pd.concat(parts, ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """Each unit at the end of its diagonal, and each kind; units with no frequency but 0 are left out."""
-        table = self.table()
-        table = table[table["quantity"] != "radial_log_amplitude"]
-        top = table.groupby("unit")["frequency"].transform("max")
-        chosen = ((table["frequency"] == top) & (top > 0)) | table["unit"].isna()
-        return table[chosen].reset_index(drop=True)
 
 
 class FourierAccumulator(FeatureMoments):

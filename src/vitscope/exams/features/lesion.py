@@ -11,93 +11,22 @@ units, image by image.
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
 from vitscope.core.statistics import paired_interval, share_interval
 from vitscope.engine.exam import procedure
-from vitscope.engine.features.lesion_groups import Contrast, Group, contrasts, group_weights, positions
+from vitscope.engine.features.lesion_groups import contrasts, group_weights, positions
 from vitscope.engine.features.lesion_passes import LesionPasses
 from vitscope.engine.own_passes import OwnNumbers, own_passes
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.findings.lesion import Contrast, Group, KeptUnit, LesionResult
+from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass, Part, middle_convolution
 from vitscope.surgery.tools.record import CannotOperate
-
-
-@dataclass(frozen=True)
-class KeptUnit:
-    """A unit that cannot be removed, and why."""
-
-    unit: UnitRow
-    reason: str
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LesionResult(Result, exam="lesion"):
-    """Accuracy lost without each unit; arrays are (units,)."""
-
-    about = About(
-        title="Lesion study",
-        shows="Accuracy that the trained model loses when one unit's branch is left out at test time, on the same "
-        "images. A high bar is a unit that the rest cannot do without.",
-        papers="In the papers the drop repeats with every stage: convolutions hurt most at the beginning of a stage; "
-        "in Swin, MLPs at the beginning and MSAs at the end.",
-        misleads="Units that cannot be removed, because everything passes through them, have no bar; lesion_kept.csv "
-        "lists them. Where a stage begins with a block that projects its shortcut, the projection stays. What follows "
-        "a removed unit was trained with it, so the drop also shows how far the stream is moved, not only what the "
-        "unit knows.",
-    )
-    needs = "a model with a unit that can be left out"
-
-    units: tuple[UnitRow, ...]
-    position: tuple[str, ...]  # first, middle, last or only one of its kind in its stage
-    accuracy: float  # of the whole model
-    accuracy_low: float
-    accuracy_high: float
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    lost: np.ndarray  # images that only the whole model gets right
-    gained: np.ndarray  # images that only the model without the unit gets right
-    groups: tuple[Group, ...]
-    contrasts: tuple[Contrast, ...]
-    kept: tuple[KeptUnit, ...]
-    removed: tuple[str, ...] = ()  # branch, or convolution where that of a bottleneck alone was left out
-
-    def table(self) -> pd.DataFrame:
-        """Quantity `drop` per unit; `drop <kind> <position>` per group and `... minus ...` for whole models."""
-        counts = {"lost": pd.array(self.lost, "Int64"), "gained": pd.array(self.gained, "Int64")}
-        own: dict[str, Any] = {"position": self.position, **counts}
-        if "convolution" in self.removed:
-            own["removed"] = self.removed
-        units = tidy("drop", self.value, self.low, self.high, self.n, self.units, **own)
-        return pd.concat([units, self._whole()], ignore_index=True) if self.units else units
-
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The units that cannot be removed have a table of their own."""
-        return {**super().tables(), "lesion_kept": self.kept_table()}
-
-    def kept_table(self) -> pd.DataFrame:
-        """Unit, kind, stage, depth and the reason why it cannot be removed."""
-        rows = [(k.unit.name, k.unit.kind, k.unit.stage, k.unit.depth, k.reason) for k in self.kept]
-        return pd.DataFrame(rows, columns=["unit", "kind", "stage", "depth", "reason"])
-
-    def _whole(self) -> pd.DataFrame:
-        accuracy = ("intact accuracy", None, None, self.accuracy, self.accuracy_low, self.accuracy_high)
-        groups = [(f"drop {g.name}", g.kind, g.position or None, g.value, g.low, g.high) for g in self.groups]
-        pairs = [
-            (f"drop {c.more} minus {c.less}", None, None, c.value, c.low, c.high) for c in self.contrasts
-        ]
-        names, kinds, places, value, low, high = zip(accuracy, *groups, *pairs, strict=True)
-        table = tidy(names, value, low, high, self.n, position=places)
-        table["kind"] = kinds
-        return table
 
 
 class LesionOutcomes(OwnNumbers):

@@ -13,11 +13,9 @@ features; the share has none.
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -33,9 +31,9 @@ from vitscope.engine.features.random_network import random_network
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.one_pass import require_maps
 from vitscope.engine.own_passes import OwnNumbers, own_passes
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.findings.uncertainty import QUANTITIES, UncertaintyResult
+from vitscope.results import UnitRow
 
-QUANTITIES = ("data_std", "model_std", "model_share")
 FEW = 4  # noise images on which a model shows whether its passes differ
 MOST_NUMBERS = 1 << 25  # of all maps of the images that are looked at together
 
@@ -69,39 +67,6 @@ class SpreadOverPasses:
         """(N,): per image, the average over all numbers of its map."""
         variance = (self._squares - self._total.square() / self._passes) / (self._passes - 1)
         return variance.clamp_min_(0.0).sqrt_().flatten(1).mean(1)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class UncertaintyResult(Result, exam="uncertainty"):
-    """Spread of the features after each unit; arrays are (units, 3), in the order of QUANTITIES."""
-
-    about = About(
-        title="Uncertainty of features",
-        shows="How far the feature map after each unit spreads over its points in one pass (data), and over passes of "
-        "the same model with dropout on (model). A unit across which a line falls averages it away.",
-        papers="In the papers smoothing lowers both, before every stage's end: averaging points acts like averaging "
-        "over an ensemble.",
-        misleads="Both spreads have the scale of the features, which a normalisation can change without any effect: "
-        "compare the share, or steps across a unit. Where the model has no dropout of its own, dropout that it was "
-        "not trained with is put in.",
-    )
-
-    units: tuple[UnitRow, ...]
-    passes: int
-    source: str  # what makes passes differ; "": nothing, there is no spread over passes
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-    def table(self) -> pd.DataFrame:
-        """Quantities `data_std`, `model_std` and `model_share` of every unit."""
-        return pd.concat(
-            [
-                tidy(quantity, self.value[:, i], self.low[:, i], self.high[:, i], self.n, self.units)
-                for i, quantity in enumerate(QUANTITIES)
-            ],
-            ignore_index=True,
-        )
 
 
 class UncertaintySums(OwnNumbers):

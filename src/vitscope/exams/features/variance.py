@@ -9,21 +9,19 @@ minus before, image by image; that of a kind of unit is the mean over its units.
 lowers the variance; convolutions and MLPs raise it.
 """
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
-from vitscope.engine.features.moments import FeatureMoments, UnitChanges
+from vitscope.engine.features.moments import FeatureMoments
 from vitscope.engine.features.points import centred_points
 from vitscope.engine.one_pass import examine
-from vitscope.results import About, Result, tidy
+from vitscope.findings.variance import VarianceResult
 
 
 def spatial_variance(feature: Tensor) -> Tensor:
@@ -32,32 +30,6 @@ def spatial_variance(feature: Tensor) -> Tensor:
     centred, _, _ = centred_points(feature)
     squares = torch.linalg.vector_norm(centred, dim=2).square().sum(1, keepdim=True)
     return squares / (channels * (points - 1)) if points > 1 else torch.full_like(squares, torch.nan)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class VarianceResult(UnitChanges, Result, exam="variance"):
-    """Variance of the map after each unit, and its change across the unit; arrays are (units,) or (kinds,)."""
-
-    about = About(
-        title="Feature-map variance",
-        shows="Variance over the points of the feature map after each unit, averaged over channels and "
-        "images. A unit across which the line falls averages points together; one across which it "
-        "rises tells them apart.",
-        papers="In the paper, attention (grey) lowers the variance while convolutions and MLPs (white) "
-        "raise it, it grows with depth, and in a ResNet it peaks at the end of each stage.",
-        misleads="The level depends on the scale of the features, which a normalisation layer can change "
-        "without any effect on the output: compare the change across a unit, not levels of "
-        "different models.",
-    )
-
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
-    def table(self) -> pd.DataFrame:
-        """Quantities `variance` and `change` (paired by image): across each unit, and the mean of each kind."""
-        level = tidy("variance", self.value, self.low, self.high, self.n, self.units)
-        return pd.concat([level, self.change_rows()], ignore_index=True)
 
 
 class VarianceAccumulator(FeatureMoments):

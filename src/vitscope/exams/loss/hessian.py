@@ -13,18 +13,15 @@ Their intervals are over batches (`spectrum_numbers`).
 """
 
 import warnings
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Count, Fraction, NotNegative
 from vitscope.core.interface import takes_interface
-from vitscope.core.statistics import mean_interval
 from vitscope.curvature import Eigenvalues, HessianProduct, Penalty, lanczos, power
 from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
 from vitscope.curvature.penalty import Convention
@@ -33,94 +30,13 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.loss.curvature_passes import CurvaturePasses, CurvatureSetup, curvature_passes
 from vitscope.engine.loss.held_batches import training_split
 from vitscope.engine.loss.product_bar import ProductBar
-from vitscope.results.spectrum_numbers import summed_up
 from vitscope.engine.own_passes import OwnNumbers
+from vitscope.findings.hessian import HessianResult
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
-from vitscope.results import About, Result, tidy
+from vitscope.results.spectrum_numbers import summed_up
 
 Mode = Literal["lanczos", "power"]
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HessianResult(Result, exam="hessian"):
-    """The spectrum of a model; arrays are (batches, k) or (batches,), n is the number of images."""
-
-    about = About(
-        title="Hessian max eigenvalue spectrum",
-        shows="The eigenvalues of largest magnitude of the Hessian of the training loss, of every mini-batch. Values "
-        "below 0 are directions in which the loss curves down (not convex), large ones are steep (sharp).",
-        papers="In the paper ViT has many negative eigenvalues and small positive ones, ResNet few negative and large "
-        "positive ones; averaging tokens, more data and more heads suppress the negative ones.",
-        misleads="It depends on the batch size, the augmentation and the l2 term, which are stated. Weights before a "
-        "normalisation can be rescaled without any effect on the output, and the eigenvalues with them: compare models "
-        "that were trained alike.",
-    )
-
-    eigenvalues: np.ndarray
-    residuals: np.ndarray  # ||H v - λ v|| / |λ|
-    converged: np.ndarray  # whether the residual is within tol
-    products: np.ndarray
-    nll: np.ndarray
-    l2: np.ndarray
-    batch_size: int
-    weight_decay: float
-    convention: str
-    decay_all: bool
-    params: str
-    parameters: int
-    augmentation: str
-    mode: str
-    tol: float
-    nep: float
-    nep_low: float
-    nep_high: float
-    ape: float
-    ape_low: float
-    ape_high: float
-
-    @property
-    def unconverged(self) -> int:
-        """How many eigenvalues are not within the tolerance."""
-        return int((~self.converged).sum())
-
-    def table(self) -> pd.DataFrame:
-        """`nep`, `ape`; `nll`, `l2`, `loss` (means over batches); `products` (all); `eigenvalue` by batch and place.
-
-        `residual` and `converged` belong to eigenvalues; `unconverged` counts those that are not.
-        """
-        batches, k = self.eigenvalues.shape
-        rows = [self._row("nep", self.nep, self.nep_low, self.nep_high)]
-        rows.append(self._row("ape", self.ape, self.ape_low, self.ape_high))
-        rows.append(self._row("unconverged", self.unconverged, np.nan, np.nan))
-        rows.append(self._row("products", float(self.products.sum()), np.nan, np.nan))
-        rows.append(self._row("l2", float(self.l2.mean()), np.nan, np.nan))
-        for quantity, numbers in (("nll", self.nll), ("loss", self.nll + self.l2)):
-            found = mean_interval(np.array(numbers.sum()), np.array((numbers**2).sum()), batches)
-            rows.append(self._row(quantity, *map(float, found)))
-        unknown = np.full(batches * k, np.nan)
-        own: dict[str, Any] = {
-            "batch": np.repeat(np.arange(batches), k),
-            "place": np.tile(np.arange(k), batches),
-        }
-        own |= {"residual": self.residuals.ravel(), "converged": self.converged.ravel()}
-        rows.append(tidy("eigenvalue", self.eigenvalues.ravel(), unknown, unknown, self.batch_size, **own))
-        table = pd.concat(rows, ignore_index=True)
-        return table.astype({"batch": "Int64", "place": "Int64", "converged": "boolean"})
-
-    def summary(self) -> pd.DataFrame:
-        """What describes the spectrum as a whole."""
-        table = self.table()
-        return table[table["quantity"] != "eigenvalue"].reset_index(drop=True)
-
-    def _row(self, quantity: str, value: float, low: float, high: float) -> pd.DataFrame:
-        none: dict[str, Any] = {
-            "batch": [pd.NA],
-            "place": [pd.NA],
-            "residual": [np.nan],
-            "converged": [pd.NA],
-        }
-        return tidy(quantity, [value], [low], [high], self.n, **none)
 
 
 class BatchSpectra(OwnNumbers):

@@ -15,11 +15,9 @@ variance, 2 (sP - sum_i A_ii^2) / P^2, is at most 2 s(1-s) / P: that of a share 
 may agree by chance, and more so where they find too little: the interval never takes their error for less than that.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -33,61 +31,12 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.loss.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.loss.product_bar import ProductBar
 from vitscope.engine.own_passes import OwnNumbers
+from vitscope.findings.hessian_density import HessianDensityResult
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
-from vitscope.results import About, Result, tidy
 
 POINTS = 401
 WIDTH = 0.01  # of the range of eigenvalues
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HessianDensityResult(Result, exam="hessian_density"):
-    """The density of a model's Hessian; n is the number of images."""
-
-    about = About(
-        title="Hessian spectral density",
-        shows="How the eigenvalues of the Hessian of the training loss are distributed: a bulk around 0 and a few "
-        "outliers, on a logarithmic axis.",
-        papers="The paper draws the largest eigenvalues only (exam `hessian`); here they stand beside all others.",
-        misleads="It is smoothed, and one eigenvalue among millions is a peak as low as one in their number: the "
-        "outliers that matter most are hardly visible. Their places come from `hessian`.",
-    )
-
-    grid: np.ndarray  # (points,)
-    value: np.ndarray  # density
-    low: np.ndarray
-    high: np.ndarray
-    nodes: np.ndarray  # (batches, steps)
-    weights: np.ndarray  # (batches, steps)
-    width: float
-    trace: float
-    trace_low: float
-    trace_high: float
-    negative: float  # share of the eigenvalues below -width: further from 0 than the drawing resolves
-    negative_low: float
-    negative_high: float
-    batch_size: int
-    weight_decay: float
-    convention: str
-    decay_all: bool
-    params: str
-    parameters: int
-    augmentation: str
-
-    def table(self) -> pd.DataFrame:
-        """`trace`, `negative` (share of the eigenvalues), and `density` by `eigenvalue`."""
-        n = self.n
-        trace = tidy("trace", [self.trace], [self.trace_low], [self.trace_high], n, eigenvalue=[np.nan])
-        negative = tidy(
-            "negative", [self.negative], [self.negative_low], [self.negative_high], n, eigenvalue=[np.nan]
-        )
-        density = tidy("density", self.value, self.low, self.high, n, eigenvalue=self.grid)
-        return pd.concat([trace, negative, density], ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """Trace and share of negative eigenvalues."""
-        return self.table().head(2)
 
 
 class BatchDensities(OwnNumbers):

@@ -7,51 +7,20 @@ per head.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from vitscope.core.arguments import checked
 from vitscope.core.bootstrap import standard_error
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.statistics import few_interval
-from vitscope.results.spectrum_numbers import Quantity, replicates
-from vitscope.exams.loss.hessian import HessianResult, hessian
+from vitscope.exams.loss.hessian import hessian
+from vitscope.findings.hessian import HessianResult
+from vitscope.findings.hessian_training import HessianTrainingResult, Slope
 from vitscope.models import create_model, list_checkpoints
-from vitscope.results import About, Result
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HessianTrainingResult(Result, exam="hessian_training"):
-    """The spectrum at each checkpoint of a run, in the order of the training."""
-
-    about = About(
-        title="Hessian spectrum over training",
-        shows="Share of negative eigenvalues (NEP) and mean of the positive ones (APE) at the checkpoints of a "
-        "training.",
-        papers="In the paper the negative eigenvalues of ViT disturb the early phase of training; averaging tokens and "
-        "more data suppress them there.",
-        misleads="All checkpoints are measured on the same batches, so differences between them are surer than their "
-        "intervals, which are over batches, suggest.",
-    )
-
-    checkpoints: tuple[str, ...]
-    epochs: tuple[float, ...]
-    spectra: tuple[HessianResult, ...]
-
-    def table(self) -> pd.DataFrame:
-        """The tables of all checkpoints, with columns `checkpoint` and `epoch`."""
-        rows = zip(self.checkpoints, self.epochs, self.spectra, strict=True)
-        tables = [spectrum.table().assign(checkpoint=name, epoch=epoch) for name, epoch, spectrum in rows]
-        return pd.concat(tables, ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """NEP and APE of each checkpoint."""
-        table = self.table()
-        return table[table["quantity"].isin(["nep", "ape", "unconverged"])].reset_index(drop=True)
+from vitscope.results.spectrum_numbers import Quantity, replicates
 
 
 @checked
@@ -91,17 +60,6 @@ def hessian_training(
         epochs=tuple(float(kept[name].epoch) for name in names),
         spectra=tuple(spectra),
     )
-
-
-@dataclass(frozen=True)
-class Slope:
-    """A power law y = exp(intercept) m^value over a series of models, with the 95 % interval of its exponent."""
-
-    value: float
-    low: float
-    high: float
-    intercept: float
-    n: int  # models
 
 
 @checked

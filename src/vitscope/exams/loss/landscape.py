@@ -33,9 +33,9 @@ from vitscope.engine.loss.landscape_axes import Directions, Points, choose_axes
 from vitscope.engine.loss.landscape_layout import MemoryFormat
 from vitscope.engine.loss.landscape_marks import Other, find_near
 from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, visit
-from vitscope.engine.loss.landscape_result import LandscapeResult
 from vitscope.engine.loss.landscape_scores import score, summarise
 from vitscope.engine.one_pass import placed
+from vitscope.findings.landscape import LandscapeResult
 from vitscope.models import name_of
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe

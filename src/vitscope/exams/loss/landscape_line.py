@@ -10,11 +10,9 @@ The excess over the chord, image by image,
 is positive where a barrier lies between them; the barrier is its largest value.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -32,82 +30,11 @@ from vitscope.engine.loss.landscape_marks import Other, difference, other_name, 
 from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, Place, visit
 from vitscope.engine.loss.landscape_scores import summarise
 from vitscope.engine.one_pass import placed
+from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved as draws_preserved
-from vitscope.results import About, Result, tidy
-
-QUANTITIES = ("nll", "l2", "loss", "accuracy", "excess")
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LandscapeLineResult(Result, exam="landscape_line"):
-    """The loss at `t` from 0 (`model`) to 1 (`other`); arrays are (points,), n is the number of images."""
-
-    about = About(
-        title="Loss between two models",
-        shows="The loss on the augmented training images along the straight line of weights from one model to another.",
-        papers="Checkpoints of one training are usually joined by a line without a barrier, trainings from different "
-        "starts are not.",
-        misleads="A barrier on the straight line is no barrier on every path: models that differ by the order of their "
-        "channels alone have one. Statistics of batch norms between two models fit neither; estimate them "
-        "(batch_norm='estimated').",
-    )
-
-    other: str
-    t: np.ndarray
-    nll: np.ndarray
-    nll_low: np.ndarray
-    nll_high: np.ndarray
-    excess: np.ndarray  # of the NLL over the chord between the ends, image by image
-    excess_low: np.ndarray
-    excess_high: np.ndarray
-    accuracy: np.ndarray
-    accuracy_low: np.ndarray
-    accuracy_high: np.ndarray
-    l2: np.ndarray
-    distance: float  # between the two models' parameters
-    weight_decay: float
-    convention: str
-    decay_all: bool
-    augmentation: str
-    batch_norm: str
-
-    @property
-    def loss(self) -> np.ndarray:
-        """NLL + l2."""
-        return np.asarray(self.nll + self.l2)
-
-    @property
-    def not_finite(self) -> int:
-        """At how many points the NLL is infinite or not a number."""
-        return int((~np.isfinite(self.nll)).sum())
-
-    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A quantity along the line, with its interval over images; that of l2, which has none, is NaN."""
-        if quantity == "l2":
-            return self.l2, np.full_like(self.l2, np.nan), np.full_like(self.l2, np.nan)
-        base, shift = ("nll", self.l2) if quantity == "loss" else (quantity, np.zeros_like(self.l2))
-        value, low, high = (getattr(self, f"{base}{end}") + shift for end in ("", "_low", "_high"))
-        return value, low, high
-
-    def table(self) -> pd.DataFrame:
-        """`nll`, `l2`, `loss`, `accuracy` and `excess` by `t`, after what `summary` holds."""
-        grids = [tidy(quantity, *self.of(quantity), self.n, t=self.t) for quantity in QUANTITIES]
-        return pd.concat([self.summary(), *grids], ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """The largest excess with its interval, the distance, and the points where the loss is not finite."""
-        unknown = float("nan")
-        top = int(np.argmax(self.excess))
-        rows = [
-            ("barrier", self.excess[top], self.excess_low[top], self.excess_high[top], self.t[top]),
-            ("distance", self.distance, unknown, unknown, unknown),
-            ("points not finite", self.not_finite, unknown, unknown, unknown),
-        ]
-        names, value, low, high, t = zip(*rows, strict=True)
-        return tidy(names, value, low, high, self.n, t=np.array(t, dtype=np.float64))
 
 
 @takes_interface

@@ -15,12 +15,10 @@ The angle is computed as 2 atan2(||u - v||, ||u + v||) of the unit vectors u and
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -32,9 +30,9 @@ from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
 from vitscope.engine.not_finite import require_finite_weights
 from vitscope.engine.run_checkpoints import checkpoint_series
+from vitscope.findings.trajectory import TrajectoryResult
 from vitscope.models import Checkpoint, create_model, list_checkpoints, name_of, run_of
 from vitscope.models.state import difference, read_weights
-from vitscope.results import About, Result, tidy
 
 Optimum = Literal["last", "best"]
 
@@ -46,54 +44,6 @@ def polar(step: Tensor, first: Tensor) -> tuple[float, float]:
         return (length / unit if unit else math.nan), math.nan
     u, v = step / length, first / unit
     return length / unit, 2.0 * math.atan2(norm(u - v), norm(u + v))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TrajectoryResult(Result, exam="trajectory"):
-    """A training in polar coordinates around its optimum; arrays are (checkpoints,). No images are seen: n is 0."""
-
-    about = About(
-        title="Trajectory of the training",
-        shows="The weights at the checkpoints of a training as seen from its optimum: distance, in units of that of "
-        "the start, and angle against the direction to the start.",
-        papers="In the paper ResNet follows an irregular trajectory, most of all early in training, and ViT comes to "
-        "its optimum on a smooth one.",
-        misleads="In so many dimensions nearly all random steps are at right angles, so angles grow with every step "
-        "that is not straight, and the more so the larger the learning rate. The optimum is only the last (or best) "
-        "checkpoint. Weights before a normalisation can grow without any effect on the output.",
-    )
-    needs = "a run folder of vitscope train with checkpoints of several epochs"
-
-    checkpoints: tuple[str, ...]
-    epochs: np.ndarray
-    r: np.ndarray
-    theta: np.ndarray  # in radians; NaN at the optimum
-    start: str  # the checkpoint at r = 1, θ = 0
-    optimum: str  # the checkpoint at r = 0
-    chosen: str  # how the optimum was chosen: last or best
-    distance: float  # between start and optimum
-    detour: float
-    parameters: int
-
-    def table(self) -> pd.DataFrame:
-        """`r` and `theta` by `checkpoint` and `epoch`, `distance` and `detour`: exact, so without intervals."""
-        if not self.checkpoints:
-            return _rows("r", (), (), ())
-        whole = [
-            _rows(name, [value], [self.optimum], [np.nan])
-            for name, value in (("distance", self.distance), ("detour", self.detour))
-        ]
-        polar = [_rows(name, getattr(self, name), self.checkpoints, self.epochs) for name in ("r", "theta")]
-        return pd.concat([*whole, *polar], ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """Distance, detour, and the largest angle before the optimum."""
-        table = self.table()
-        if not self.checkpoints:
-            return table
-        turn = table[table["quantity"] == "theta"].nlargest(1, "value").assign(quantity="largest theta")
-        whole = table[table["quantity"].isin(["distance", "detour"])]
-        return pd.concat([whole, turn], ignore_index=True)
 
 
 @checked
@@ -222,11 +172,3 @@ def _optimum(run: str | os.PathLike[str], optimum: str, series: Sequence[Checkpo
     if optimum == "best":
         raise BadResult(f"{run} kept no checkpoint 'best'; take the last one: optimum='last'")
     return series[-1]
-
-
-def _rows(
-    quantity: str, value: Sequence[float] | np.ndarray, checkpoint: Sequence[str], epoch: Any
-) -> pd.DataFrame:
-    unknown = np.full(len(value), np.nan)
-    own: dict[str, Any] = {"checkpoint": list(checkpoint), "epoch": np.asarray(epoch, dtype=np.float64)}
-    return tidy(quantity, value, unknown, unknown, 0, **own)

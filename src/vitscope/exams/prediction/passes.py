@@ -8,12 +8,10 @@ the average; nothing else is kept of it.
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -25,96 +23,17 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.features.random_network import random_network
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.prediction.pass_scores import CHANGES, QUANTITIES, PassScores, RunningMean
+from vitscope.engine.prediction.pass_scores import PassScores, RunningMean
 from vitscope.engine.prediction.pass_sources import Members, PassSource, RandomPasses
 from vitscope.engine.resumable_pass import ResumablePass
 from vitscope.engine.robustness.conditions import score_columns
 from vitscope.engine.throughput import Stopwatch
 from vitscope.exams.prediction.prediction import check_predictions
-from vitscope.results import About, Result, tidy
+from vitscope.findings.passes import PassesResult
 from vitscope.surgery import deep_ensemble
 from vitscope.surgery.ensemble import DeepEnsemble
 
 FEW = 4  # noise images on which a model shows whether its passes differ
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PassesResult(Result, exam="passes"):
-    """Quality, uncertainty and speed by number of passes."""
-
-    about = About(
-        title="Averages over passes",
-        shows="What averaging the predictions of several random passes, or of the members of an ensemble, does to "
-        "accuracy, NLL and calibration, by how much the passes contradict each other, and what it costs.",
-        papers="In the papers more passes lower NLL and calibration error, the first few most, at a throughput of one "
-        "over their number. Smoothing the features gives a part of it with one pass.",
-        misleads="Dropout that the model was not trained with is a disturbance: one pass of it is worse than the "
-        "model, and the average has to make up for that first. Members of an ensemble are taken in the order given.",
-    )
-
-    source: str  # what makes passes differ; "": nothing does
-    inserted: bool  # dropout was put into a copy of the model for this
-    p: float  # of that dropout; NaN: none was put in
-    clock: str  # what throughput was measured by
-    batches: int  # that it was measured on
-    passes: np.ndarray  # (conditions,): how many; 0: the deterministic model
-    smoothed: np.ndarray  # (conditions,): with spatial smoothing
-    value: np.ndarray  # (conditions, QUANTITIES)
-    low: np.ndarray
-    high: np.ndarray
-    change: np.ndarray  # (conditions, CHANGES): difference to the first condition on the same images
-    change_low: np.ndarray
-    change_high: np.ndarray
-    drawn: np.ndarray  # (CHANGES, 1 + replicates): of the most passes without smoothing
-
-    def replicates(self) -> dict[str, np.ndarray]:
-        """`CHANGES` after the most passes, by "quantity, condition", to be compared with those of another model."""
-        most = int(self.passes.max())
-        condition = self._condition(most, smoothed=False)
-        return {f"{quantity}, {condition}": self.drawn[i] for i, quantity in enumerate(CHANGES) if most}
-
-    def of(self, quantity: str, smoothed: bool = False) -> pd.DataFrame:
-        """Columns passes, value, low and high of one quantity."""
-        column, chosen = QUANTITIES.index(quantity), self.smoothed == smoothed
-        numbers = {"value": self.value, "low": self.low, "high": self.high}
-        own = {name: array[chosen, column] for name, array in numbers.items()}
-        return pd.DataFrame({"passes": self.passes[chosen], **own})
-
-    def table(self) -> pd.DataFrame:
-        """Every quantity by `passes` and `smoothed`; `... change` is the difference to the first condition.
-
-        `n` counts images, for `throughput` batches.
-        """
-        rows = []
-        for i, quantity in enumerate(QUANTITIES):
-            n = self.batches if quantity == "throughput" else self.n
-            rows.append(self._rows(quantity, self.value[:, i], self.low[:, i], self.high[:, i], n))
-        for i, quantity in enumerate(CHANGES):
-            numbers = (self.change[:, i], self.change_low[:, i], self.change_high[:, i])
-            rows.append(self._rows(f"{quantity} change", *numbers, self.n).iloc[1:])
-        return pd.concat(rows, ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """The deterministic model and the most passes, by `condition`: accuracy, NLL, ECE, and what passes add."""
-        table = self.table()
-        most = table["passes"].max()
-        shown = table["quantity"].isin(["accuracy", "nll", "ece"]) & table["passes"].isin([0, most])
-        shown |= table["quantity"].isin(["epistemic", "throughput"]) & (table["passes"] == most)
-        rows = table[shown].reset_index(drop=True)
-        rows["condition"] = [
-            self._condition(passes, smoothed)
-            for passes, smoothed in zip(rows["passes"], rows["smoothed"], strict=True)
-        ]
-        return rows.drop(columns=["passes", "smoothed"])
-
-    def _condition(self, passes: int, smoothed: bool) -> str:
-        counted = "members" if (self.passes > 0).all() else "passes"
-        return (f"{passes} {counted}" if passes else "deterministic") + (" + spatial" if smoothed else "")
-
-    def _rows(
-        self, quantity: str, value: np.ndarray, low: np.ndarray, high: np.ndarray, n: int
-    ) -> pd.DataFrame:
-        return tidy(quantity, value, low, high, n, passes=self.passes, smoothed=self.smoothed)
 
 
 @procedure(PassesResult, version=2, evaluation=True, resumable=True)

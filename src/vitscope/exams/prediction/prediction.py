@@ -30,20 +30,10 @@ from vitscope.engine.prediction.calibration import (
     error_interval,
     least_error,
 )
-from vitscope.engine.prediction.prediction_result import QUANTITIES, SHADES, PredictionResult
-from vitscope.engine.prediction.prediction_scores import (
-    BINS,
-    MEANS,
-    check_predictions,
-    confidence_bins,
-    scores,
-)
-from vitscope.engine.prediction.prediction_temperature import (
-    TEMPERATURES,
-    Scaling,
-    find_scaling,
-    in_fitting_half,
-)
+from vitscope.engine.prediction.prediction_scores import check_predictions, confidence_bins, scores
+from vitscope.engine.prediction.prediction_temperature import TEMPERATURES, find_scaling, in_fitting_half
+from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
+from vitscope.results.scores import BINS, MEANS
 
 __all__ = [
     "BINS",

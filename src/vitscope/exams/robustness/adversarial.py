@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -29,66 +28,15 @@ from vitscope.engine.image_draws import START, uniform
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.engine.robustness.attacks import fgsm, pgd
-from vitscope.results.condition_rows import Headline, Headlined, condition_rows, headline_rows
-from vitscope.engine.robustness.conditions import accuracy_headline
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, scored
+from vitscope.engine.robustness.conditions import accuracy_headline, scored
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
-from vitscope.results import About, Result
+from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
+from vitscope.results.scores import QUANTITIES, ConditionTable
 
-CLEAN = "clean"
-FGSM, PGD = "FGSM", "PGD"
 STRENGTHS = (2.0, 4.0, 8.0)
 STEPS = 4
 REACH = 2.5  # all steps of PGD together, in eps: enough to cross the ball from any start
-
-
-@dataclass(frozen=True)
-class Attacked:
-    """One condition: an attack at one strength."""
-
-    attack: str  # "": none
-    eps: float  # in 1/255
-
-    @property
-    def condition(self) -> str:
-        """Its name."""
-        return f"{self.attack} {self.eps:g}/255" if self.attack else CLEAN
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class AdversarialResult(Headlined, Result, exam="adversarial"):
-    """Accuracy without an attack (first condition) and under each attack; nothing if the model has no gradient.
-
-    Headlines: accuracy under each attack.
-    """
-
-    about = About(
-        title="Adversarial attacks",
-        shows="Accuracy when every pixel may be moved by up to eps in the direction that hurts most: in one step "
-        "(FGSM) or in several (PGD).",
-        papers="In the papers Context Broadcasting raises the accuracy of ViT-S under FGSM from 27.2 to 32.3 %.",
-        misleads="An attack that fails proves nothing: a model whose gradient vanishes, because it is very confident "
-        "or rounds inside, looks robust. Where PGD is not clearly below FGSM, take more steps. Pixels of small "
-        "pictures carry more each, so one eps does not mean the same at 32 and at 224 pixels.",
-    )
-    needs = "a model whose scores have a gradient with respect to the image"
-
-    steps: int  # of PGD
-    attacked: tuple[Attacked, ...]
-    scores: ConditionTable  # (conditions)
-
-    def table(self) -> pd.DataFrame:
-        """Accuracy and drop by `condition`, `attack` and `eps` (in 1/255)."""
-        if not self.attacked:
-            return headline_rows((), 0)
-        return condition_rows(
-            [a.condition for a in self.attacked],
-            self.scores,
-            ("accuracy",),
-            attack=[a.attack or None for a in self.attacked],
-            eps=[a.eps for a in self.attacked],
-        )
 
 
 @procedure(AdversarialResult, version=2, evaluation=True, resumable=True)

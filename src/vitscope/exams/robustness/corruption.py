@@ -10,12 +10,10 @@ images. Images are corrupted as the model is shown them: resized and cut, as 8-b
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 
@@ -30,73 +28,12 @@ from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
-from vitscope.results.condition_rows import Headlined, condition_rows, headline_rows
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable
 from vitscope.engine.robustness.corruption_passes import CorruptionPasses, Found
-from vitscope.engine.robustness.corruption_rows import ALL, CLEAN, Replicates, Row
-from vitscope.results import About, Result
+from vitscope.engine.robustness.corruption_rows import Replicates
+from vitscope.findings.corruption import CLEAN, CorruptionResult
+from vitscope.results.scores import QUANTITIES, ConditionTable
 
 GENERATED, PUBLISHED = "generated", "published"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class CorruptionResult(Headlined, Result, exam="corruption"):
-    """Scores on clean images (first row), and on corrupted ones: means first, then each type and severity.
-
-    Headlines: means over all corruptions, the accuracy of each family, and errors relative to a reference model.
-    """
-
-    about = About(
-        title="Corruptions",
-        shows="Accuracy on pictures with noise, blur, weather and digital artefacts, against how severe they are. The "
-        "bars are means over severities.",
-        papers="In the papers Alter-ResNet-50 is better than CNNs on CIFAR-100-C as on clean images, and spatial "
-        "smoothing makes ResNets more robust; both report the mean over the 15 types at 5 severities.",
-        misleads="Generated corruptions are not the published files: they follow the same definitions, but frost is "
-        "cut from computed panes and random draws differ, so compare models on one of the two. A model whose "
-        "augmentation looks like a corruption is robust against that one, not in general. Severities are not "
-        "comparable between types, nor between 32 and 224 pixels.",
-    )
-    needs = "images of 1, 3 or 4 channels that are large enough"
-
-    types: tuple[str, ...]
-    severities: tuple[int, ...]
-    images: str  # generated or published
-    how: str  # with which constants, or from where
-    obstacle: str  # why nothing was measured; "" if something was
-    rows: tuple[Row, ...]
-    scores: ConditionTable  # (rows)
-
-    @property
-    def accuracy(self) -> float:
-        """Mean over all corruptions."""
-        return self.of(ALL)
-
-    def of(self, corruption: str, severity: int = 0, quantity: str = "accuracy") -> float:
-        """A score: of a type, a family, `all` or `clean`; severity 0 is the mean over severities."""
-        row = Row(corruption, severity)
-        if row not in self.rows:
-            raise VitscopeError(
-                f"no {row.condition} in this result; it has {', '.join(self.types)} at {self.severities}"
-            )
-        return float(self.scores.value[self.rows.index(row), QUANTITIES.index(quantity)])
-
-    def table(self) -> pd.DataFrame:
-        """Scores by `condition`, `corruption` and `severity` (none: a mean); `images` are generated or published."""
-        if not self.rows:
-            return headline_rows((), 0)
-        return condition_rows(
-            [row.condition for row in self.rows],
-            self.scores,
-            ("accuracy", "top5", "nll", "brier", "ece"),
-            corruption=[row.corruption for row in self.rows],
-            severity=[row.severity or None for row in self.rows],
-            images=[self.images] * len(self.rows),
-        ).astype({"severity": "Int64"})
-
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """The mean corruption error has a table of its own, beside the other headlines."""
-        return {**super().tables(), "corruption_summary": self.summary()}
 
 
 @procedure(CorruptionResult, version=VERSION + 1, evaluation=True, resumable=True)

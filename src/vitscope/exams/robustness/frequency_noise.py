@@ -12,11 +12,9 @@ that no frequency of the picture falls into is left out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -27,15 +25,14 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.image_draws import NOISE, gaussian
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.results.condition_rows import Headline, Headlined, condition_rows
-from vitscope.engine.robustness.conditions import ConditionTable, drawn_accuracy, scored
+from vitscope.engine.robustness.conditions import drawn_accuracy, scored
 from vitscope.engine.robustness.frequencies import band_numbers
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
-from vitscope.results import About, Result
+from vitscope.findings.frequency_noise import CLEAN, FrequencyNoiseResult
+from vitscope.results.condition_rows import Headline
 
 BANDS = 10  # from 0 to pi: each is 0.1 pi wide
-CLEAN = "clean"
 MIDDLE = 0.5  # of the bands, in units of pi
 LOW, HIGH, HIGH_MINUS_LOW = "noise below 0.5π", "noise above 0.5π", "noise above minus below 0.5π"
 
@@ -51,41 +48,6 @@ def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float
     """
     noise = torch.fft.irfft2(spectrum * mask, s=size)
     return noise * (rms / noise.square().mean((1, 2, 3), keepdim=True).sqrt())
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise"):
-    """Scores without noise (first condition) and with noise of each band.
-
-    Headlines: mean drop over the bands below and above 0.5π, and the difference.
-    """
-
-    about = About(
-        title="Noise by frequency",
-        shows="Accuracy lost to noise that lives in one narrow band of frequencies, against the band's centre. Every "
-        "band has the same energy. A model falls where it looks.",
-        papers="In the papers ResNets are vulnerable to high-frequency noise and robust against low frequencies; ViTs "
-        "are the other way round, which suggests that they see shape rather than texture.",
-        misleads="The curve depends on what the model was trained on: augmentation with noise, blur or random patches "
-        "flattens it. Equal energy is not equal visibility: images have little power at high frequencies, so the same "
-        "noise hides more of it. Frequencies are per pixel: a larger picture of the same object has lower ones.",
-    )
-
-    strength: float  # root mean square of the noise, in 1/255 of the pixel range
-    kinds: tuple[str, ...]  # of units in the model; none if anatomy does not understand it
-    frequency: np.ndarray  # (bands,): centre, in units of pi
-    scores: ConditionTable  # (1 + bands)
-
-    @property
-    def conditions(self) -> list[str]:
-        """Their names."""
-        return [CLEAN, *(f"noise at {frequency:.2f}π" for frequency in self.frequency)]
-
-    def table(self) -> pd.DataFrame:
-        """Accuracy, nll and ece by `condition` and `frequency` (in units of π), their drops, and means over bands."""
-        frequency = [np.nan, *self.frequency]
-        own = condition_rows(self.conditions, self.scores, frequency=frequency)
-        return pd.concat([own, self.summary()], ignore_index=True)
 
 
 @procedure(FrequencyNoiseResult, version=2, evaluation=True, resumable=True)

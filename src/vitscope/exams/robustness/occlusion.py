@@ -14,10 +14,8 @@ shown ("zero-masked" tensors), or black, which is 0 in the picture.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -28,16 +26,13 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.results.condition_rows import Headline, Headlined, condition_rows, headline_rows
-from vitscope.engine.robustness.conditions import accuracy_headline
-from vitscope.engine.robustness.conditions import ConditionTable, scored
+from vitscope.engine.robustness.conditions import accuracy_headline, scored
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
-from vitscope.results import About, Result
+from vitscope.findings.occlusion import CENTRE, CLEAN, NON_SALIENT, RANDOM, SALIENT, Occluded, OcclusionResult
+from vitscope.results.condition_rows import Headline
 
 Fill = Literal["mean", "black"]
-CLEAN, CENTRE = "clean", "centre masked"
-RANDOM, SALIENT, NON_SALIENT = "random", "salient", "non-salient"
 SHARES = (0.3, 0.6, 0.9)
 
 
@@ -52,54 +47,6 @@ def centre_mask(height: int, width: int) -> Tensor:
 def masked(pixels: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
     """Pictures in which `fill` stands where the mask is 1; the mask is (H, W) or (N, 1, H, W)."""
     return torch.where(mask.bool(), fill, pixels)
-
-
-@dataclass(frozen=True)
-class Occluded:
-    """One condition: what is masked, and in which order."""
-
-    condition: str
-    order: str  # random, salient or non-salient; "": the centre, or nothing
-    share: float  # of the picture that is masked
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class OcclusionResult(Headlined, Result, exam="occlusion"):
-    """Scores on whole pictures (first condition) and with parts of them masked.
-
-    Headlines: accuracy with the centre masked, and mean accuracy over the shares of each order.
-    """
-
-    about = About(
-        title="Occlusion",
-        shows="Accuracy against the share of the picture that is masked: patches at random, those first that the "
-        "model's decision hangs on most, or least. The diamond has the middle of the picture masked.",
-        papers="In the papers vision transformers hold out against dropped patches, and with Context Broadcasting "
-        "lose less when the centre is masked: 73.0 to 74.0 % for ViT-S on ImageNet.",
-        misleads="Masks have edges that no training image had, and a CNN sees these edges as well as the loss: "
-        "scattered patches have more of them than one block. Salient is what this model's own gradient says, so that "
-        "models are masked in different places. Where the background has the fill's colour, masking it does nothing.",
-    )
-
-    fill: str  # mean or black
-    side: int  # patches along each side
-    occluded: tuple[Occluded, ...]
-    scores: ConditionTable  # (conditions)
-
-    @property
-    def orders(self) -> list[str]:
-        """The orders in which patches were dropped."""
-        return list(dict.fromkeys(o.order for o in self.occluded if o.order))
-
-    def table(self) -> pd.DataFrame:
-        """Accuracy, nll, ece and drop by `condition`, `order` and `share`, and means over shares."""
-        rows = condition_rows(
-            [o.condition for o in self.occluded],
-            self.scores,
-            order=[o.order or None for o in self.occluded],
-            share=[o.share for o in self.occluded],
-        )
-        return pd.concat([rows, headline_rows(self.headlines[1:], self.n)], ignore_index=True)
 
 
 @procedure(OcclusionResult, version=2, evaluation=True, resumable=True)

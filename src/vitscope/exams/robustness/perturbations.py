@@ -11,11 +11,9 @@ same images would be.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -29,87 +27,15 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.results.condition_rows import Headline, Headlined, condition_rows
-from vitscope.engine.robustness.conditions import accuracy_headline
-from vitscope.engine.robustness.conditions import QUANTITIES, ConditionTable, replicates, scored_means
+from vitscope.engine.robustness.conditions import accuracy_headline, replicates, scored_means
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
-from vitscope.results import About, Result, tidy
+from vitscope.findings.perturbations import BLUR, CLEAN, GAUSSIAN, SHOT, BlurResult, NoiseResult, Perturbation
+from vitscope.results.scores import QUANTITIES
 
-CLEAN, SHOT, GAUSSIAN, BLUR = "clean", "shot noise", "Gaussian noise", "Gaussian blur"
 PHOTONS = 255.0  # of a white pixel
 _PURPOSE = 100  # above the numbers of the corruptions, whose draws are others
 _ACCURACY = QUANTITIES.index("accuracy")
-
-
-@dataclass(frozen=True)
-class Perturbation:
-    """What is done to pictures, and how strongly (photons, 1/255, or pixels)."""
-
-    kind: str
-    strength: float
-
-    @property
-    def condition(self) -> str:
-        """Its name."""
-        return self.kind if self.kind in (CLEAN, SHOT) else f"{self.kind} {self.strength:g}"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class PerturbedRows(Headlined):
-    """What results of both exams hold; the first perturbation is none. Headlines: accuracy under each other."""
-
-    perturbations: tuple[Perturbation, ...]
-    draws: int  # of the noise of each image
-    scores: ConditionTable  # (perturbations), means over draws
-    draw_accuracy: np.ndarray  # (perturbations, draws)
-    draw_low: np.ndarray  # (perturbations,): interval over draws
-    draw_high: np.ndarray
-
-    def table(self) -> pd.DataFrame:
-        """Scores by `condition`, `perturbation` and `strength`; `accuracy_over_draws` has interval and n over draws."""
-        own: dict[str, Any] = {
-            "perturbation": [p.kind for p in self.perturbations],
-            "strength": [p.strength for p in self.perturbations],
-        }
-        names = [p.condition for p in self.perturbations]
-        rows = condition_rows(names, self.scores, **own)
-        if self.draws < 2:
-            return rows
-        mean = self.draw_accuracy.mean(1)
-        over_draws = tidy(
-            "accuracy_over_draws", mean, self.draw_low, self.draw_high, self.draws, condition=names, **own
-        )
-        return pd.concat([rows, over_draws.iloc[1:]], ignore_index=True)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class NoiseResult(PerturbedRows, Result, exam="noise"):
-    """Scores under slight noise."""
-
-    about = About(
-        title="Noise",
-        shows="Accuracy under noise as slight as a camera's: photons that are counted, and Gaussian noise of 5 and 10 "
-        "grey levels. Dots are single draws of the noise.",
-        papers="In the paper (segmentation of ADE20K) Context Broadcasting is ahead by 0.9 points of mIoU under each "
-        "of these, and by 0.6 without noise.",
-        misleads="The interval over draws is not that over images: it is narrow even on few images. Ten grey levels "
-        "hide more of a small picture than of a large one. The paper does not say how strong its shot noise is; this "
-        "one is about as strong as Gaussian noise of 10, as the paper's scores suggest.",
-    )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BlurResult(PerturbedRows, Result, exam="blur"):
-    """Scores under slight blur."""
-
-    about = About(
-        title="Blur",
-        shows="Accuracy on pictures blurred by Gaussians of 1 and 2 pixels.",
-        papers="In the paper (segmentation of ADE20K, pictures of 512 pixels) Context Broadcasting is ahead by 1.0 and "
-        "0.6 points of mIoU under blur of 1 and 2 pixels, and by 0.6 without it.",
-        misleads="The blur is measured in pixels: 2 pixels of 32 are as much of the scene as 32 of 512.",
-    )
 
 
 def perturbed(perturbation: Perturbation, pixels: Tensor, seed: int, indices: Tensor, draw: int) -> Tensor:
@@ -117,7 +43,11 @@ def perturbed(perturbation: Perturbation, pixels: Tensor, seed: int, indices: Te
     if perturbation.kind == BLUR:
         return gaussian_blur(pixels, perturbation.strength)
     own = draws_for(
-        seed, indices.tolist(), _PURPOSE + (perturbation.kind == SHOT), round(1000 * perturbation.strength), draw
+        seed,
+        indices.tolist(),
+        _PURPOSE + (perturbation.kind == SHOT),
+        round(1000 * perturbation.strength),
+        draw,
     )
     if perturbation.kind == SHOT:
         counted = shot_noise((255 * pixels).round().clamp(0, 255).byte().cpu(), own, perturbation.strength)

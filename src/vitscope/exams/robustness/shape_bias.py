@@ -15,12 +15,10 @@ draws pairs; shares have Wilson's interval with its error. Pixels are not clippe
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -33,18 +31,15 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.image_draws import PAIRS, image_generators
 from vitscope.engine.own_passes import OwnNumbers, OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.results.condition_rows import Headline, headline_rows
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
 from vitscope.engine.robustness.swaps import pairs, swap_bands, swap_phase
 from vitscope.exams.prediction.prediction import check_predictions
-from vitscope.results import About, Result, tidy
+from vitscope.findings.shape_bias import DECISIONS, PHASE, QUANTITIES, ShapeBiasResult, crossover
+from vitscope.results.condition_rows import Headline
 
 CUTOFFS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 USUAL = 0.25  # the cutoff, in units of pi, whose bias is named first: the nearest one is taken
-DECISIONS = ("low", "high", "neither")
-QUANTITIES = (*DECISIONS, "shape_bias")
-PHASE = "phase and amplitude swapped"
 
 
 class Decisions(OwnNumbers):
@@ -79,72 +74,10 @@ class Decisions(OwnNumbers):
         return {"n": int(self.n), "pairs": int(self.pairs), "sums": self.sums.numpy().copy()}
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class ShapeBiasResult(Result, exam="shape_bias"):
-    """Decisions about mixed pictures; arrays are (ways of mixing, quantities), the swap of phase comes last."""
-
-    about = About(
-        title="Shape or texture",
-        shows="Pictures with the low frequencies of one image and the high ones of another, of a different class: the "
-        "share of decisions for either class against the cutoff between low and high. The further left the lines "
-        "cross, the more the model goes by low frequencies: by shape.",
-        papers="The papers infer from frequency noise that MSAs are shape-biased and convolutions texture-biased, "
-        "since low frequencies are shape and high ones texture.",
-        misleads="Only pairs of images that the model gets right count, so that two models are asked about different "
-        "pairs. Where both classes lose, neither share is telling: look at the third line. Frequencies are per pixel: "
-        "in a larger picture the same shape sits at lower ones.",
-    )
-    needs = (
-        "rightly classified images of two classes in a batch (a trained model, larger batches, mixed classes)"
-    )
-
-    pairs: int
-    cutoff: np.ndarray  # (ways - 1,), in units of pi
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    headlines: tuple[Headline, ...]
-
-    @property
-    def conditions(self) -> list[str]:
-        """The ways of mixing."""
-        return [*(f"cut at {cutoff:g}π" for cutoff in self.cutoff), PHASE]
-
-    def table(self) -> pd.DataFrame:
-        """Low, high, neither and shape_bias by `condition` and `cutoff` (in units of π); `n` counts mixed pictures."""
-        if not self.pairs:
-            return headline_rows((), 0)
-        columns = {"condition": self.conditions, "cutoff": [*self.cutoff, np.nan]}
-        pieces = [
-            tidy(q, self.value[:, i], self.low[:, i], self.high[:, i], 2 * self.pairs, **columns)
-            for i, q in enumerate(QUANTITIES)
-        ]
-        crossover = [h for h in self.headlines if h.quantity == "crossover"]
-        return pd.concat([*pieces, headline_rows(crossover, 2 * self.pairs)], ignore_index=True)
-
-    def summary(self) -> pd.DataFrame:
-        """Bias at 0.25π and of the swap of phase and amplitude, and where the lines cross."""
-        return headline_rows(self.headlines, 2 * self.pairs)
-
-
 def decisions_for(chosen: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """(N, decisions): whether a decision is for the first label, the second, or neither; in float64."""
     low, high = chosen == first, chosen == second
     return torch.stack([low, high, ~(low | high)], 1).double()
-
-
-def crossover(cutoff: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Where low - high changes its sign for the first time, from (cutoffs, ...); at an end if it does not inside."""
-    excess = (low - high).reshape(len(cutoff), -1)
-    found = np.where(excess[0] >= 0, cutoff[0], cutoff[-1])
-    open_ = excess[0] < 0
-    for k in range(1, len(cutoff)):
-        before, after = excess[k - 1], excess[k]
-        here = open_ & (after >= 0)
-        step = before[here] / (before[here] - after[here])
-        found[here] = cutoff[k - 1] + step * (cutoff[k] - cutoff[k - 1])
-        open_ = open_ & ~here
-    return found.reshape(low.shape[1:])
 
 
 @procedure(ShapeBiasResult, version=2, batch_matters=True, evaluation=True, resumable=True)

@@ -32,8 +32,8 @@ from vitscope.engine.resumable_pass import ResumablePass
 from vitscope.engine.streams.frame_scores import FrameScores, blocks_of
 from vitscope.engine.streams.sequence_scorer import SequenceScorer
 from vitscope.engine.streams.stream_predictors import predictors, without_memory
-from vitscope.engine.streams.temporal_result import TemporalResult
 from vitscope.engine.throughput import Stopwatch
+from vitscope.findings.temporal import TemporalResult
 from vitscope.models import name_of
 
 TIMED = 30  # frames on which throughput is measured

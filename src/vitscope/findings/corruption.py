@@ -1,0 +1,260 @@
+"""What `corruption` finds: result, reading and figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.core.corruption_names import FAMILIES
+from vitscope.core.errors import VitscopeError
+from vitscope.drawing.curves import draw_curve, legend_above
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import INK, MODELS, grid, model_colour
+from vitscope.results import About, Result
+from vitscope.results.condition_rows import Headlined, accuracies_of, condition_rows, headline_rows
+from vitscope.results.numbers import with_interval as number
+from vitscope.results.scores import QUANTITIES, ConditionTable
+from vitscope.results.wording import by_name, reads
+
+CLEAN, ALL = "clean", "all"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a row of scores is about: a type, a family, all types, or clean images."""
+
+    corruption: str
+    severity: int = 0  # 0: the mean over all that were measured
+
+    @property
+    def condition(self) -> str:
+        """Its name."""
+        if self.corruption == ALL:
+            return f"severity {self.severity}" if self.severity else "all corruptions"
+        return f"{self.corruption} {self.severity}" if self.severity else self.corruption
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CorruptionResult(Headlined, Result, exam="corruption"):
+    """Scores on clean images (first row), and on corrupted ones: means first, then each type and severity.
+
+    Headlines: means over all corruptions, the accuracy of each family, and errors relative to a reference model.
+    """
+
+    about = About(
+        title="Corruptions",
+        shows="Accuracy on pictures with noise, blur, weather and digital artefacts, against how severe they are. The "
+        "bars are means over severities.",
+        papers="In the papers Alter-ResNet-50 is better than CNNs on CIFAR-100-C as on clean images, and spatial "
+        "smoothing makes ResNets more robust; both report the mean over the 15 types at 5 severities.",
+        misleads="Generated corruptions are not the published files: they follow the same definitions, but frost is "
+        "cut from computed panes and random draws differ, so compare models on one of the two. A model whose "
+        "augmentation looks like a corruption is robust against that one, not in general. Severities are not "
+        "comparable between types, nor between 32 and 224 pixels.",
+    )
+    needs = "images of 1, 3 or 4 channels that are large enough"
+
+    types: tuple[str, ...]
+    severities: tuple[int, ...]
+    images: str  # generated or published
+    how: str  # with which constants, or from where
+    obstacle: str  # why nothing was measured; "" if something was
+    rows: tuple[Row, ...]
+    scores: ConditionTable  # (rows)
+
+    @property
+    def accuracy(self) -> float:
+        """Mean over all corruptions."""
+        return self.of(ALL)
+
+    def of(self, corruption: str, severity: int = 0, quantity: str = "accuracy") -> float:
+        """A score: of a type, a family, `all` or `clean`; severity 0 is the mean over severities."""
+        row = Row(corruption, severity)
+        if row not in self.rows:
+            raise VitscopeError(
+                f"no {row.condition} in this result; it has {', '.join(self.types)} at {self.severities}"
+            )
+        return float(self.scores.value[self.rows.index(row), QUANTITIES.index(quantity)])
+
+    def table(self) -> pd.DataFrame:
+        """Scores by `condition`, `corruption` and `severity` (none: a mean); `images` are generated or published."""
+        if not self.rows:
+            return headline_rows((), 0)
+        return condition_rows(
+            [row.condition for row in self.rows],
+            self.scores,
+            ("accuracy", "top5", "nll", "brier", "ece"),
+            corruption=[row.corruption for row in self.rows],
+            severity=[row.severity or None for row in self.rows],
+            images=[self.images] * len(self.rows),
+        ).astype({"severity": "Int64"})
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The mean corruption error has a table of its own, beside the other headlines."""
+        return {**super().tables(), "corruption_summary": self.summary()}
+
+
+NOTHING = "these images cannot be corrupted"
+
+
+_LINES = dict(zip(FAMILIES, ("-o", "--s", ":^", "-.D"), strict=True))
+
+
+_SHORT = {"elastic_transform": "elastic", "jpeg_compression": "JPEG"}
+
+
+@figure("corruption", "Accuracy against the severity of corruptions, by family; bar: 95 % interval.")
+def plot_corruption(result: CorruptionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """A line per family from clean images (0) to the highest severity."""
+    ax = axes_or_new(ax)
+    if not result.rows:
+        return nothing(ax, NOTHING)
+    for place, (family, line) in enumerate(_LINES.items()):
+        if any(row.corruption == family for row in result.rows):
+            x, value, low, high = _curve(result, family)
+            reach = 100 * np.abs(np.stack([value - low, high - value]))
+            reach[:, 0] = 0.0  # clean images are the same for all
+            aside = np.where(x > 0, 0.05 * (place - 1.5), 0.0)  # so that bars do not cover each other
+            style: dict[str, Any] = {"color": colour, "markersize": 4.5, "linewidth": 1.5}
+            ax.errorbar(x + aside, 100 * value, reach, fmt=line, label=family, elinewidth=0.8, **style)
+    _severity_axis(ax, [result])
+    legend_above(ax, columns=4)
+    return ax
+
+
+@figure(
+    "corruption",
+    "Mean accuracy over severities of each type, with its 95 % interval; dashed: clean images.",
+    "corruption_types",
+)
+def plot_corruption_types(result: CorruptionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """A bar per type of corruption."""
+    return plot_corruptions_types([result], ax, [colour])
+
+
+@checked
+def plot_corruptions(
+    results: Annotated[Sequence[CorruptionResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
+) -> Axes:
+    """Several models on one axis: mean accuracy over types against severity.
+
+    Args:
+        results: One per model; those without corrupted images are left out.
+        ax: Where to draw.
+        colours: One per model; default: the colours of a comparison.
+    """
+    ax = axes_or_new(ax)
+    drawn = [(i, result) for i, result in enumerate(results) if result.rows]
+    if not drawn:
+        return nothing(ax, NOTHING)
+    for i, result in drawn:
+        draw_curve(ax, *_curve(result, ALL), colours[i] if colours else model_colour(i), result.model)
+    _severity_axis(ax, [result for _, result in drawn])
+    legend_above(ax)
+    return ax
+
+
+@checked
+def plot_corruptions_types(
+    results: Annotated[Sequence[CorruptionResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
+) -> Axes:
+    """Several models on one axis: a bar per type and model, over the accuracy on clean images.
+
+    Args:
+        results: One per model; those without corrupted images are left out.
+        ax: Where to draw.
+        colours: One per model; default: the colours of a comparison.
+    """
+    ax = axes_or_new(ax)
+    drawn = [(i, result) for i, result in enumerate(results) if result.rows]
+    if not drawn:
+        return nothing(ax, NOTHING)
+    types = list(dict.fromkeys(kind for _, result in drawn for kind in result.types))
+    place = _places(types)
+    width = 0.8 / len(drawn)
+    for bar, (i, result) in enumerate(drawn):
+        colour = colours[i] if colours else model_colour(i)
+        x = np.array([place[kind] + (bar - (len(drawn) - 1) / 2) * width for kind in result.types])
+        value, low, high = _accuracy(result, [Row(kind) for kind in result.types])
+        label = result.model if len(drawn) > 1 else None
+        ax.bar(x, value, 0.9 * width, color=colour, linewidth=0, label=label)
+        reach = np.abs(np.stack([value - low, high - value]))
+        ax.errorbar(x, value, reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.2)
+        clean = 100 * result.of(CLEAN)
+        dash = INK if len(drawn) == 1 else colour
+        ax.axhline(clean, color=dash, linestyle="--", linewidth=1.0, alpha=0.8)
+    _type_axis(ax, place, [result for _, result in drawn])
+    if len(drawn) > 1:
+        legend_above(ax)
+    return ax
+
+
+def _places(types: Sequence[str]) -> dict[str, float]:
+    """Where the bars of each type stand: families are apart."""
+    families = [[kind for kind in kinds if kind in types] for kinds in FAMILIES.values()]
+    place, x = {}, 0.0
+    for kinds in families:
+        for kind in kinds:
+            place[kind] = x
+            x += 1.0
+        x += 0.6 if kinds else 0.0
+    return place
+
+
+def _curve(result: CorruptionResult, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Severity, accuracy and its interval as shares, from clean images on."""
+    rows = [Row(CLEAN), *(Row(name, severity) for severity in result.severities)]
+    value, low, high = _accuracy(result, rows)
+    return np.array([0, *result.severities]), value / 100, low / 100, high / 100
+
+
+def _accuracy(result: CorruptionResult, rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """In per cent, with its interval."""
+    chosen, column = [result.rows.index(row) for row in rows], QUANTITIES.index("accuracy")
+    scores = result.scores
+    value, low, high = (100 * a[chosen, column] for a in (scores.value, scores.low, scores.high))
+    return value, low, high
+
+
+def _severity_axis(ax: Axes, results: Sequence[CorruptionResult]) -> None:
+    most = max(max(result.severities) for result in results)
+    ax.set_xticks(range(most + 1), ["clean", *map(str, range(1, most + 1))])
+    ax.set_xlim(-0.15, most + 0.15)
+    ax.set_ylim(bottom=max(0.0, ax.get_ylim()[0]), top=min(100.0, ax.get_ylim()[1]))
+    ax.set_xlabel(f"Severity ({_origin(results)} corruptions)")
+    ax.set_ylabel("Accuracy (%)")
+    grid(ax)
+
+
+def _type_axis(ax: Axes, place: dict[str, float], results: Sequence[CorruptionResult]) -> None:
+    names = [_SHORT.get(kind, kind.replace("_", " ")) for kind in place]
+    ax.set_xticks(list(place.values()), names, rotation=50, ha="right", rotation_mode="anchor", fontsize=8.5)
+    ax.tick_params(axis="x", length=0)
+    ax.set_xlim(-0.7, max(place.values()) + 0.7)
+    ax.set_ylim(0.0, 100.0)
+    ax.set_ylabel(f"Accuracy (%), {_origin(results)} corruptions")
+    grid(ax)
+
+
+def _origin(results: Sequence[CorruptionResult]) -> str:
+    return " and ".join(dict.fromkeys(result.images for result in results))
+
+
+@reads("corruption")
+def _corruption(result: Result) -> str:
+    clean, rows = by_name(result.table()).get("accuracy, clean"), accuracies_of(result)
+    mean = next((row for row in rows if row.condition.endswith(" corruptions")), None)
+    if clean is None or mean is None:
+        return ""
+    text = f"Accuracy is {number(clean)} on clean images and {number(mean)} on average over {mean.condition}."
+    families = [row for row in rows if row is not mean]
+    return f"{text} It is lowest under {families[0].condition}: {number(families[0])}." if families else text

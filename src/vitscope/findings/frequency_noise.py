@@ -1,0 +1,136 @@
+"""What `frequency_noise` finds: result, reading and figures."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK, MODELS, grid, model_colour
+from vitscope.results import About, Result
+from vitscope.results.condition_rows import Headlined, condition_rows
+from vitscope.results.scores import QUANTITIES, ConditionTable
+from vitscope.results.wording import by_name, points, reads
+
+CLEAN = "clean"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise"):
+    """Scores without noise (first condition) and with noise of each band.
+
+    Headlines: mean drop over the bands below and above 0.5π, and the difference.
+    """
+
+    about = About(
+        title="Noise by frequency",
+        shows="Accuracy lost to noise that lives in one narrow band of frequencies, against the band's centre. Every "
+        "band has the same energy. A model falls where it looks.",
+        papers="In the papers ResNets are vulnerable to high-frequency noise and robust against low frequencies; ViTs "
+        "are the other way round, which suggests that they see shape rather than texture.",
+        misleads="The curve depends on what the model was trained on: augmentation with noise, blur or random patches "
+        "flattens it. Equal energy is not equal visibility: images have little power at high frequencies, so the same "
+        "noise hides more of it. Frequencies are per pixel: a larger picture of the same object has lower ones.",
+    )
+
+    strength: float  # root mean square of the noise, in 1/255 of the pixel range
+    kinds: tuple[str, ...]  # of units in the model; none if anatomy does not understand it
+    frequency: np.ndarray  # (bands,): centre, in units of pi
+    scores: ConditionTable  # (1 + bands)
+
+    @property
+    def conditions(self) -> list[str]:
+        """Their names."""
+        return [CLEAN, *(f"noise at {frequency:.2f}π" for frequency in self.frequency)]
+
+    def table(self) -> pd.DataFrame:
+        """Accuracy, nll and ece by `condition` and `frequency` (in units of π), their drops, and means over bands."""
+        frequency = [np.nan, *self.frequency]
+        own = condition_rows(self.conditions, self.scores, frequency=frequency)
+        return pd.concat([own, self.summary()], ignore_index=True)
+
+
+@figure(
+    "frequency_noise", "Accuracy lost to noise of one band of frequencies; all bands have the same energy."
+)
+def plot_frequency_noise(
+    result: FrequencyNoiseResult, ax: Axes | None = None, colour: str = MODELS[0]
+) -> Axes:
+    """Drop in accuracy against the centre frequency of the noise."""
+    ax = axes_or_new(ax)
+    _drop(ax, result, colour, None)
+    return ax
+
+
+@figure(
+    "frequency_noise",
+    "Accuracy under the same noise; dashed: without noise.",
+    "frequency_noise_accuracy",
+)
+def plot_frequency_noise_accuracy(
+    result: FrequencyNoiseResult, ax: Axes | None = None, colour: str = MODELS[0]
+) -> Axes:
+    """Accuracy against the centre frequency of the noise."""
+    ax = axes_or_new(ax)
+    i = QUANTITIES.index("accuracy")
+    value, low, high = (a[:, i] for a in (result.scores.value, result.scores.low, result.scores.high))
+    ax.axhline(100 * value[0], color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
+    draw_curve(ax, result.frequency, value[1:], low[1:], high[1:], colour)
+    _axes(ax, "Accuracy (%)")
+    return ax
+
+
+@checked
+def plot_frequency_noises(
+    results: Annotated[Sequence[FrequencyNoiseResult], NotEmpty],
+    ax: Axes | None = None,
+    colours: Sequence[str] | None = None,
+) -> Axes:
+    """The drops of several models on one axis, as the paper draws them.
+
+    Args:
+        results: One per model.
+        ax: Where to draw.
+        colours: One per model; default: the colours of a comparison.
+    """
+    ax = axes_or_new(ax)
+    for i, result in enumerate(results):
+        _drop(ax, result, colours[i] if colours else model_colour(i), result.model)
+    legend_above(ax)
+    return ax
+
+
+def _drop(ax: Axes, result: FrequencyNoiseResult, colour: str, label: str | None) -> None:
+    scores = result.scores
+    draw_curve(
+        ax, result.frequency, scores.drop[1:], scores.drop_low[1:], scores.drop_high[1:], colour, label
+    )
+    ax.axhline(0.0, color=INK, linewidth=0.8)
+    _axes(ax, "Accuracy drop (points)")
+
+
+def _axes(ax: Axes, quantity: str) -> None:
+    frequency_axis(ax, 1.0)
+    ax.set_xlabel("Centre frequency of the noise")
+    ax.set_ylabel(quantity)
+    grid(ax)
+
+
+@reads("frequency_noise")
+def _noise(result: Result) -> str:
+    rows = by_name(result.summary())
+    low, high = rows.get("drop, noise below 0.5π"), rows.get("drop, noise above 0.5π")
+    difference = rows.get("drop, noise above minus below 0.5π")
+    if low is None or high is None or difference is None:
+        return ""
+    more = "high" if difference.low > 0 else "low" if difference.high < 0 else ""
+    judged = f"{more} frequencies hurt more" if more else "neither side clearly hurts more"
+    return (
+        f"Noise of low frequencies costs {points(low)} of accuracy, of high frequencies {points(high)}; {judged} "
+        f"(difference {points(difference)})."
+    )

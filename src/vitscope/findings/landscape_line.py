@@ -1,0 +1,120 @@
+"""What `landscape_line` finds: result, reading and figures."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import MODELS, grid
+from vitscope.findings.landscape import LABELS, _count, _masked
+from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import with_interval as number
+from vitscope.results.wording import by_name, reads
+
+QUANTITIES = ("nll", "l2", "loss", "accuracy", "excess")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LandscapeLineResult(Result, exam="landscape_line"):
+    """The loss at `t` from 0 (`model`) to 1 (`other`); arrays are (points,), n is the number of images."""
+
+    about = About(
+        title="Loss between two models",
+        shows="The loss on the augmented training images along the straight line of weights from one model to another.",
+        papers="Checkpoints of one training are usually joined by a line without a barrier, trainings from different "
+        "starts are not.",
+        misleads="A barrier on the straight line is no barrier on every path: models that differ by the order of their "
+        "channels alone have one. Statistics of batch norms between two models fit neither; estimate them "
+        "(batch_norm='estimated').",
+    )
+
+    other: str
+    t: np.ndarray
+    nll: np.ndarray
+    nll_low: np.ndarray
+    nll_high: np.ndarray
+    excess: np.ndarray  # of the NLL over the chord between the ends, image by image
+    excess_low: np.ndarray
+    excess_high: np.ndarray
+    accuracy: np.ndarray
+    accuracy_low: np.ndarray
+    accuracy_high: np.ndarray
+    l2: np.ndarray
+    distance: float  # between the two models' parameters
+    weight_decay: float
+    convention: str
+    decay_all: bool
+    augmentation: str
+    batch_norm: str
+
+    @property
+    def loss(self) -> np.ndarray:
+        """NLL + l2."""
+        return np.asarray(self.nll + self.l2)
+
+    @property
+    def not_finite(self) -> int:
+        """At how many points the NLL is infinite or not a number."""
+        return int((~np.isfinite(self.nll)).sum())
+
+    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A quantity along the line, with its interval over images; that of l2, which has none, is NaN."""
+        if quantity == "l2":
+            return self.l2, np.full_like(self.l2, np.nan), np.full_like(self.l2, np.nan)
+        base, shift = ("nll", self.l2) if quantity == "loss" else (quantity, np.zeros_like(self.l2))
+        value, low, high = (getattr(self, f"{base}{end}") + shift for end in ("", "_low", "_high"))
+        return value, low, high
+
+    def table(self) -> pd.DataFrame:
+        """`nll`, `l2`, `loss`, `accuracy` and `excess` by `t`, after what `summary` holds."""
+        grids = [tidy(quantity, *self.of(quantity), self.n, t=self.t) for quantity in QUANTITIES]
+        return pd.concat([self.summary(), *grids], ignore_index=True)
+
+    def summary(self) -> pd.DataFrame:
+        """The largest excess with its interval, the distance, and the points where the loss is not finite."""
+        unknown = float("nan")
+        top = int(np.argmax(self.excess))
+        rows = [
+            ("barrier", self.excess[top], self.excess_low[top], self.excess_high[top], self.t[top]),
+            ("distance", self.distance, unknown, unknown, unknown),
+            ("points not finite", self.not_finite, unknown, unknown, unknown),
+        ]
+        names, value, low, high, t = zip(*rows, strict=True)
+        return tidy(names, value, low, high, self.n, t=np.array(t, dtype=np.float64))
+
+
+@reads("landscape_line")
+def _line(result: Result) -> str:
+    barrier = by_name(result.summary()).get("barrier")
+    if barrier is None:
+        return ""
+    return f"On the straight line between the two models the loss rises by at most {number(barrier)} above its ends."
+
+
+@figure(
+    "landscape_line",
+    "NLL (left axis) and accuracy (right axis) between two models; shaded: 95 % interval over images.",
+)
+def plot_landscape_line(result: LandscapeLineResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """NLL and accuracy along the line from one model to the other."""
+    ax = axes_or_new(ax)
+    right = ax.twinx()
+    right.spines["right"].set_visible(True)
+    lines = []
+    for panel, quantity, shade, style in ((ax, "nll", colour, "-"), (right, "accuracy", MODELS[1], "--")):
+        value, low, high = (_masked(part) for part in result.of(quantity))
+        panel.fill_between(result.t, low, high, color=shade, alpha=0.2, linewidth=0)
+        lines += panel.plot(
+            result.t, value, style, color=shade, marker="o", markersize=3.0, label=LABELS[quantity]
+        )
+        panel.set_ylabel(LABELS[quantity])
+    right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.set_xlim(0.0, 1.0)
+    ax.set_xlabel(f"0: {result.model}      1: {result.other}")
+    ax.legend(handles=lines, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    grid(ax)
+    _count(ax, result.not_finite, len(result.t))
+    return ax

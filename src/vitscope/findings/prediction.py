@@ -1,0 +1,314 @@
+"""What `prediction` finds: result, reading and figures."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK, MODELS, grid
+from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import with_interval as number
+from vitscope.results.scores import BINS, MEANS
+from vitscope.results.wording import by_name, reads
+
+
+def images_of(words: np.ndarray) -> np.ndarray:
+    """The images whose bit is set, ascending."""
+    bits = np.unpackbits(words.astype("<i8").view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits)
+
+
+SCALED = ("scaled_nll", "scaled_brier", "scaled_confidence", "scaled_ece")
+CHANGES = ("nll_change", "ece_change")  # scaled minus unscaled, on the same half
+SCALED_QUANTITIES = ("temperature", *SCALED, *CHANGES)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """What temperature scaling does; arrays follow `SCALED_QUANTITIES`, `drawn` is (replicates, quantities)."""
+
+    n_fitted: int
+    n: int  # in the other half
+    converged: bool  # the best temperature is not the first or the last that was tried
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    drawn: np.ndarray
+
+    @property
+    def temperature(self) -> float:
+        """The fitted one: above 1 if the model is over-confident."""
+        return float(self.value[0])
+
+
+SHADES = 60  # bars of the histogram of confidences: four in each bin
+
+
+QUANTITIES = (*MEANS, "ece", "signed_ece", "adaptive_ece")
+
+
+CLASS_QUANTITIES = ("accuracy", "precision", "confidence")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PredictionResult(Result, exam="prediction"):
+    """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
+
+    about = About(
+        title="Predictions",
+        shows="Accuracy against confidence: on the diagonal the model is right as often as it says. Bars "
+        "below it are over-confident, bars above it under-confident; the calibration error is the "
+        "mean distance.",
+        papers="In the paper, models trained without augmentation are over-confident, and strong "
+        "augmentation makes both CNNs and vision transformers under-confident.",
+        misleads="Noise can only raise the calibration error, so it is too high on few images; its "
+        "interval reaches down accordingly. Bins with few images scatter widely.",
+    )
+
+    temperature: float  # that logits were divided by
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
+    bin_count: np.ndarray
+    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
+    bin_accuracy: np.ndarray
+    bin_low: np.ndarray  # of the accuracy, as a binomial share
+    bin_high: np.ndarray
+    histogram: np.ndarray  # (60, 2) images by confidence: right, wrong
+    class_names: tuple[str, ...]
+    class_count: np.ndarray  # (classes,) images of the class
+    class_predicted: np.ndarray  # (classes,) images taken for it
+    class_value: np.ndarray  # (classes, 3) in the order of CLASS_QUANTITIES; NaN where there is no image
+    class_low: np.ndarray
+    class_high: np.ndarray
+    seen: np.ndarray  # which images of the data, as bits (see image_bits)
+    right: np.ndarray  # and which of them are right
+    scaling: Scaling | None = None  # with temperature="fit"
+
+    @property
+    def accuracy(self) -> float:
+        """Share of images whose prediction is right."""
+        return self.quantity("accuracy")
+
+    @property
+    def nll(self) -> float:
+        """Mean negative log-likelihood, in nats."""
+        return self.quantity("nll")
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error."""
+        return self.quantity("ece")
+
+    def quantity(self, name: str) -> float:
+        """The value of one of `QUANTITIES`."""
+        return float(self.value[QUANTITIES.index(name)])
+
+    def outcomes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Places in the data of the images that were seen, ascending, and whether each is right."""
+        seen = images_of(self.seen)
+        return seen, np.isin(seen, images_of(self.right))
+
+    def replicates(self) -> dict[str, np.ndarray]:
+        """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""
+        found = {q: np.append(self.value[i], self.drawn[:, i]) for i, q in enumerate(QUANTITIES)}
+        if self.scaling is not None:
+            value, drawn = self.scaling.value, self.scaling.drawn
+            found |= {q: np.append(value[i], drawn[:, i]) for i, q in enumerate(SCALED_QUANTITIES)}
+        return found
+
+    def table(self) -> pd.DataFrame:
+        """One row per quantity; after temperature="fit" also those of the scaled predictions, on half of the images."""
+        own = tidy(QUANTITIES, self.value, self.low, self.high, self.n)
+        if self.scaling is None:
+            return own
+        scaled = tidy(
+            SCALED_QUANTITIES, self.scaling.value, self.scaling.low, self.scaling.high, self.scaling.n
+        )
+        scaled.loc[0, "n"] = self.scaling.n_fitted
+        return pd.concat([own, scaled], ignore_index=True)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The quantities, the reliability diagram bin by bin, the histogram of confidences, and the classes."""
+        edges = np.arange(BINS + 1) / BINS
+        bins = {"low_edge": edges[:-1], "high_edge": edges[1:], "count": self.bin_count}
+        bins |= {"confidence": self.bin_confidence, "accuracy": self.bin_accuracy}
+        bins |= {"accuracy_low": self.bin_low, "accuracy_high": self.bin_high}
+        edges = np.arange(SHADES + 1) / SHADES
+        shades = {"low_edge": edges[:-1], "high_edge": edges[1:]}
+        shades |= {"right": self.histogram[:, 0], "wrong": self.histogram[:, 1]}
+        return {
+            **super().tables(),
+            "reliability": pd.DataFrame(bins),
+            "confidence": pd.DataFrame(shades),
+            "classes": self.class_table(),
+        }
+
+    def class_table(self) -> pd.DataFrame:
+        """Per class: accuracy and mean confidence over its images, precision over the images taken for it."""
+        counts = np.stack([self.class_count, self.class_predicted, self.class_count], 1)
+        rows, columns = np.nonzero(counts)
+        return pd.DataFrame(
+            {
+                "class": rows,
+                "name": [self.class_names[row] for row in rows],
+                "quantity": [CLASS_QUANTITIES[column] for column in columns],
+                "value": self.class_value[rows, columns],
+                "low": self.class_low[rows, columns],
+                "high": self.class_high[rows, columns],
+                "n": counts[rows, columns],
+            }
+        )
+
+
+FEW = 10  # bins with fewer images are drawn faintly
+
+
+MANY = 25  # more classes than that are not named one by one
+
+
+WRONG = "#8b929b"
+
+
+@figure(
+    "prediction",
+    "Reliability diagram: accuracy by confidence with 95 % intervals, and the number of images in each bin. "
+    "Faint bars: fewer than 10 images.",
+)
+def plot_prediction(result: PredictionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Reliability diagram: accuracy of each confidence bin, against the diagonal of perfect calibration."""
+    ax = axes_or_new(ax)
+    centres = (np.arange(BINS) + 0.5) / BINS
+    enough = result.bin_count >= FEW
+    for chosen, opacity in ((enough, 0.75), (~enough & (result.bin_count > 0), 0.25)):
+        if chosen.any():
+            ax.bar(
+                centres[chosen],
+                result.bin_accuracy[chosen],
+                0.9 / BINS,
+                color=colour,
+                alpha=opacity,
+                linewidth=0,
+            )
+    filled = result.bin_count > 0
+    ends = np.stack([result.bin_accuracy - result.bin_low, result.bin_high - result.bin_accuracy])[:, filled]
+    ax.errorbar(
+        centres[filled],
+        result.bin_accuracy[filled],
+        ends,
+        fmt="none",
+        ecolor=INK,
+        elinewidth=0.8,
+        capsize=1.5,
+    )
+    ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1.0, alpha=0.7)
+    ax.text(0.0, 1.03, _figures(result), transform=ax.transAxes, fontsize=9, linespacing=1.4)
+    for centre, count in zip(centres[filled], result.bin_count[filled], strict=True):
+        ax.text(centre, 0.012, f"{count:,}", rotation=90, ha="center", va="bottom", fontsize=7)
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.0)
+    ax.set_xlabel("Confidence")
+    ax.set_ylabel("Accuracy")
+    grid(ax)
+    return ax
+
+
+@figure(
+    "prediction",
+    "How sure the model is, of predictions that are right and of those that are wrong (stacked). Lines: mean "
+    "confidence (dashed) and accuracy (solid).",
+    name="prediction_confidence",
+)
+def plot_prediction_confidence(
+    result: PredictionResult, ax: Axes | None = None, colour: str = MODELS[0]
+) -> Axes:
+    """Histogram of confidences: share of images, right ones below wrong ones."""
+    ax = axes_or_new(ax)
+    centres = (np.arange(SHADES) + 0.5) / SHADES
+    right, wrong = result.histogram.T / max(result.n, 1)
+    ax.bar(centres, right, 1 / SHADES, color=colour, alpha=0.75, linewidth=0, label="right")
+    ax.bar(centres, wrong, 1 / SHADES, bottom=right, color=WRONG, alpha=0.9, linewidth=0, label="wrong")
+    ax.axvline(
+        result.quantity("confidence"), color=INK, linestyle="--", linewidth=1.0, label="mean confidence"
+    )
+    ax.axvline(result.accuracy, color=INK, linewidth=1.0, label="accuracy")
+    ax.set_xlim(0.0, 1.0)
+    ax.set_xlabel("Confidence")
+    ax.set_ylabel("Share of images")
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    ax.legend(loc="upper left")
+    grid(ax)
+    return ax
+
+
+@figure(
+    "prediction",
+    "Accuracy of each class (share of its images that are recognised) and precision (share of the images taken "
+    "for it that are), with 95 % intervals; classes from the least accurate to the most.",
+    name="prediction_classes",
+)
+def plot_prediction_classes(
+    result: PredictionResult, ax: Axes | None = None, colour: str = MODELS[0]
+) -> Axes:
+    """Accuracy and precision of each class, sorted by accuracy."""
+    ax = axes_or_new(ax)
+    present = np.flatnonzero(result.class_count)
+    order = present[np.argsort(result.class_value[present, 0], kind="stable")]
+    named = len(order) <= MANY
+    places = np.arange(len(order))
+    for shift, (name, shade, marker) in enumerate((("accuracy", colour, "o"), ("precision", WRONG, "D"))):
+        column = CLASS_QUANTITIES.index(name)
+        value, low, high = (
+            a[order, column] for a in (result.class_value, result.class_low, result.class_high)
+        )
+        at = places + (0.24 * shift - 0.12 if named else 0.0)
+        size = 4.5 if named else 1.5
+        ax.errorbar(
+            at,
+            value,
+            np.stack([value - low, high - value]),
+            fmt=marker,
+            color=shade,
+            markersize=size,
+            elinewidth=1.0 if named else 0.3,
+            label=name,
+        )
+    if named:
+        ax.set_xticks(places, [result.class_names[k] for k in order], rotation=45, ha="right")
+    ax.set_xlabel("Class" if named else "Class, by accuracy")
+    ax.set_ylabel("Accuracy, precision")
+    ax.set_ylim(0.0, 1.02)
+    ax.legend(loc="lower right")
+    grid(ax)
+    return ax
+
+
+def _figures(result: PredictionResult) -> str:
+    lines = []
+    for name, label in (("accuracy", "accuracy"), ("ece", "ECE")):
+        i = QUANTITIES.index(name)
+        value, low, high = (100 * float(a[i]) for a in (result.value, result.low, result.high))
+        lines.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
+    gap = result.quantity("confidence") - result.accuracy
+    return f"{',  '.join(lines)}\nconfidence − accuracy {100 * gap:+.1f} %"
+
+
+@reads("prediction")
+def _prediction(result: Result) -> str:
+    rows = by_name(result.table())
+    accuracy, confidence, signed = rows["accuracy"], rows["confidence"], rows["signed_ece"]
+    if signed.low > 0:
+        calibration = "it is more confident than right"
+    elif signed.high < 0:
+        calibration = "it is more often right than it says"
+    else:
+        calibration = "neither over- nor under-confidence is certain"
+    return (
+        f"It is right about {number(accuracy)} of {result.n} images and says so with a mean confidence of "
+        f"{number(confidence)}: {calibration}. The calibration error is {number(rows['ece'])}, the NLL "
+        f"{number(rows['nll'])}."
+    )

@@ -1,0 +1,60 @@
+"""What `softmax_gradient` finds: result, reading and figures."""
+
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing, plot_heads
+from vitscope.drawing.style import INK, MODELS
+from vitscope.findings.attention import NO_ATTENTION
+from vitscope.results import About, Result
+from vitscope.results.head_rows import HeadRows
+from vitscope.results.wording import extremes, reads, rows_of
+
+QUANTITIES = ("gradient", "share")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SoftmaxGradientResult(HeadRows, Result, exam="softmax_gradient"):
+    """Quantities `gradient` and `share`, per layer and head."""
+
+    about = About(
+        title="Gradient of the softmax",
+        shows="Nuclear norm of the Jacobian of each attention's softmax, as a share of the largest possible one, which "
+        "uniform attention has; a line for the layers, dots for the heads.",
+        papers="In the paper, the gradient is steepest around uniform attention, so dense attention is hard to learn: "
+        "a step of gradient descent breaks it. That is why Context Broadcasting adds it by hand.",
+        misleads="The share is near 1 for anything that is spread over a few dozen keys: 10 keys of equal weight "
+        "reach 0.9 already. It tells sharp from soft attention, not soft from uniform.",
+    )
+    needs = "a model with attention"
+
+    quantities = QUANTITIES
+
+
+@figure("softmax_gradient", "Slope of the softmax; 1 is that of uniform attention, the steepest there is.")
+def plot_softmax_gradient(
+    result: SoftmaxGradientResult, ax: Axes | None = None, colour: str = MODELS[0]
+) -> Axes:
+    """Nuclear norm of the softmax Jacobian, as a share of the largest possible one, against depth."""
+    ax = axes_or_new(ax)
+    if not result.units:
+        return nothing(ax, NO_ATTENTION)
+    plot_heads(ax, result, "share", colour)
+    ax.axhline(1.0, color=INK, linewidth=1.3, linestyle=":")
+    ax.set_ylim(0.0, 1.05)
+    ax.set_ylabel("Nuclear norm / its maximum")
+    return ax
+
+
+@reads("softmax_gradient")
+def _gradient(result: Result) -> str:
+    share = rows_of(result.summary(), "share")
+    if share.empty:
+        return ""
+    low, high = extremes(share)
+    return (
+        f"Attention passes on {100 * low.value:.0f} % ({low.unit}) to {100 * high.value:.0f} % ({high.unit}) of the "
+        "largest gradient that it could."
+    )

@@ -1,0 +1,270 @@
+"""What `temporal` finds: result, reading and figures."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import PercentFormatter
+
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.heads import nothing
+from vitscope.drawing.style import INK, MODELS, grid
+from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import with_interval as number
+from vitscope.results.scores import QUANTITIES as SCORES
+from vitscope.results.wording import by_name, reads
+
+QUANTITIES = (*SCORES, "consistency")
+
+
+RATIOS = ("error", "nll", "brier", "ece", "flips")
+
+
+KEPT = (
+    "accuracy",
+    "nll",
+    "ece",
+    "consistency",
+)  # replicates of the first two conditions, to compare models by
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TemporalResult(Result, exam="temporal"):
+    """Scores of frames, each condition as it is and then smoothed over time; `n` counts frames."""
+
+    about = About(
+        title="Streams",
+        shows="Predictions of frames alone and averaged with those of the last frames: NLL, accuracy, calibration, how "
+        "often the predicted class stays the same from frame to frame, and how much slower it is.",
+        papers="In the papers smoothing over time beats MC dropout in all of these on street scenes, at nearly the "
+        "speed of a single pass, and raises consistency.",
+        misleads="Consistency rises by itself if predictions are merely slow: look at accuracy where labels change. "
+        "Frames of one scene are alike, so intervals come from blocks of frames; few blocks, wide intervals.",
+    )
+    needs = "a stream of frames (--data frames:PATH)"
+
+    why: str  # there is nothing to see; "": there is
+    sequences: int
+    blocks: int  # of frames that the bootstrap draws
+    block: int  # frames in one; 0: a sequence is a block
+    rate: float
+    previous: int
+    passes: int  # of MC dropout
+    source: str  # what is random in them; "": nothing, or it was not asked for
+    clock: str  # what throughput was measured by
+    timed: int  # frames that it was measured on
+    way: tuple[str, ...]  # (conditions,): one pass, mc dropout, one draw
+    spatial: np.ndarray  # (conditions,): with spatial smoothing
+    temporal: np.ndarray  # (conditions,): smoothed over time
+    value: np.ndarray  # (conditions, QUANTITIES)
+    low: np.ndarray
+    high: np.ndarray
+    change: np.ndarray  # (conditions, QUANTITIES): of smoothed ones to the condition before them
+    change_low: np.ndarray
+    change_high: np.ndarray
+    ratio: np.ndarray  # (conditions, RATIOS)
+    ratio_low: np.ndarray
+    ratio_high: np.ndarray
+    throughput: np.ndarray  # (conditions, 3): relative to the first condition, and its interval over frames
+    labels: np.ndarray  # (3,): consistency of the labels themselves, and its interval
+    trace: np.ndarray  # (conditions, frames): probability of the true class in the first sequence
+    drawn: np.ndarray  # (2, KEPT, 1 + replicates): of the first two conditions
+
+    def replicates(self) -> dict[str, np.ndarray]:
+        """`KEPT` by "quantity, condition", over the same blocks of frames as those of another model."""
+        return {
+            f"{quantity}, {self.names[row]}": self.drawn[row, i]
+            for row in range(len(self.drawn))
+            for i, quantity in enumerate(KEPT)
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """What to call the conditions."""
+        marks = ((self.spatial, "spatial"), (self.temporal, "temporal"))
+        return [
+            " + ".join([way, *(mark for chosen, mark in marks if chosen[i])])
+            for i, way in enumerate(self.way)
+        ]
+
+    def table(self) -> pd.DataFrame:
+        """Every quantity by `way`, `spatial` and `temporal`.
+
+        `... change` and `... ratio` compare what is smoothed over time with what is not. `n` counts frames. The
+        consistency of the labels is the row `label consistency`.
+        """
+        rows = []
+        for i, quantity in enumerate(QUANTITIES):
+            rows.append(self._rows(quantity, self.value[:, i], self.low[:, i], self.high[:, i], self.n))
+        speed, slow, fast = self.throughput.T
+        rows.append(self._rows("throughput", speed, slow, fast, self.timed))
+        for i, quantity in enumerate(QUANTITIES):
+            numbers = (self.change[:, i], self.change_low[:, i], self.change_high[:, i])
+            rows.append(self._rows(f"{quantity} change", *numbers, self.n)[self.temporal])
+        for i, quantity in enumerate(RATIOS):
+            numbers = (self.ratio[:, i], self.ratio_low[:, i], self.ratio_high[:, i])
+            rows.append(self._rows(f"{quantity} ratio", *numbers, self.n)[self.temporal])
+        if not self.why:
+            value, low, high = self.labels[:, None]
+            rows.append(tidy("label consistency", value, low, high, self.n))
+        return pd.concat(rows, ignore_index=True)
+
+    def summary(self) -> pd.DataFrame:
+        """Accuracy, NLL, ECE, consistency and throughput, by `condition`."""
+        table = self.table()
+        quantities = ["accuracy", "nll", "ece", "consistency", "throughput"]
+        rows = table[table["quantity"].isin(quantities)].reset_index(drop=True)
+        rows["condition"] = self.names * len(quantities)
+        return rows.drop(columns=["way", "spatial", "temporal"])
+
+    def _rows(self, quantity: str, value: Any, low: Any, high: Any, n: int) -> pd.DataFrame:
+        return tidy(
+            quantity, value, low, high, n, way=list(self.way), spatial=self.spatial, temporal=self.temporal
+        )
+
+
+LABELS = {"error": "error", "nll": "NLL", "brier": "Brier", "ece": "ECE", "flips": "flips"}
+
+
+MARKERS = "os^Dv"  # of ways to predict; the colour is the model's
+
+
+@figure(
+    "temporal",
+    "What smoothing over time leaves of each quantity; less is better. 95 % interval over blocks of frames.",
+)
+def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Ratio of smoothed to unsmoothed error, NLL, Brier score, calibration error and flips between frames."""
+    ax = axes_or_new(ax)
+    if result.why:
+        return nothing(ax, result.why)
+    chosen = np.flatnonzero(result.temporal)
+    step = 0.7 / len(chosen)
+    for i, row in enumerate(chosen):
+        x = np.arange(len(RATIOS)) + (i - (len(chosen) - 1) / 2) * step
+        value, low, high = result.ratio[row], result.ratio_low[row], result.ratio_high[row]
+        reach = np.nan_to_num(np.abs(np.stack([value - low, high - value])))
+        ax.errorbar(
+            x,
+            value,
+            reach,
+            fmt=MARKERS[i % len(MARKERS)],
+            color=colour,
+            markersize=5.5,
+            elinewidth=1.2,
+            capsize=2.0,
+            label=result.names[row].removesuffix(" + temporal"),
+        )
+    ax.axhline(1.0, color=INK, linewidth=0.8)
+    ax.set_xticks(range(len(RATIOS)), [LABELS[name] for name in RATIOS])
+    ax.set_xlim(-0.5, len(RATIOS) - 0.5)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.set_ylabel("Smoothed / unsmoothed")
+    if len(chosen) > 1:
+        _legend(ax)
+    grid(ax)
+    return ax
+
+
+@figure(
+    "temporal",
+    "NLL against throughput relative to one pass per frame; hollow: smoothed over time; bars: 95 % interval.",
+    "temporal_throughput",
+)
+def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """NLL against relative throughput, an arrow from every way to predict to its smoothed version."""
+    ax = axes_or_new(ax)
+    if result.why:
+        return nothing(ax, result.why)
+    column = QUANTITIES.index("nll")
+    nll, low, high = result.value[:, column], result.low[:, column], result.high[:, column]
+    speed = 100.0 * result.throughput[:, 0]
+    for i, smoothed in enumerate(np.flatnonzero(result.temporal)):
+        marker = MARKERS[i % len(MARKERS)]
+        pair = [smoothed - 1, smoothed]
+        ax.plot(speed[pair], nll[pair], "-", color=colour, linewidth=1.2, alpha=0.7)
+        for row, fill in zip(pair, (colour, "white"), strict=True):
+            reach = np.nan_to_num([[nll[row] - low[row]], [high[row] - nll[row]]])
+            ax.errorbar(
+                speed[row],
+                nll[row],
+                reach,
+                fmt=marker,
+                color=colour,
+                markerfacecolor=fill,
+                markersize=6.0,
+                elinewidth=0.9,
+                capsize=1.5,
+                label=result.names[row] if row != smoothed else None,
+            )
+    ax.set_xlim(0.0, max(105.0, 1.05 * float(speed.max())))
+    ax.xaxis.set_major_formatter(PercentFormatter(decimals=0))
+    ax.set_xlabel("Relative throughput")
+    ax.set_ylabel("NLL (nats)")
+    if result.temporal.sum() > 1:
+        _legend(ax)
+    grid(ax)
+    return ax
+
+
+@figure(
+    "temporal",
+    "Probability of the true class in the first sequence, frame by frame; faint: of each frame alone.",
+    "temporal_trace",
+)
+def plot_temporal_trace(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+    """Probability of the true class along the first sequence, of one pass per frame and smoothed."""
+    ax = axes_or_new(ax)
+    if result.why:
+        return nothing(ax, result.why)
+    frames = np.arange(result.trace.shape[1])
+    ax.plot(
+        frames,
+        result.trace[0],
+        "-o",
+        color=colour,
+        alpha=0.4,
+        linewidth=1.0,
+        markersize=2.5,
+        label="each frame alone",
+    )
+    ax.plot(frames, result.trace[1], "-", color=colour, linewidth=2.0, label="smoothed over time")
+    ax.set_ylim(0.0, 1.0)
+    ax.set_xlim(0, max(len(frames) - 1, 1))
+    ax.set_xlabel("Frame")
+    ax.set_ylabel("Probability of the true class")
+    _legend(ax)
+    grid(ax)
+    return ax
+
+
+def _legend(ax: Axes) -> None:
+    entries = len(ax.get_legend_handles_labels()[1])
+    ax.legend(
+        ncols=3 if entries <= 3 else 2,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2,
+        handlelength=1.4,
+    )
+
+
+@reads("temporal")
+def _temporal(result: TemporalResult) -> str:
+    if not result.temporal.any():
+        return ""
+    smoothed = int(result.temporal.argmax())  # the first that is; what it smooths stands before it
+    rows = by_name(result.summary())
+    before, after = result.names[smoothed - 1], result.names[smoothed]
+    accuracy, nll, steady = (
+        (rows[f"{quantity}, {before}"], rows[f"{quantity}, {after}"])
+        for quantity in ("accuracy", "nll", "consistency")
+    )
+    return (
+        f"Averaged with the last frames, predictions are right about {number(accuracy[1])} instead of "
+        f"{number(accuracy[0])} of {result.n} frames, with an NLL of {nll[1].value:.3g} instead of {nll[0].value:.3g}. "
+        f"The predicted class stays the same in {100 * steady[1].value:.0f} % instead of "
+        f"{100 * steady[0].value:.0f} % of the steps from frame to frame."
+    )

@@ -1,0 +1,118 @@
+"""The part of a result that says how a number changes across units, and across units of a kind."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from vitscope.results import Result, UnitRow, tidy
+from vitscope.results.numbers import with_interval
+from vitscope.results.unit_mean import UnitMean, mean_over_units
+from vitscope.results.wording import plural, rows_of
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Numbers with their 95 % intervals over images."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitChanges:
+    """The part of a result that feature exams share: arrays are (units, ...) and (kinds, ...)."""
+
+    n: int
+    units: tuple[UnitRow, ...]
+    change: (
+        np.ndarray
+    )  # across each unit, paired by image; NaN where it cannot be compared with the one before
+    change_low: np.ndarray
+    change_high: np.ndarray
+    kinds: tuple[str, ...]
+    kind_change: np.ndarray  # mean over the units of each kind
+    kind_change_low: np.ndarray
+    kind_change_high: np.ndarray
+
+    def change_rows(
+        self, quantity: str = "change", column: int | None = None, **extra: np.ndarray
+    ) -> pd.DataFrame:
+        """The changes across each unit, then those of each kind, which belong to no one unit.
+
+        Args:
+            quantity: What to call them.
+            column: Of the arrays, where there are several numbers per unit.
+            extra: Columns of the rows of units.
+        """
+        at = (slice(None),) if column is None else (slice(None), column)
+        unit = (self.change[at], self.change_low[at], self.change_high[at])
+        kind = (self.kind_change[at], self.kind_change_low[at], self.kind_change_high[at])
+        rows = [
+            tidy(quantity, *unit, self.n, self.units, **extra),
+            tidy(quantity, *kind, self.n).assign(kind=list(self.kinds)),
+        ]
+        return pd.concat(rows, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The mean change across the units of a kind, and across how many of them it certainly falls or rises."""
+
+    mean: UnitMean
+    falls: int
+    rises: int
+
+    @property
+    def counts(self) -> str:
+        """Across how many units, in words."""
+        return f"{self.falls} of {self.mean.units} clearly fall, {self.rises} clearly rise"
+
+    @property
+    def spread(self) -> str:
+        """The counts, and between what the single units lie."""
+        between = f", from {self.mean.least:+.3g} to {self.mean.most:+.3g}" if self.mean.units > 1 else ""
+        return f"{self.counts}{between}"
+
+
+def changes_of(table: pd.DataFrame, kind: str, beyond: float = 0.0, until: float = 2.0) -> Changes | None:
+    """The changes across units of a kind whose depth is in [beyond, until), from a result's table."""
+    known = table[(table["quantity"] == "change") & (table["kind"] == kind) & table["value"].notna()]
+    own = known["unit"].notna()
+    units = known[own & (known["depth"] >= beyond) & (known["depth"] < until)]
+    if units.empty:
+        return None
+    # The interval of the mean over images was measured for all units of the kind together.
+    whole = known[~own] if len(units) == own.sum() else known[:0]
+    measured = (float(whole["low"].iloc[0]), float(whole["high"].iloc[0])) if len(whole) else None
+    value, low, high = (units[column].to_numpy() for column in ("value", "low", "high"))
+    mean = mean_over_units(value, low, high, measured)
+    return Changes(mean, int((units["high"] < 0).sum()), int((units["low"] > 0).sum()))
+
+
+def changes_in_words(result: Result, what: str) -> str:
+    """How `what` ("high frequencies change") on average across the units of each kind, and where most."""
+    table = result.summary()
+    changes = rows_of(table, "change")
+    units = changes[changes["unit"].notna()]
+    if units.empty:
+        return ""
+    said = []
+    for kind in dict.fromkeys(units["kind"]):
+        found = changes_of(table, kind)
+        assert found is not None
+        mean = found.mean
+        said.append(
+            f"{mean.value:+.3g} [{mean.low:+.3g}, {mean.high:+.3g}] across {plural(kind)} ({found.counts})"
+        )
+    strongest: Any = max(units.itertuples(), key=_size)
+    return (
+        f"On average {what} by {'; '.join(said)}. "
+        f"The largest change is {with_interval(strongest)} across {strongest.unit} ({strongest.kind})."
+    )
+
+
+def _size(row: Any) -> float:
+    return abs(float(row.value))
