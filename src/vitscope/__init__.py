@@ -13,6 +13,8 @@ Everything is loaded on first use, so that `import vitscope` stays quick.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from vitscope.core.version import VERSION
+
 if TYPE_CHECKING:
     from vitscope import curvature as curvature
     from vitscope import data as data
@@ -35,19 +37,19 @@ if TYPE_CHECKING:
     from vitscope.models import save_model as save_model
     from vitscope.prescribe import prescribe as prescribe
     from vitscope.report import report as report
-    from vitscope.report.compare import compare as compare
     from vitscope.studies.build_up import build_up as build_up
+    from vitscope.studies.compare import compare as compare
     from vitscope.surgery.tools.operate import operate as operate
     from vitscope.training import train as train
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _WHERE = {
     "Tap": "vitscope.anatomy:Tap",
     "add_rule": "vitscope.anatomy:add_rule",
     "anatomy": "vitscope.anatomy:anatomy",
     "build_up": "vitscope.studies.build_up:build_up",
-    "compare": "vitscope.report.compare:compare",
+    "compare": "vitscope.studies.compare:compare",
     "create_model": "vitscope.models:create_model",
     "curvature": "vitscope.curvature",
     "data": "vitscope.data",

@@ -95,7 +95,7 @@ def test_a_run_keeps_which_it_was_and_its_definition(
     vs.diagnose(small, fashion, ["variance"], limit=8, out=tmp_path, stream="sum")
     assert json.loads((tmp_path / "run.json").read_text())["options"]["stream"] == "sum"
     content = json.loads((tmp_path / "exams" / "variance" / "result.json").read_text())
-    assert content["version"] == EXAMS["variance"].version
+    assert content["version"] == EXAMS["variance"].result.version
     vs.diagnose(small, fashion, ["variance"], limit=8, out=tmp_path)
     vs.report([tmp_path], tmp_path / "page.html")
     assert "after the relu that follows the addition" in (tmp_path / "page.html").read_text()

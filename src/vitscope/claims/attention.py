@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
+from vitscope.claims.paired import check_same_images
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
-from vitscope.engine.paired import check_same_images
 from vitscope.results import Result
 from vitscope.results.unit_mean import UnitMean, mean_over_units
 

@@ -8,9 +8,9 @@ with weak augmentation, are judged by confidence minus accuracy, image by image.
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from vitscope.claims.paired import check_same_images
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.core.bootstrap import percentile_interval
-from vitscope.engine.paired import check_same_images
 from vitscope.findings.prediction import QUANTITIES, PredictionResult
 
 STATEMENT = "strong augmentation makes predictions under-confident"

@@ -7,13 +7,12 @@ attention in its residual units is not spoken of.
 
 from collections.abc import Mapping
 
+from vitscope.claims.paired import check_same_images
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.core.bootstrap import standard_error
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_interval
-from vitscope.engine.paired import check_same_images
-from vitscope.exams.robustness.frequency_noise import HIGH_MINUS_LOW
-from vitscope.findings.frequency_noise import FrequencyNoiseResult
+from vitscope.findings.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.results import Result
 from vitscope.results.condition_rows import Headline
 

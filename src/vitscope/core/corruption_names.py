@@ -8,3 +8,4 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "weather": ("snow", "frost", "fog", "brightness"),
     "digital": ("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
 }
+VERSION = 1  # raised when a corruption changes, so that images and results of the old one are made again

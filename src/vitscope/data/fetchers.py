@@ -14,7 +14,7 @@ from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.images import ImageData, Indices
 from vitscope.data.items import images_and_labels
-from vitscope.data.preprocess import Device, preprocess
+from vitscope.data.preprocessing import Device, preprocess
 
 _DECODERS = 4  # PIL releases the interpreter lock while it decodes
 _CHANNELS = (1, 3, 4)

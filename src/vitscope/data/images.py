@@ -1,4 +1,4 @@
-"""`ImageData`: images and labels with a name, as a torch data set that yields decoded pictures."""
+"""`ImageData`: images and labels with a name, as a data set of torch's kind that yields decoded pictures."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,7 +6,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from torch.utils.data import Dataset
 
 from vitscope.core.errors import BadData
 from vitscope.data.subsets import fraction_indices
@@ -27,7 +26,7 @@ class ImageReader(Protocol):
         """What to call it in a message."""
 
 
-class ImageData(Dataset[tuple[Image.Image, int]]):
+class ImageData:
     """Labelled images; an item is a PIL image (grey or RGB) and its label.
 
     Attributes:

@@ -19,7 +19,7 @@ import numpy as np
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadData
 from vitscope.data.images import ImageData, Indices
-from vitscope.data.readout import Answers, RelabelledData
+from vitscope.data.readouts import Answers, RelabelledData
 from vitscope.results.plain_files import read_plain
 
 PRESENT = "present"

@@ -110,7 +110,7 @@ def exam_keys(
         size = [batch_size] if exam.batch_matters else []
         settings = [exam.settings] if exam.settings else []
         settings += [stream] if exam.needs_maps and stream != "read" else []
-        content = json.dumps([exam.result.exam, exam.version, *common, *size, *settings]).encode()
+        content = json.dumps([exam.result.exam, exam.result.version, *common, *size, *settings]).encode()
         keys[exam.result.exam] = hashlib.sha256(content).hexdigest()
     return keys
 

@@ -20,6 +20,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import takes_interface
 from vitscope.data import load_data
+from vitscope.drawing.figures import save_figures
 from vitscope.engine.cache_key import data_name, exam_keys
 from vitscope.engine.exam import EXAMS, Accumulator, Procedure, find_exams
 from vitscope.engine.finished_parts import Parts
@@ -179,7 +180,5 @@ def _start(out: Path, model: nn.Module, name: str, options: dict[str, Any]) -> R
 
 def _keep(run: Run, result: Result, key: str) -> None:
     """Figures first: a result marks its exam as finished."""
-    from vitscope.plots import save_figures  # matplotlib only when there is something to draw
-
     save_figures(result, run.path / "figures")
     run.save_result(result, key)

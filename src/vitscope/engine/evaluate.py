@@ -18,6 +18,7 @@ import pandas as pd
 import torch
 from torch import nn
 
+from vitscope.claims.paired import Flips, differences, flips
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadArgument, VitscopeError
@@ -27,9 +28,9 @@ from vitscope.engine.diagnose import run_exams
 from vitscope.engine.exam import Accumulator, Procedure, find_exams
 from vitscope.engine.fitting import fitting, tell_of_nothing
 from vitscope.engine.options import with_options
-from vitscope.engine.paired import Flips, differences, flips
-from vitscope.exams.prediction.prediction import PredictionResult, Temperature
+from vitscope.engine.prediction.prediction_temperature import Temperature
 from vitscope.findings.corruption import CorruptionResult
+from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
 from vitscope.models.create import check_name
 from vitscope.results import Result

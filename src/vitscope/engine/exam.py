@@ -15,7 +15,7 @@ from torch import Tensor
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import TakesInterface, takes_interface
-from vitscope.data.readout import PLAIN, Readout
+from vitscope.data.readouts import PLAIN, Readout
 from vitscope.engine.sums import Sums
 from vitscope.results import Result, UnitRow
 
@@ -58,7 +58,6 @@ class Accumulator(Sums):
 
     Attributes:
         result: The type `finish` returns; its exam name is the accumulator's name.
-        version: Raised when the definition changes, so that results of the old one are made again.
         needs_maps: Whether `measure` is to be called on every unit's map.
         whole_maps: Whether `measure` wants the map of the whole batch at once, not piece by piece.
         needs_attention: Whether `measure_attention` is to be called on every MSA.
@@ -73,7 +72,6 @@ class Accumulator(Sums):
     """
 
     result: ClassVar[type[Result]]
-    version: ClassVar[int] = 1
     needs_maps: ClassVar[bool] = False
     whole_maps: ClassVar[bool] = False
     needs_attention: ClassVar[bool] = False
@@ -93,7 +91,6 @@ class Accumulator(Sums):
         super().__init_subclass__(**kwargs)
         if "result" in cls.__dict__:
             EXAMS[cls.result.exam] = cls
-            cls.result.version = cls.version
 
     @classmethod
     def check_batch_size(cls, batch_size: int) -> None:
@@ -149,7 +146,6 @@ class Procedure:
     Attributes:
         result: The type that `run` returns.
         run: Called with (model, data, limit=, batch_size=, seed=, device=, name=).
-        version: Raised when the definition changes, so that results of the old one are made again.
         costly: Takes minutes: done only if named.
         batch_matters: Whether the result depends on the batch size.
         evaluation: A part of an evaluation, not of a diagnosis.
@@ -162,7 +158,6 @@ class Procedure:
 
     result: type[Result]
     run: Callable[..., Result]
-    version: int = 1
     costly: bool = False
     batch_matters: bool = False
     evaluation: bool = False
@@ -175,7 +170,6 @@ class Procedure:
 
 def procedure(
     result: type[Result],
-    version: int = 1,
     costly: bool = False,
     batch_matters: bool = False,
     evaluation: bool = False,
@@ -194,7 +188,6 @@ def procedure(
         EXAMS[result.exam] = Procedure(
             result,
             exam,
-            version,
             costly,
             batch_matters,
             evaluation,
@@ -203,7 +196,6 @@ def procedure(
             needs_frames,
             options=options,
         )
-        result.version = version
         return exam
 
     return register

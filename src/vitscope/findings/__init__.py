@@ -7,5 +7,6 @@ import importlib
 import pkgutil
 
 from vitscope.results.result import Result as Result
+from vitscope.results.result import result_types as result_types
 
 MODULES = [importlib.import_module(found.name) for found in pkgutil.iter_modules(__path__, f"{__name__}.")]

@@ -38,7 +38,7 @@ class Attacked:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AdversarialResult(Headlined, Result, exam="adversarial"):
+class AdversarialResult(Headlined, Result, exam="adversarial", after="occlusion", version=2):
     """Accuracy without an attack (first condition) and under each attack; nothing if the model has no gradient.
 
     Headlines: accuracy under each attack.

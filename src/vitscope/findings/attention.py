@@ -26,7 +26,7 @@ QUANTITIES = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AttentionResult(HeadRows, Result, exam="attention"):
+class AttentionResult(HeadRows, Result, exam="attention", after="cka"):
     """`QUANTITIES` per layer and head, and the percentile of the entropy, (rows,)."""
 
     about = About(

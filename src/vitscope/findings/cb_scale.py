@@ -16,7 +16,7 @@ QUANTITIES = ("mean", "ratio")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CbScaleResult(Result, exam="cb_scale"):
+class CbScaleResult(Result, exam="cb_scale", after="maps"):
     """Arrays are (places, quantities); `n` is 0, because no image is looked at."""
 
     about = About(

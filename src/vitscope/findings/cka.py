@@ -18,7 +18,7 @@ from vitscope.results.wording import by_name, extremes, reads, rows_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CkaResult(Result, exam="cka"):
+class CkaResult(Result, exam="cka", after="effective_rank", version=2):
     """CKA of every pair of units, rows by columns: of one model with itself, or of one model with another."""
 
     about = About(

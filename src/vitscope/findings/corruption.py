@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.core.corruption_names import FAMILIES
+from vitscope.core.corruption_names import FAMILIES, VERSION
 from vitscope.core.errors import VitscopeError
 from vitscope.drawing.curves import draw_curve, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
@@ -40,7 +40,7 @@ class Row:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CorruptionResult(Headlined, Result, exam="corruption"):
+class CorruptionResult(Headlined, Result, exam="corruption", after="trajectory", version=VERSION + 1):
     """Scores on clean images (first row), and on corrupted ones: means first, then each type and severity.
 
     Headlines: means over all corruptions, the accuracy of each family, and errors relative to a reference model.

@@ -19,7 +19,7 @@ from vitscope.results.wording import reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CovarianceResult(Result, exam="covariance"):
+class CovarianceResult(Result, exam="covariance", after="uncertainty", version=2):
     """Covariance of each unit's points with its centre point; n is the number of noise images."""
 
     about = About(

@@ -19,7 +19,7 @@ QUANTITIES = ("effective_rank", "cosine")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EffectiveRankResult(UnitChanges, Result, exam="effective_rank"):
+class EffectiveRankResult(UnitChanges, Result, exam="effective_rank", after="variance"):
     """Arrays are (units, 2) or (kinds, 2): effective rank and cosine."""
 
     about = About(

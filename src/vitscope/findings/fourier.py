@@ -20,7 +20,7 @@ from vitscope.results.wording import reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FourierResult(UnitChanges, Result, exam="fourier"):
+class FourierResult(UnitChanges, Result, exam="fourier", after="prediction", version=3):
     """Log amplitude relative to frequency 0: along the diagonal, a row per unit and frequency; over rings, likewise.
 
     `change` is at the end of the diagonal, one number per unit.

@@ -20,8 +20,11 @@ from vitscope.results.wording import by_name, points, reads
 CLEAN = "clean"
 
 
+LOW, HIGH, HIGH_MINUS_LOW = "noise below 0.5π", "noise above 0.5π", "noise above minus below 0.5π"
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise"):
+class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise", after="blur", version=2):
     """Scores without noise (first condition) and with noise of each band.
 
     Headlines: mean drop over the bands below and above 0.5π, and the difference.

@@ -21,7 +21,7 @@ ALL_PARAMETERS = "all that learn"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianResult(Result, exam="hessian"):
+class HessianResult(Result, exam="hessian", after="covariance", version=2):
     """The spectrum of a model; arrays are (batches, k) or (batches,), n is the number of images."""
 
     about = About(

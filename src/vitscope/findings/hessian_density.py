@@ -14,7 +14,7 @@ from vitscope.results.wording import by_name, reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianDensityResult(Result, exam="hessian_density"):
+class HessianDensityResult(Result, exam="hessian_density", after="hessian"):
     """The density of a model's Hessian; n is the number of images."""
 
     about = About(

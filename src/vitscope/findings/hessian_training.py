@@ -18,7 +18,7 @@ from vitscope.results.spectrum_numbers import Quantity
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianTrainingResult(Result, exam="hessian_training"):
+class HessianTrainingResult(Result, exam="hessian_training", after="hessian_density"):
     """The spectrum at each checkpoint of a run, in the order of the training."""
 
     about = About(

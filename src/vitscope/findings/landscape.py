@@ -44,7 +44,7 @@ QUANTITIES = ("nll", "l2", "loss", "accuracy", "rise")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LandscapeResult(Result, exam="landscape"):
+class LandscapeResult(Result, exam="landscape", after="hessian_training", version=2):
     """The loss on a grid; grids are (y, x), n is the number of images."""
 
     about = About(

@@ -18,7 +18,7 @@ QUANTITIES = ("nll", "l2", "loss", "accuracy", "excess")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LandscapeLineResult(Result, exam="landscape_line"):
+class LandscapeLineResult(Result, exam="landscape_line", after="landscape"):
     """The loss at `t` from 0 (`model`) to 1 (`other`); arrays are (points,), n is the number of images."""
 
     about = About(

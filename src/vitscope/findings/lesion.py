@@ -54,7 +54,7 @@ class KeptUnit:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LesionResult(Result, exam="lesion"):
+class LesionResult(Result, exam="lesion", after="cb_scale", version=3):
     """Accuracy lost without each unit; arrays are (units,)."""
 
     about = About(

@@ -21,7 +21,7 @@ QUANTITIES = ("rate", *(f"remaining_{k}" for k in APPLICATIONS))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LowPassResult(HeadRows, Result, exam="low_pass"):
+class LowPassResult(HeadRows, Result, exam="low_pass", after="softmax_gradient"):
     """Quantities `rate` and `remaining_k` (after k applications), per layer and head."""
 
     about = About(

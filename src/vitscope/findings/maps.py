@@ -68,7 +68,7 @@ class LayerMaps:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class MapsResult(Result, exam="maps"):
+class MapsResult(Result, exam="maps", after="token_norms", version=2):
     """Attention of every layer in a few images, and the rollout."""
 
     about = About(

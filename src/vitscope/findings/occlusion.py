@@ -34,7 +34,7 @@ class Occluded:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class OcclusionResult(Headlined, Result, exam="occlusion"):
+class OcclusionResult(Headlined, Result, exam="occlusion", after="frequency_noise", version=2):
     """Scores on whole pictures (first condition) and with parts of them masked.
 
     Headlines: accuracy with the centre masked, and mean accuracy over the shares of each order.

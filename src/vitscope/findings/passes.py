@@ -25,7 +25,7 @@ CHANGES = ("accuracy", "nll", "brier", "ece")  # compared with the first conditi
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PassesResult(Result, exam="passes"):
+class PassesResult(Result, exam="passes", after="shape_bias", version=2):
     """Quality, uncertainty and speed by number of passes."""
 
     about = About(

@@ -62,7 +62,7 @@ class PerturbedRows(Headlined):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class NoiseResult(PerturbedRows, Result, exam="noise"):
+class NoiseResult(PerturbedRows, Result, exam="noise", after="corruption", version=2):
     """Scores under slight noise."""
 
     about = About(
@@ -78,7 +78,7 @@ class NoiseResult(PerturbedRows, Result, exam="noise"):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BlurResult(PerturbedRows, Result, exam="blur"):
+class BlurResult(PerturbedRows, Result, exam="blur", after="noise", version=2):
     """Scores under slight blur."""
 
     about = About(

@@ -54,7 +54,7 @@ CLASS_QUANTITIES = ("accuracy", "precision", "confidence")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PredictionResult(Result, exam="prediction"):
+class PredictionResult(Result, exam="prediction", version=3):
     """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
 
     about = About(

@@ -28,7 +28,7 @@ PHASE = "phase and amplitude swapped"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapeBiasResult(Result, exam="shape_bias"):
+class ShapeBiasResult(Result, exam="shape_bias", after="adversarial", version=2):
     """Decisions about mixed pictures; arrays are (ways of mixing, quantities), the swap of phase comes last."""
 
     about = About(

@@ -16,7 +16,7 @@ QUANTITIES = ("gradient", "share")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SoftmaxGradientResult(HeadRows, Result, exam="softmax_gradient"):
+class SoftmaxGradientResult(HeadRows, Result, exam="softmax_gradient", after="attention"):
     """Quantities `gradient` and `share`, per layer and head."""
 
     about = About(

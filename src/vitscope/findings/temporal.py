@@ -31,7 +31,7 @@ KEPT = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TemporalResult(Result, exam="temporal"):
+class TemporalResult(Result, exam="temporal", after="passes", version=2):
     """Scores of frames, each condition as it is and then smoothed over time; `n` counts frames."""
 
     about = About(

@@ -32,7 +32,7 @@ OUTLIERS, OTHERS = "outliers", "other points"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TokenNormsResult(Result, exam="token_norms"):
+class TokenNormsResult(Result, exam="token_norms", after="low_pass"):
     """`value`, `low` and `high` are (units, QUANTITIES); attention has rows of its own."""
 
     about = About(

@@ -18,7 +18,7 @@ from vitscope.results.wording import reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TrajectoryResult(Result, exam="trajectory"):
+class TrajectoryResult(Result, exam="trajectory", after="landscape_line"):
     """A training in polar coordinates around its optimum; arrays are (checkpoints,). No images are seen: n is 0."""
 
     about = About(

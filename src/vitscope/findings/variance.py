@@ -15,7 +15,7 @@ from vitscope.results.wording import reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class VarianceResult(UnitChanges, Result, exam="variance"):
+class VarianceResult(UnitChanges, Result, exam="variance", after="fourier", version=3):
     """Variance of the map after each unit, and its change across the unit; arrays are (units,) or (kinds,)."""
 
     about = About(

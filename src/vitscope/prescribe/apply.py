@@ -22,13 +22,13 @@ import pandas as pd
 import torch
 from torch import nn
 
+from vitscope.claims.paired import differences
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
 from vitscope.engine.diagnose import diagnose
-from vitscope.engine.paired import differences
 from vitscope.findings.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, find_patient, images_of

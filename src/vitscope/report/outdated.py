@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vitscope.core.errors import BadResult
-from vitscope.exams import EXAMS
-from vitscope.results import Result, Run
+from vitscope.findings import Result, result_types
+from vitscope.results import Run
 from vitscope.results.result import read_checked
 
 
@@ -20,8 +20,8 @@ class Outdated:
     @classmethod
     def of(cls, exam: str, command: str) -> "Outdated":
         """By the exam's name."""
-        known = EXAMS.get(exam)
-        return cls(exam, known.result.about.title if known else exam, command)
+        known = result_types().get(exam)
+        return cls(exam, known.about.title if known else exam, command)
 
 
 def read_results(run: Run) -> tuple[dict[str, Result], list[Outdated]]:

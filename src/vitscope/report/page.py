@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from vitscope import __version__
 from vitscope.core.interrupt import check_stop
+from vitscope.core.version import VERSION
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import shared_limits, styled
 from vitscope.plots import PLOTS, Plot
@@ -110,7 +110,7 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
         plotly=packed(plotly) if plotly else "",
         allowed=" ".join(_digest(text) for text in (script, plotly) if text),
         docs=docs.rstrip("/") if docs else "",
-        version=__version__,
+        version=VERSION,
         date=now()[:10],
     )
 

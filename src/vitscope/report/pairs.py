@@ -11,9 +11,9 @@ import numpy as np
 from PIL import Image
 
 from vitscope.claims import Verdict
+from vitscope.claims.paired import Flips, differences, flips
 from vitscope.core.errors import VitscopeError
 from vitscope.data import CATALOG, ImageData, load_data
-from vitscope.engine.paired import Flips, differences, flips
 from vitscope.findings.prediction import PredictionResult
 from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject, exam_order

@@ -10,7 +10,7 @@ from typing import Any
 from vitscope.claims.calibration import Augmentation, augmentation_of
 from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
-from vitscope.exams import EXAMS
+from vitscope.findings import result_types
 from vitscope.report.card import Card, make_card
 from vitscope.report.outdated import Outdated, read_results
 from vitscope.results import Result, Run
@@ -92,7 +92,8 @@ def find_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunSubject]:
 def exam_order(names: Iterable[str]) -> list[str]:
     """Names of exams in the order in which a page shows them, once each."""
     distinct = list(dict.fromkeys(names))
-    return [*(name for name in EXAMS if name in distinct), *(name for name in distinct if name not in EXAMS)]
+    known = result_types()
+    return [*(name for name in known if name in distinct), *(name for name in distinct if name not in known)]
 
 
 def left_out(subjects: Sequence[RunSubject]) -> dict[str, list[tuple[RunSubject, list[Outdated]]]]:

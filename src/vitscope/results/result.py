@@ -47,7 +47,10 @@ class Result:
     exam: ClassVar[str]
     about: ClassVar[About]
     needs: ClassVar[str] = "other data or another model"  # for there to be anything to show
-    version: ClassVar[int] = 1  # of the exam's definition; set where the exam is registered
+    version: ClassVar[int] = (
+        1  # of the exam's definition: raised when it changes, so that old results are made again
+    )
+    after: ClassVar[str] = ""  # the exam that it follows in tables and pages
 
     model: str
     data: str
@@ -57,9 +60,9 @@ class Result:
         ""  # of images without a name, to tell them apart; "": they have one, or it is not known
     )
 
-    def __init_subclass__(cls, exam: str, **kwargs: Any) -> None:
+    def __init_subclass__(cls, exam: str, after: str = "", version: int = 1, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.exam = exam
+        cls.exam, cls.after, cls.version = exam, after, version
         _TYPES[exam] = cls
 
     def __post_init__(self) -> None:
@@ -114,6 +117,18 @@ class Result:
             return decode(kind, content["result"])
         except ValueError as error:
             raise BadResult(f"{path} is damaged ({reason(error)}); run the exam again") from error
+
+
+def result_types() -> dict[str, type[Result]]:
+    """Every exam's result by the exam's name, in the order in which tables and pages show them."""
+    ordered: list[str] = []
+    left = dict(_TYPES)
+    while left:
+        ready = [exam for exam, kind in left.items() if kind.after not in left or kind.after == exam]
+        for exam in reversed(ready or list(left)):  # what follows the same exam: in the order of its names
+            kind = left.pop(exam)
+            ordered.insert(ordered.index(kind.after) + 1 if kind.after in ordered else len(ordered), exam)
+    return {exam: _TYPES[exam] for exam in ordered}
 
 
 def read_checked(path: Path) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any, Generic, Self, TypeVar
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import escape
 
-from vitscope import __version__
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Stopped, stoppable
+from vitscope.core.version import VERSION
 from vitscope.results.plain_files import check_plain
 from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, training_rows
 from vitscope.serve.safe_path import below
@@ -90,14 +90,12 @@ class Pages:
     def front(self) -> str:
         """The index."""
         return self._templates.get_template("index.html").render(
-            entries=self.index.entries(), folder=self.index.root.name, version=__version__, percent=percent
+            entries=self.index.entries(), folder=self.index.root.name, version=VERSION, percent=percent
         )
 
     def training(self, folder: Path) -> str:
         """The page that follows a training."""
-        return self._templates.get_template("training.html").render(
-            **self.progress(folder), version=__version__
-        )
+        return self._templates.get_template("training.html").render(**self.progress(folder), version=VERSION)
 
     def progress(self, folder: Path) -> dict[str, Any]:
         """What that page shows and asks for again."""

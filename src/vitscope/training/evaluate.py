@@ -16,7 +16,7 @@ from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import share_interval
 from vitscope.data import DataConfig, batches, data_config
-from vitscope.data.batches import Batches
+from vitscope.data.batching import Batches
 from vitscope.training.collective import any_of_us
 from vitscope.training.parallel import is_sharded
 

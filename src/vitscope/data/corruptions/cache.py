@@ -23,9 +23,9 @@ from typing import BinaryIO
 import numpy as np
 from torch import Tensor
 
+from vitscope.core.corruption_names import VERSION
 from vitscope.core.errors import BadData
 from vitscope.data.catalog import data_root
-from vitscope.data.corruptions.registry import VERSION
 from vitscope.data.corruptions.share import Share
 from vitscope.results.atomic import atomic_write, part_of, sync_folder
 

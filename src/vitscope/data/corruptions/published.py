@@ -26,7 +26,7 @@ from vitscope.data.decode import decoding
 from vitscope.data.fetchers import fetcher_for
 from vitscope.data.folder import FileReader
 from vitscope.data.images import ImageData
-from vitscope.data.preprocess import Device
+from vitscope.data.preprocessing import Device
 
 _SHOWN = 3  # missing things that a message lists
 

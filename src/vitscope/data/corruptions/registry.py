@@ -19,7 +19,6 @@ from vitscope.data.corruptions.constants import SEVERITIES, TYPES, Constants, co
 from vitscope.data.corruptions.draws import draws_for
 from vitscope.data.corruptions.panes import frosted_panes
 
-VERSION = 1  # raised when a corruption changes, so that images of the old one are made again
 SMALLEST = 16  # pixels of a side
 CHANNELS = (1, 3, 4)
 _CHUNK = 1 << 18  # numbers corrupted at once: few enough to stay in a core's cache

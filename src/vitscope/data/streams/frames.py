@@ -16,7 +16,7 @@ from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.decode import decoding
 from vitscope.data.images import ImageData, ImageReader, Pixels
-from vitscope.data.preprocess import preprocess
+from vitscope.data.preprocessing import preprocess
 from vitscope.data.subsets import check_limit
 
 UNLABELLED = 255  # in a mask: nobody has said what this point is

@@ -20,7 +20,7 @@ from vitscope.core.errors import BadData
 from vitscope.curvature.loss import scores_among
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
-from vitscope.data.batches import check_finite
+from vitscope.data.batching import check_finite
 from vitscope.data.fetchers import fetcher_for, known_labels, require_labels
 from vitscope.data.subsets import limit_indices
 from vitscope.recipes.augment import AugmentedData, Mix

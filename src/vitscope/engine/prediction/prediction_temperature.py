@@ -8,11 +8,13 @@ likelihood is flat around it. Each bootstrap replicate fits its own T: intervals
 """
 
 import hashlib
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.core.arguments import Positive
 from vitscope.core.bootstrap import correlation, percentile_interval
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_of
@@ -20,6 +22,7 @@ from vitscope.engine.prediction.calibration import error_interval, least_error
 from vitscope.findings.prediction import SCALED_QUANTITIES, Scaling
 from vitscope.results.scores import BINS
 
+Temperature = Positive | Literal["fit"] | None
 TEMPERATURES = 2.0 ** (np.arange(-48, 49) / 16)
 UNSCALED = int(np.flatnonzero(TEMPERATURES == 1.0)[0])
 _ECE, _ECE_CHANGE = SCALED_QUANTITIES.index("scaled_ece"), SCALED_QUANTITIES.index("ece_change")

@@ -13,7 +13,7 @@ from vitscope.data.corruptions.cache import Cache, Condition, cache_folder, scra
 from vitscope.data.corruptions.generate import corrupted
 from vitscope.data.corruptions.published import Published
 from vitscope.data.corruptions.share import Share, ShareWriter
-from vitscope.data.preprocess import normalise
+from vitscope.data.preprocessing import normalise
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.not_finite import finite_scores
 from vitscope.engine.own_passes import OwnPasses

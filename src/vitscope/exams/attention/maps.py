@@ -39,7 +39,7 @@ COUNT = 8  # images
 SIDE = 64  # of the images that are kept to draw on
 
 
-@procedure(MapsResult, version=2)
+@procedure(MapsResult)
 def maps(
     model: nn.Module,
     data: Any,

@@ -39,7 +39,6 @@ class CkaAccumulator(Accumulator):
     """
 
     result = CkaResult
-    version = 2
     needs_maps = True
     whole_maps = True
     batch_matters = True

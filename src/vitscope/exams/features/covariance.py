@@ -90,7 +90,7 @@ def _jackknife(
     return value, student(n - 1) * error
 
 
-@procedure(CovarianceResult, version=2, needs_maps=True)
+@procedure(CovarianceResult, needs_maps=True)
 def covariance(
     model: nn.Module,
     data: Any,

@@ -67,7 +67,6 @@ class FourierAccumulator(FeatureMoments):
     """Collects `spectrum` of every unit over images."""
 
     result = FourierResult
-    version = 3
     measure = staticmethod(spectrum)
 
     def __init__(self, subject: Subject) -> None:

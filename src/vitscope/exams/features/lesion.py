@@ -98,7 +98,7 @@ def summarise(
     }
 
 
-@procedure(LesionResult, version=3)
+@procedure(LesionResult)
 def lesion(
     model: nn.Module,
     data: Any,

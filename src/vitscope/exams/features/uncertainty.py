@@ -148,7 +148,7 @@ def _spreads(
     return torch.stack([data, by_pass, share], 2)
 
 
-@procedure(UncertaintyResult, version=3, needs_maps=True)
+@procedure(UncertaintyResult, needs_maps=True)
 def uncertainty(
     model: nn.Module,
     data: Any,

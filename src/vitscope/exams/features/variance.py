@@ -36,7 +36,6 @@ class VarianceAccumulator(FeatureMoments):
     """Collects `spatial_variance` of every unit over images."""
 
     result = VarianceResult
-    version = 3
     measure = staticmethod(spatial_variance)
 
     def __init__(self, subject: Subject) -> None:

@@ -135,7 +135,7 @@ def hessian(
         return _result(spectra.finish(), {**passes.about, "mode": mode, "tol": tol})
 
 
-@procedure(HessianResult, version=2, costly=True, resumable=True, options=hessian)
+@procedure(HessianResult, costly=True, resumable=True, options=hessian)
 def hessian_of_training_images(
     model: nn.Module,
     data: Any,

@@ -142,7 +142,7 @@ def landscape(
         )
 
 
-@procedure(LandscapeResult, version=2, costly=True, batch_matters=True, resumable=True, options=landscape)
+@procedure(LandscapeResult, costly=True, batch_matters=True, resumable=True, options=landscape)
 def landscape_of_training_images(
     model: nn.Module,
     data: Any,

@@ -36,7 +36,7 @@ from vitscope.surgery.ensemble import DeepEnsemble
 FEW = 4  # noise images on which a model shows whether its passes differ
 
 
-@procedure(PassesResult, version=2, evaluation=True, resumable=True)
+@procedure(PassesResult, evaluation=True, resumable=True)
 def passes(
     model: nn.Module | Sequence[nn.Module],
     data: Any,

@@ -8,14 +8,13 @@ dividing the logits by a number does (`prediction_temperature`). All of it comes
 import json
 import warnings
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vitscope.core import distributed
-from vitscope.core.arguments import Positive
 from vitscope.core.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import difference_interval, mean_interval, share_interval
@@ -31,31 +30,20 @@ from vitscope.engine.prediction.calibration import (
     least_error,
 )
 from vitscope.engine.prediction.prediction_scores import check_predictions, confidence_bins, scores
-from vitscope.engine.prediction.prediction_temperature import TEMPERATURES, find_scaling, in_fitting_half
+from vitscope.engine.prediction.prediction_temperature import (
+    TEMPERATURES,
+    Temperature,
+    find_scaling,
+    in_fitting_half,
+)
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.scores import BINS, MEANS
-
-__all__ = [
-    "BINS",
-    "MEANS",
-    "QUANTITIES",
-    "PredictionAccumulator",
-    "PredictionResult",
-    "at_temperature",
-    "check_predictions",
-    "confidence_bins",
-    "prediction",
-    "scores",
-]
-
-Temperature = Positive | Literal["fit"] | None
 
 
 class PredictionAccumulator(Accumulator):
     """Sums of the scores and of each bin's calibration gap, plain and in every bootstrap replicate."""
 
     result = PredictionResult
-    version = 3
     needs_labels = True
     evaluation = True
     temperature: ClassVar[Temperature] = None

@@ -39,7 +39,7 @@ STEPS = 4
 REACH = 2.5  # all steps of PGD together, in eps: enough to cross the ball from any start
 
 
-@procedure(AdversarialResult, version=2, evaluation=True, resumable=True)
+@procedure(AdversarialResult, evaluation=True, resumable=True)
 def adversarial(
     model: nn.Module,
     data: Any,

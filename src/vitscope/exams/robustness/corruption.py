@@ -22,7 +22,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.data.corruptions import SEVERITIES, TYPES
 from vitscope.data.corruptions.constants import rule
 from vitscope.data.corruptions.published import open_published
-from vitscope.data.corruptions.registry import CHANNELS, SMALLEST, VERSION, check_conditions
+from vitscope.data.corruptions.registry import CHANNELS, SMALLEST, check_conditions
 from vitscope.data.subsets import limit_indices
 from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
@@ -36,7 +36,7 @@ from vitscope.results.scores import QUANTITIES, ConditionTable
 GENERATED, PUBLISHED = "generated", "published"
 
 
-@procedure(CorruptionResult, version=VERSION + 1, evaluation=True, resumable=True)
+@procedure(CorruptionResult, evaluation=True, resumable=True)
 def corruption(
     model: nn.Module,
     data: Any,

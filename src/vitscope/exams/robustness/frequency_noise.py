@@ -29,12 +29,11 @@ from vitscope.engine.robustness.conditions import drawn_accuracy, scored
 from vitscope.engine.robustness.frequencies import band_numbers
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
-from vitscope.findings.frequency_noise import CLEAN, FrequencyNoiseResult
+from vitscope.findings.frequency_noise import CLEAN, HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
 from vitscope.results.condition_rows import Headline
 
 BANDS = 10  # from 0 to pi: each is 0.1 pi wide
 MIDDLE = 0.5  # of the bands, in units of pi
-LOW, HIGH, HIGH_MINUS_LOW = "noise below 0.5π", "noise above 0.5π", "noise above minus below 0.5π"
 
 
 def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float) -> Tensor:
@@ -50,7 +49,7 @@ def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float
     return noise * (rms / noise.square().mean((1, 2, 3), keepdim=True).sqrt())
 
 
-@procedure(FrequencyNoiseResult, version=2, evaluation=True, resumable=True)
+@procedure(FrequencyNoiseResult, evaluation=True, resumable=True)
 def frequency_noise(
     model: nn.Module,
     data: Any,

@@ -49,7 +49,7 @@ def masked(pixels: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
     return torch.where(mask.bool(), fill, pixels)
 
 
-@procedure(OcclusionResult, version=2, evaluation=True, resumable=True)
+@procedure(OcclusionResult, evaluation=True, resumable=True)
 def occlusion(
     model: nn.Module,
     data: Any,

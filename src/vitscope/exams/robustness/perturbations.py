@@ -56,7 +56,7 @@ def perturbed(perturbation: Perturbation, pixels: Tensor, seed: int, indices: Te
     return (pixels + perturbation.strength / 255 * noise).clamp(0.0, 1.0)
 
 
-@procedure(NoiseResult, version=2, evaluation=True, resumable=True)
+@procedure(NoiseResult, evaluation=True, resumable=True)
 def noise(
     model: nn.Module,
     data: Any,
@@ -84,7 +84,7 @@ def noise(
     return NoiseResult(**_perturbed("noise", request, [Perturbation(SHOT, PHOTONS), *gaussian], draws))
 
 
-@procedure(BlurResult, version=2, evaluation=True, resumable=True)
+@procedure(BlurResult, evaluation=True, resumable=True)
 def blur(
     model: nn.Module,
     data: Any,

@@ -15,7 +15,7 @@ from vitscope.data.config import DataConfig, data_config
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
 from vitscope.data.images import ImageData, check_labels
 from vitscope.data.items import images_and_labels
-from vitscope.data.preprocess import Device
+from vitscope.data.preprocessing import Device
 from vitscope.data.subsets import check_limit, limit_indices
 
 Batch = tuple[Tensor, Tensor, Tensor]

@@ -5,8 +5,8 @@ import pytest
 
 import vitscope as vs
 from vitscope.core.errors import VitscopeError
-from vitscope.report.compare import compare
 from vitscope.results import Result, Run
+from vitscope.studies.compare import compare
 
 
 def test_a_name_is_examined_as_the_run_beside_it_was(runs: Path, tmp_path: Path) -> None:

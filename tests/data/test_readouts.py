@@ -4,7 +4,7 @@ import torch
 
 from vitscope.core.errors import BadData
 from vitscope.data import Readout, load_data, readout, relabel
-from vitscope.data.readout import PLAIN
+from vitscope.data.readouts import PLAIN
 
 LOGITS = torch.tensor([[1.0, 4.0, 2.0, 3.0], [5.0, 1.0, 0.0, 2.0]])
 LABELS = torch.tensor([3, 2])

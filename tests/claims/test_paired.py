@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from vitscope.claims.paired import Flips, differences, flips
+from vitscope.claims.paired import _difference as difference
 from vitscope.core.bootstrap import poisson_weights
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import Batch, Subject
-from vitscope.engine.paired import Flips, differences, flips
-from vitscope.engine.paired import _difference as difference
 from vitscope.engine.prediction.calibration import error_interval, least_error
 from vitscope.exams.prediction.prediction import PredictionAccumulator, PredictionResult, prediction, scores
 from vitscope.results import Result, tidy
