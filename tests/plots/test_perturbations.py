@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from vitscope.exams.robustness.perturbations import GAUSSIAN
 
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
-from vitscope.exams.robustness.perturbations import GAUSSIAN
-from vitscope.findings.perturbations import CLEAN, SHOT, NoiseResult, Perturbation
+from vitscope.findings.noise import CLEAN, SHOT, NoiseResult, Perturbation
 from vitscope.results.scores import QUANTITIES, ConditionTable
 
 

@@ -1,40 +1,29 @@
-"""Exams: one measurement of a model each."""
+"""Exams: one measurement of a model each, as `vs.exams.fourier(model, data)`.
+
+A file in one of the rooms is an exam, under the name that a user types; importing it registers it. A file put there is
+found by itself; its result (`vitscope.findings`) says where it stands in tables and pages.
+"""
+
+import importlib
+import pkgutil
+from typing import Any
 
 from vitscope.engine.diagnose import diagnose
 from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject, find_exams, procedure
 from vitscope.engine.one_pass import examine
+from vitscope.findings import result_types
 
-# Importing an exam registers it; the order here is the order in tables and pages.
-# isort: off
-from vitscope.exams.prediction.prediction import prediction
-from vitscope.exams.features.fourier import fourier
-from vitscope.exams.features.variance import variance
-from vitscope.exams.features.effective_rank import effective_rank
-from vitscope.exams.features.cka import cka
-from vitscope.exams.attention.attention import attention
-from vitscope.exams.attention.softmax_gradient import softmax_gradient
-from vitscope.exams.attention.low_pass import low_pass
-from vitscope.exams.attention.token_norms import token_norms
-from vitscope.exams.attention.maps import maps
-from vitscope.exams.attention.cb_scale import cb_scale
-from vitscope.exams.features.lesion import lesion
-from vitscope.exams.features.uncertainty import uncertainty
-from vitscope.exams.features.covariance import covariance
-from vitscope.exams.loss.hessian import hessian
-from vitscope.exams.loss.hessian_density import hessian_density
-from vitscope.exams.loss.hessian_training import hessian_training, log_log_slope
-from vitscope.exams.loss.landscape import landscape
-from vitscope.exams.loss.landscape_line import landscape_line
-from vitscope.exams.loss.trajectory import trajectory
-from vitscope.exams.robustness.corruption import corruption
-from vitscope.exams.robustness.perturbations import blur, noise
-from vitscope.exams.robustness.frequency_noise import frequency_noise
-from vitscope.exams.robustness.occlusion import occlusion
-from vitscope.exams.robustness.adversarial import adversarial
-from vitscope.exams.robustness.shape_bias import shape_bias
-from vitscope.exams.prediction.passes import passes
-from vitscope.exams.streams.temporal import temporal
-# isort: on
+_files = {
+    found.name.rpartition(".")[2]: importlib.import_module(found.name)
+    for found in pkgutil.walk_packages(__path__, f"{__name__}.")
+    if not found.ispkg
+}
+_functions: dict[str, Any] = {name: getattr(_files[name], name) for name in result_types() if name in _files}
+_functions["log_log_slope"] = _files["hessian_training"].log_log_slope
+_order = list(result_types())
+for _name in sorted(EXAMS, key=_order.index):
+    EXAMS[_name] = EXAMS.pop(_name)
+globals().update(_functions)  # `attention` and `prediction` are functions here, as well as rooms
 
 __all__ = [
     "EXAMS",
@@ -42,38 +31,13 @@ __all__ = [
     "Batch",
     "Procedure",
     "Subject",
-    "adversarial",
-    "attention",
-    "blur",
-    "cb_scale",
-    "cka",
-    "corruption",
-    "covariance",
     "diagnose",
-    "effective_rank",
     "examine",
     "find_exams",
-    "fourier",
-    "frequency_noise",
-    "hessian",
-    "hessian_density",
-    "hessian_training",
-    "landscape",
-    "landscape_line",
-    "lesion",
-    "log_log_slope",
-    "low_pass",
-    "maps",
-    "noise",
-    "occlusion",
-    "passes",
-    "prediction",
     "procedure",
-    "shape_bias",
-    "softmax_gradient",
-    "temporal",
-    "token_norms",
-    "trajectory",
-    "uncertainty",
-    "variance",
+    *_functions,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"no exam '{name}'; there are: {', '.join(_functions)}")

@@ -8,15 +8,17 @@ import pytest
 import scipy.ndimage
 import torch
 from torch import Tensor, nn
+from vitscope.exams.robustness.perturbations import BLUR, GAUSSIAN
 
 import vitscope as vs
 from tests.exams.corruption_job import transformer
 from tests.exams.robustness_models import NUMBERS, Numbers, Plain
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
+from vitscope.engine.robustness.perturbations import perturbed
 from vitscope.exams import blur, noise
-from vitscope.exams.robustness.perturbations import BLUR, GAUSSIAN, perturbed
-from vitscope.findings.perturbations import SHOT, BlurResult, NoiseResult, Perturbation
+from vitscope.findings.blur import BlurResult
+from vitscope.findings.noise import SHOT, NoiseResult, Perturbation
 from vitscope.results import Result
 from vitscope.results.scores import QUANTITIES
 

@@ -14,27 +14,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from vitscope.core.arguments import Count, Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.data.corruptions.draws import draws_for, normals
 from vitscope.data.corruptions.filters import gaussian_blur, to_unit
 from vitscope.data.corruptions.noise import shot_noise
-from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.engine.robustness.conditions import accuracy_headline, replicates, scored_means
 from vitscope.engine.robustness.pixel_model import PixelModel
 from vitscope.engine.robustness.pixels import pixel_space
-from vitscope.findings.perturbations import BLUR, CLEAN, GAUSSIAN, SHOT, BlurResult, NoiseResult, Perturbation
+from vitscope.findings.noise import BLUR, CLEAN, SHOT, Perturbation
 from vitscope.results.scores import QUANTITIES
 
 PHOTONS = 255.0  # of a white pixel
+
+
 _PURPOSE = 100  # above the numbers of the corruptions, whose draws are others
+
+
 _ACCURACY = QUANTITIES.index("accuracy")
 
 
@@ -54,51 +54,6 @@ def perturbed(perturbation: Perturbation, pixels: Tensor, seed: int, indices: Te
         return to_unit(counted).to(pixels)
     noise = normals(own, *pixels.shape[1:]).to(pixels)
     return (pixels + perturbation.strength / 255 * noise).clamp(0.0, 1.0)
-
-
-@procedure(NoiseResult, evaluation=True, resumable=True)
-def noise(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
-    parts: Parts | None = None,
-    strengths: Sequence[Positive] = (5.0, 10.0),
-    draws: Count = 5,
-) -> NoiseResult:
-    """Score `model` under shot noise and Gaussian noise; `examine` documents the other arguments.
-
-    Args:
-        model: A classifier.
-        data: Labelled images.
-        seed: Of the subset, the noise and the bootstrap.
-        parts: Where an interrupted pass is kept.
-        strengths: Deviations of the Gaussian noise, in 1/255.
-        draws: How often the noise of each image is drawn.
-    """
-    gaussian = [Perturbation(GAUSSIAN, strength) for strength in _positive(strengths)]
-    request = (model, data, limit, batch_size, seed, device, name, parts)
-    return NoiseResult(**_perturbed("noise", request, [Perturbation(SHOT, PHOTONS), *gaussian], draws))
-
-
-@procedure(BlurResult, evaluation=True, resumable=True)
-def blur(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
-    parts: Parts | None = None,
-    strengths: Sequence[Positive] = (1.0, 2.0),
-) -> BlurResult:
-    """Score `model` under Gaussian blur; `noise` documents the arguments, `strengths` are deviations in pixels."""
-    request = (model, data, limit, batch_size, seed, device, name, parts)
-    return BlurResult(**_perturbed("blur", request, [Perturbation(BLUR, s) for s in _positive(strengths)], 1))
 
 
 def _positive(strengths: Sequence[float]) -> list[float]:

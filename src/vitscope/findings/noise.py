@@ -1,4 +1,4 @@
-"""What `perturbations` finds: result, reading and figures."""
+"""What `noise` finds: result, reading and figures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -77,30 +77,11 @@ class NoiseResult(PerturbedRows, Result, exam="noise", after="corruption", versi
     )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class BlurResult(PerturbedRows, Result, exam="blur", after="noise", version=2):
-    """Scores under slight blur."""
-
-    about = About(
-        title="Blur",
-        shows="Accuracy on pictures blurred by Gaussians of 1 and 2 pixels.",
-        papers="In the paper (segmentation of ADE20K, pictures of 512 pixels) Context Broadcasting is ahead by 1.0 and "
-        "0.6 points of mIoU under blur of 1 and 2 pixels, and by 0.6 without it.",
-        misleads="The blur is measured in pixels: 2 pixels of 32 are as much of the scene as 32 of 512.",
-    )
-
-
 @figure(
     "noise", "Accuracy under slight noise; bar: 95 % interval over images, dots: single draws of the noise."
 )
 def plot_noise(result: NoiseResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
     """Accuracy without noise and under each noise."""
-    return plot_perturbations([result], ax, [colour])
-
-
-@figure("blur", "Accuracy on pictures blurred by a Gaussian, with its 95 % interval over images.")
-def plot_blur(result: BlurResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
-    """Accuracy without blur and under each blur."""
     return plot_perturbations([result], ax, [colour])
 
 
@@ -154,4 +135,4 @@ def plot_perturbations(
     return ax
 
 
-reads("blur", "noise")(conditions_in_words)
+reads("noise")(conditions_in_words)
