@@ -7,6 +7,7 @@ tests marked `any_order` also run under each order when nobody asks.
 import gc
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -54,3 +55,29 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     with added_up(order):
         return (yield)
+
+
+@pytest.fixture(scope="session")
+def fashion() -> Any:
+    from vitscope.data import load_data
+
+    return load_data("fashion", split="test")
+
+
+@pytest.fixture
+def small_vit() -> Any:
+    """A vision transformer of two blocks for 32-pixel images."""
+    import timm
+    import torch
+
+    torch.manual_seed(0)
+    return timm.create_model(
+        "vit_tiny_patch16_224",
+        img_size=32,
+        patch_size=4,
+        embed_dim=48,
+        depth=2,
+        num_heads=3,
+        num_classes=10,
+        init_values=0.5,
+    )

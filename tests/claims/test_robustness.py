@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.plots.robustness_results import noise_result
+from tests.findings.robustness_results import noise_result
 from vitscope.claims import noise_verdict, robustness_verdicts
 from vitscope.core.errors import VitscopeError
 

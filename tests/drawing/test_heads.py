@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.plots.head_results import attention_result
+from tests.findings.head_results import attention_result
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.heads import nothing, plot_heads
 

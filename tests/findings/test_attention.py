@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tests.plots.head_results import attention_result, emptied
+from tests.findings.head_results import attention_result, emptied
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
 

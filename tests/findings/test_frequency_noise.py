@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.plots.robustness_results import noise_result
+from tests.findings.robustness_results import noise_result
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
 

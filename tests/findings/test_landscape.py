@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.plots.landscape_results import WAY, bowl, line, with_holes
+from tests.findings.landscape_results import WAY, bowl, line, with_holes
 from vitscope import plots
 from vitscope.drawing.figures import new_panel, render
 from vitscope.drawing.style import styled

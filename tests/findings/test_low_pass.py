@@ -1,6 +1,6 @@
 import numpy as np
 
-from tests.plots.head_results import emptied, low_pass_result
+from tests.findings.head_results import emptied, low_pass_result
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
 

@@ -2,7 +2,7 @@ import json
 
 import numpy as np
 
-from tests.plots.landscape_results import WAY, bowl, with_holes
+from tests.findings.landscape_results import WAY, bowl, with_holes
 from vitscope.plots.landscape_interactive import interactive_landscape
 
 

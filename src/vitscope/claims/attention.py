@@ -12,9 +12,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from vitscope.claims.paired import check_same_images
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.results import Result
+from vitscope.results.paired import check_same_images
 from vitscope.results.unit_mean import UnitMean, mean_over_units
 
 DENSE = 0.5  # share of its bound that the entropy of dense attention exceeds; the paper's ViTs reach 0.83

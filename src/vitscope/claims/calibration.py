@@ -8,10 +8,10 @@ with weak augmentation, are judged by confidence minus accuracy, image by image.
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from vitscope.claims.paired import check_same_images
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.core.bootstrap import percentile_interval
 from vitscope.findings.prediction import QUANTITIES, PredictionResult
+from vitscope.results.paired import check_same_images
 
 STATEMENT = "strong augmentation makes predictions under-confident"
 MIXING = ("mixup", "cutmix")

@@ -7,7 +7,6 @@ attention in its residual units is not spoken of.
 
 from collections.abc import Mapping
 
-from vitscope.claims.paired import check_same_images
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.core.bootstrap import standard_error
 from vitscope.core.errors import VitscopeError
@@ -15,6 +14,7 @@ from vitscope.core.statistics import difference_interval
 from vitscope.findings.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.results import Result
 from vitscope.results.condition_rows import Headline
+from vitscope.results.paired import check_same_images
 
 _DIFFERENCE = "drop of accuracy under noise above 0.5π minus below it"
 

@@ -18,7 +18,6 @@ import pandas as pd
 import torch
 from torch import nn
 
-from vitscope.claims.paired import Flips, differences, flips
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadArgument, VitscopeError
@@ -36,6 +35,7 @@ from vitscope.models.create import check_name
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
 from vitscope.results.folders import run_folders
+from vitscope.results.paired import Flips, differences, flips
 from vitscope.results.table import COLUMNS
 
 DIFFERENCES = "differences.csv"

@@ -22,7 +22,6 @@ import pandas as pd
 import torch
 from torch import nn
 
-from vitscope.claims.paired import differences
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
@@ -37,6 +36,7 @@ from vitscope.prescribe.rules import RULES
 from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
+from vitscope.results.paired import differences
 from vitscope.results.spectrum_numbers import STATISTICS, difference
 from vitscope.results.writable import check_page
 from vitscope.training import Trained, checkpoint, train

@@ -11,7 +11,6 @@ import numpy as np
 from PIL import Image
 
 from vitscope.claims import Verdict
-from vitscope.claims.paired import Flips, differences, flips
 from vitscope.core.errors import VitscopeError
 from vitscope.data import CATALOG, ImageData, load_data
 from vitscope.findings.prediction import PredictionResult
@@ -19,6 +18,7 @@ from vitscope.report.pair_claims import pair_verdicts
 from vitscope.report.subject import RunSubject, exam_order
 from vitscope.results import Result
 from vitscope.results.numbers import is_share, label, spoken
+from vitscope.results.paired import Flips, differences, flips
 
 SHOWN = 12  # images of each side
 SIDE = 64  # pixels of a thumbnail, at most

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 import vitscope as vs
-from vitscope.claims.paired import differences
 from vitscope.core.errors import UnsupportedModel, VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.engine.finished_parts import Parts
 from vitscope.exams import EXAMS, passes, prediction
 from vitscope.findings.passes import QUANTITIES, PassesResult
 from vitscope.results import Result
+from vitscope.results.paired import differences
 from vitscope.surgery.mc_dropout import sampling
 
 

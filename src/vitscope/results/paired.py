@@ -24,7 +24,6 @@ import pandas as pd
 from vitscope.core.bootstrap import correlation, percentile_interval, standard_error
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_interval, difference_of, of_few, paired_interval
-from vitscope.findings.prediction import PredictionResult
 from vitscope.results import Result, tidy
 
 SHARES = ("accuracy", "top5", "signed_ece", "consistency", "drop", "shape_bias")
@@ -37,6 +36,14 @@ class Replicated(Protocol):
 
     def replicates(self) -> dict[str, np.ndarray]:
         """By quantity, or "quantity, condition", (1 + replicates,): the value, then what each replicate gives."""
+
+
+@runtime_checkable
+class KnowsImages(Protocol):
+    """A result that says which images a model gets right, as that of `prediction` does."""
+
+    def outcomes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The images that were seen, ascending, and whether each was right."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +98,11 @@ def differences(first: Result, second: Result) -> pd.DataFrame:
     return tidy([name for name, _, _ in parts], value, low, high, first.n, condition=conditions)
 
 
-def flips(first: PredictionResult, second: PredictionResult) -> Flips:
+def flips(first: Result, second: Result) -> Flips:
     """Count the images that both, one or none of two models get right."""
     check_same_images(first, second)
+    assert isinstance(first, KnowsImages)
+    assert isinstance(second, KnowsImages)
     ours, theirs = first.outcomes()[1], second.outcomes()[1]
     return Flips(
         both=int((ours & theirs).sum()),

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from vitscope.claims.paired import Flips, differences, flips
-from vitscope.claims.paired import _difference as difference
 from vitscope.core.bootstrap import poisson_weights
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.prediction.calibration import error_interval, least_error
 from vitscope.exams.prediction.prediction import PredictionAccumulator, PredictionResult, prediction, scores
 from vitscope.results import Result, tidy
+from vitscope.results.paired import Flips, differences, flips
+from vitscope.results.paired import _difference as difference
 
 
 def predictions(n: int, noise: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,0 +1,83 @@
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.imports import Import, by_package, cycle, graph, imports_of, modules, package_of
+
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+FRONT_DOOR = ""  # vitscope/__init__.py: hands out names of all packages on first use
+
+
+def storeys() -> list[set[str]]:
+    """The line of CONTRIBUTING.md: packages from top to bottom."""
+    text = CONTRIBUTING.read_text()
+    block = text[text.index("Imports point one way") :].split("\n\n")[1]
+    return [set(re.findall(r"\w+", storey)) for storey in " ".join(block.split()).split("->")]
+
+
+def test_imports_point_one_way():
+    place = {package: number for number, packages in enumerate(storeys()) for package in packages}
+    assert set(place) == {package_of(module) for module in modules()} - {FRONT_DOOR}
+    wrong = [
+        str(one)
+        for package, used in by_package(graph()).items()
+        for imported, found in used.items()
+        for one in found
+        if package != FRONT_DOOR
+        and ((imported == FRONT_DOOR and package != "cli") or place.get(imported, 99) < place[package])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_package_leads_back_to_itself():
+    edges = {
+        package: {name for name in used if name != FRONT_DOOR}
+        for package, used in by_package(graph()).items()
+        if package != FRONT_DOOR
+    }
+    assert cycle(edges) == []
+
+
+def test_no_module_leads_back_to_itself():
+    edges: dict[str, set[str]] = {}
+    for one in graph():
+        if package_of(one.module) != FRONT_DOOR:
+            edges.setdefault(one.module, set()).add(one.imported)
+    edges.pop("vitscope", None)
+    assert cycle(edges) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("import vitscope.a", "vitscope.a"),
+        ("from vitscope.a import something", "vitscope.a"),
+        ("from vitscope import a", "vitscope.a"),
+        ("def f():\n    from vitscope.a.b import c", "vitscope.a.b"),
+        ("WHERE = 'vitscope.a.b:function'", "vitscope.a.b"),
+        ("import os", None),
+        ("TEXT = 'see vitscope.a for more'", None),
+        ("if TYPE_CHECKING:\n    from vitscope.a import b", None),
+    ],
+)
+def test_imports_are_found_wherever_they_stand(text, imported):
+    known = frozenset({"vitscope", "vitscope.a", "vitscope.a.b", "vitscope.me"})
+    found = imports_of("vitscope.me", text, known)
+    assert [one.imported for one in found] == ([imported] if imported else [])
+
+
+def test_a_cycle_is_found():
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) == ["a", "b", "c", "a"]
+    assert cycle({"a": {"b", "c"}, "b": {"c"}}) == []
+    assert str(Import("vitscope.a", 3, "vitscope.b")) == "vitscope.a, line 3, imports vitscope.b"
+
+
+@pytest.mark.parametrize("package", ["report", "serve", "findings", "plots", "claims"])
+def test_pages_need_no_torch(package):
+    heavy = ("torch", "timm", "torchvision", "transformers")
+    code = f"import sys, vitscope.{package}; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
