@@ -9,8 +9,8 @@ from vitscope.findings.corruption import _corruption
 from vitscope.findings.frequency_noise import _noise
 from vitscope.findings.prediction import _prediction
 from vitscope.findings.temporal import _temporal
-from vitscope.report.readings_predictions import _conditions
 from vitscope.results import Run, tidy
+from vitscope.results.condition_rows import conditions_in_words as _conditions
 
 
 class Stub:

@@ -8,7 +8,6 @@ import pytest
 import scipy.ndimage
 import torch
 from torch import Tensor, nn
-from vitscope.exams.robustness.perturbations import BLUR, GAUSSIAN
 
 import vitscope as vs
 from tests.exams.corruption_job import transformer
@@ -18,7 +17,7 @@ from vitscope.data import ImageData, batches
 from vitscope.engine.robustness.perturbations import perturbed
 from vitscope.exams import blur, noise
 from vitscope.findings.blur import BlurResult
-from vitscope.findings.noise import SHOT, NoiseResult, Perturbation
+from vitscope.findings.noise import GAUSSIAN, SHOT, NoiseResult, Perturbation
 from vitscope.results import Result
 from vitscope.results.scores import QUANTITIES
 
@@ -60,14 +59,6 @@ def test_noise_stays_in_the_range_of_pixels() -> None:
         assert float(found.max()) <= 1
 
 
-def test_blur_of_a_point_is_a_gaussian() -> None:
-    point = torch.zeros(1, 1, 33, 33)
-    point[0, 0, 16, 16] = 1.0
-    found = perturbed(Perturbation(BLUR, 2.0), point, 0, PLACES[:1], 0)[0, 0].double().numpy()
-    line = np.exp(-0.5 * ((np.arange(33) - 16) / 2.0) ** 2) * (np.abs(np.arange(33) - 16) <= 8)
-    np.testing.assert_allclose(found, np.outer(line, line) / line.sum() ** 2, atol=1e-7)
-
-
 def test_scores_are_means_over_draws(fashion: ImageData) -> None:
     model = vs.create_model("resnet_mini", pretrained=True).eval()
     result = noise(model, fashion, limit=40, batch_size=16, strengths=(60.0,), draws=3)
@@ -101,17 +92,6 @@ class Contrast(Plain):
     def forward(self, images: Tensor) -> Tensor:
         above = self.scale * (images.flatten(1).std(1) - 0.25)
         return torch.stack([-above, above], 1)
-
-
-def test_blur_takes_fine_patterns_away_and_leaves_coarse_ones() -> None:
-    fine = (torch.arange(16) % 2).float().expand(20, 3, 16, 16)
-    coarse = (torch.arange(16) // 8).float().expand(20, 3, 16, 16)
-    data = (torch.cat([fine, coarse]), torch.ones(40, dtype=torch.long))
-    result = blur(Contrast(), data, batch_size=16)
-    np.testing.assert_allclose(result.scores.value[:, ACCURACY], [1.0, 0.5, 0.5])
-    np.testing.assert_allclose(result.scores.drop, [0.0, 0.5, 0.5])
-    assert result.scores.drop_low[1] > 0.3
-    assert "accuracy_over_draws" not in set(result.table()["quantity"])
 
 
 def test_kept_and_loaded(fashion: ImageData, tmp_path: Path) -> None:
