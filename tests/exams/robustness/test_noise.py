@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import scipy.ndimage
 import torch
-from torch import Tensor, nn
 
 import vitscope as vs
 from tests.exams.corruption_job import transformer
-from tests.exams.robustness_models import NUMBERS, Numbers, Plain
+from tests.exams.robustness_models import NUMBERS, Numbers
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.engine.robustness.perturbations import perturbed
@@ -80,18 +79,6 @@ def test_scores_are_means_over_draws(fashion: ImageData) -> None:
     rows = result.table().set_index(["quantity", "condition"])
     assert rows.loc[("accuracy_over_draws", "Gaussian noise 60"), "n"] == 3
     assert rows.loc[("accuracy", "Gaussian noise 60"), "n"] == 40
-
-
-class Contrast(Plain):
-    """Says 1 if the picture's deviation is above a quarter, else 0."""
-
-    def __init__(self) -> None:
-        super().__init__(16)
-        self.scale = nn.Parameter(torch.ones(()))
-
-    def forward(self, images: Tensor) -> Tensor:
-        above = self.scale * (images.flatten(1).std(1) - 0.25)
-        return torch.stack([-above, above], 1)
 
 
 def test_kept_and_loaded(fashion: ImageData, tmp_path: Path) -> None:
