@@ -128,3 +128,15 @@ NUMBERS = [
     pytest.param(Numbers(1, 0.3, 0.35), id="grey"),
     pytest.param(Numbers(4, (0.5, 0.4, 0.3, 0.6), (0.2, 0.25, 0.3, 0.35)), id="four channels"),
 ]
+
+
+class Contrast(Plain):
+    """Says 1 if the picture's deviation is above a quarter, else 0."""
+
+    def __init__(self) -> None:
+        super().__init__(16)
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, images: Tensor) -> Tensor:
+        above = self.scale * (images.flatten(1).std(1) - 0.25)
+        return torch.stack([-above, above], 1)

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
-from torch import Tensor, nn
 
+from tests.exams.robustness_models import Contrast
 from vitscope.engine.robustness.perturbations import perturbed
 from vitscope.exams import blur
 from vitscope.findings.noise import BLUR, Perturbation
@@ -17,18 +17,6 @@ def test_blur_of_a_point_is_a_gaussian() -> None:
     found = perturbed(Perturbation(BLUR, 2.0), point, 0, PLACES[:1], 0)[0, 0].double().numpy()
     line = np.exp(-0.5 * ((np.arange(33) - 16) / 2.0) ** 2) * (np.abs(np.arange(33) - 16) <= 8)
     np.testing.assert_allclose(found, np.outer(line, line) / line.sum() ** 2, atol=1e-7)
-
-
-class Contrast(Plain):
-    """Says 1 if the picture's deviation is above a quarter, else 0."""
-
-    def __init__(self) -> None:
-        super().__init__(16)
-        self.scale = nn.Parameter(torch.ones(()))
-
-    def forward(self, images: Tensor) -> Tensor:
-        above = self.scale * (images.flatten(1).std(1) - 0.25)
-        return torch.stack([-above, above], 1)
 
 
 def test_blur_takes_fine_patterns_away_and_leaves_coarse_ones() -> None:
