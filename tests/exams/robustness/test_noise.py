@@ -10,7 +10,7 @@ import torch
 
 import vitscope as vs
 from tests.exams.corruption_job import transformer
-from tests.exams.robustness_models import NUMBERS, Numbers
+from tests.exams.robustness_models import NUMBERS, Contrast, Numbers
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.engine.robustness.perturbations import perturbed
