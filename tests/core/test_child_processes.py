@@ -65,7 +65,7 @@ def test_loaders_end_with_a_process_that_is_killed(tmp_path: Path, work: str) ->
 
 START = """
 import multiprocessing, sys
-from tests.test_child_processes import nap
+from tests.core.test_child_processes import nap
 
 if __name__ == "__main__":
     process = multiprocessing.get_context(sys.argv[2]).Process(target=nap, args=(sys.argv[1],))

@@ -12,7 +12,7 @@ WORK = """
 import json, os, sys
 from pathlib import Path
 import torch
-from vitscope import distributed
+from vitscope.core import distributed
 from vitscope.engine.exam import Batch, Subject
 from vitscope.exams.prediction.prediction import PredictionAccumulator
 
@@ -100,7 +100,7 @@ EXAM_WORK = """
 import sys
 import torch, vitscope as vs
 from tests.exams.factories import small_transformer
-from vitscope import distributed
+from vitscope.core import distributed
 from vitscope.exams import partial
 from vitscope.results.codec import encode
 

@@ -15,7 +15,7 @@ from vitscope.core.errors import VitscopeError
 HANG = """
 import os, signal, sys, time
 from pathlib import Path
-from vitscope import distributed, peers
+from vitscope.core import distributed, peers
 from vitscope.cli.app import main
 
 peers.SAY_AFTER = 1.0

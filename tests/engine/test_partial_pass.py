@@ -29,7 +29,7 @@ ONE = ["prediction"]
 SLOW = """
 import sys, time, torch, vitscope as vs
 from pathlib import Path
-from vitscope.exams import partial
+from vitscope.engine import partial_pass as partial
 from tests.exams.factories import small_transformer
 from tests.exams.test_partial import LIMIT, SIZE
 torch.set_num_threads(1)

@@ -69,7 +69,7 @@ def test_a_signal_while_figures_are_drawn_keeps_the_pass(
 
     model = small_transformer()
     with monkeypatch.context() as patch:
-        patch.setattr("vitscope.plots.save_figures", drawn)
+        patch.setattr("vitscope.engine.diagnose.save_figures", drawn)
         with pytest.raises(KeyboardInterrupt):
             diagnosed(model, tmp_path)
     again = SignalInside(model, at=-1, least=3)

@@ -1,6 +1,6 @@
 import numpy as np
-from tests.exams.test_token_norms import with_long_tokens
 
+from tests.exams.attention.test_token_norms import with_long_tokens
 from tests.exams.attention_by_hand import images
 from tests.exams.factories import tiny
 from vitscope import plots

@@ -51,7 +51,7 @@ import os, signal, sys
 from pathlib import Path
 import torch
 from torch import nn
-from vitscope import distributed
+from vitscope.core import distributed
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.training import evaluate
 

@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 import torch
 import vitscope as vs
-from vitscope import distributed
+from vitscope.core import distributed
 from vitscope.data import data_config
 from vitscope.core.errors import VitscopeError
 from vitscope.training import evaluate, get_recipe, parallel, train

@@ -137,7 +137,7 @@ LOOK = """
 import os, signal, sys
 import vitscope as vs
 from tests.training.test_stopping import network, small
-from vitscope import distributed
+from vitscope.core import distributed
 from vitscope.training.monitors import Monitors
 
 tables, looks = Monitors._exam_tables, 0

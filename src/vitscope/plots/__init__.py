@@ -5,6 +5,7 @@ Every `plot_...` function of `vitscope.findings` is here; the main one of an exa
 
 from typing import Any
 
+from vitscope.drawing import style
 from vitscope.drawing.figures import PLOTS, Plot, save_figures
 from vitscope.findings import MODULES
 from vitscope.plots.landscape_interactive import interactive_landscape
@@ -14,7 +15,11 @@ from vitscope.plots.training import plot_training
 _PREFIX = "plot_"
 _functions: dict[str, Any] = {"plot_monitors": plot_monitors, "plot_training": plot_training}
 for _module in MODULES:
-    _functions |= {name: drawn for name, drawn in vars(_module).items() if name.startswith(_PREFIX)}
+    _functions |= {
+        name: drawn
+        for name, drawn in vars(_module).items()
+        if name.startswith(_PREFIX) and drawn.__module__ == _module.__name__
+    }
 _short = {"monitors": plot_monitors, "training": plot_training}
 _short |= {exam: _functions[_PREFIX + exam] for exam in PLOTS}
 
@@ -23,6 +28,7 @@ __all__ = [
     "Plot",
     "interactive_landscape",
     "save_figures",
+    "style",
     *sorted(_functions),
     *sorted(_short),
 ]

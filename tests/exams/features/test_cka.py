@@ -202,7 +202,7 @@ def test_two_models(small_vit: nn.Module, fashion: ImageData) -> None:
 SHARED = """
 import json, sys
 import torch
-from vitscope import distributed
+from vitscope.core import distributed
 from vitscope.exams import cka
 from vitscope.models import create_model
 

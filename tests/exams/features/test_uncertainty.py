@@ -122,7 +122,7 @@ def test_pieces_change_nothing(
     small_vit: nn.Module, fashion: ImageData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = uncertainty(small_vit, fashion, limit=9, passes=2)
-    monkeypatch.setattr(sys.modules[UncertaintyResult.__module__], "MOST_NUMBERS", 1)
+    monkeypatch.setattr(sys.modules["vitscope.exams.features.uncertainty"], "MOST_NUMBERS", 1)
     pieces = uncertainty(small_vit, fashion, limit=9, passes=2)
     np.testing.assert_allclose(whole.value, pieces.value, rtol=1e-5, atol=1e-7)
     assert uncertainty(small_vit, fashion, passes=2, most=7).n == 7

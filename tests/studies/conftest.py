@@ -1,0 +1,3 @@
+from tests.report.conftest import runs
+
+__all__ = ["runs"]
