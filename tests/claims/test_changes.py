@@ -7,7 +7,7 @@ import pytest
 from tests.claims.known_changes import fourier_result, variance_result
 from tests.claims.test_verdict import MIRRORED
 from vitscope.claims import Verdict, feature_verdicts
-from vitscope.claims.changes import change_verdicts
+from vitscope.claims.features import change_verdicts
 from vitscope.results.unit_changes import changes_of
 
 

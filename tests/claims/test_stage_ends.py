@@ -4,7 +4,7 @@ import pytest
 
 from tests.claims.known_changes import variance_result
 from tests.claims.test_verdict import MIRRORED
-from vitscope.claims.stage_ends import end_excess, peak_verdicts
+from vitscope.claims.features import end_excess, peak_verdicts
 
 
 def test_excess_of_a_stage_is_relative_and_changes_its_sign() -> None:

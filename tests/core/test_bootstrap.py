@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vitscope.core.bootstrap import (
+from vitscope.core.statistics import (
     correlation,
     mean_interval_of_few,
     percentile_interval,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import Job, alive, wait_for
-from vitscope.core.child_processes import end_with_parent
+from vitscope.core.peers import end_with_parent
 from vitscope.results.lock import FolderLock
 
 LOAD = """
@@ -34,7 +34,7 @@ if sys.argv[2] == "training":
     vs.train("vit_mini", Endless(), "mini", sys.argv[1] + "/run", batch_size=8, workers=2, progress=False)
 else:
     from vitscope.data.corruptions import generate
-    from vitscope.data.corruptions.share import Share
+    from vitscope.data.corruptions.generate import Share
     generate.corrupt = lambda *_: Endless()[0]
     generate.Share.read = lambda *_: None
     share = Share(None, (3, 32, 32), np.arange(16), np.zeros(16, int), 8, "")

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from vitscope.core.errors import VitscopeError
-from vitscope.curvature.basis import Basis
+from vitscope.curvature.dots import Basis
 
 
 @pytest.mark.parametrize("memory", [None, 0])  # 0: in a file

@@ -5,8 +5,7 @@ from tests.curvature.networks import small_vit
 from vitscope.curvature.directions import random_directions
 from vitscope.curvature.filter_parameters import moved_parameters
 from vitscope.curvature.penalty import Penalty
-from vitscope.curvature.plane import Plane
-from vitscope.curvature.plane_penalty import PlanePenalty
+from vitscope.curvature.plane import Plane, PlanePenalty
 
 
 @pytest.mark.parametrize("convention", ["half_square", "norm"])

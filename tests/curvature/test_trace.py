@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from tests.curvature.spectra import matrix, vector
-from vitscope.curvature.trace import trace_estimates
+from vitscope.curvature.top import trace_estimates
 
 
 def test_unbiased_with_the_spread_of_theory() -> None:

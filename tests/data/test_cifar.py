@@ -13,8 +13,8 @@ from PIL import Image
 from vitscope.core.errors import BadData
 from vitscope.data import cifar
 from vitscope.data.cifar import CIFAR10_DIGESTS, read_cifar10, read_cifar100
-from vitscope.data.digests import digest
 from vitscope.data.fashion import embedded_fashion
+from vitscope.data.fetch import digest
 from vitscope.data.prepare import prepare
 from vitscope.data.sources import load_data
 

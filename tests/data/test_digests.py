@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vitscope.core.errors import BadData
-from vitscope.data.digests import check_digest, digest, file_digest, find_file
+from vitscope.data.fetch import check_digest, digest, file_digest, find_file
 
 # NIST's test vector "abc"
 SHA256 = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

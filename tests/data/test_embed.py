@@ -8,10 +8,9 @@ from PIL import Image
 
 from vitscope.core.errors import BadData
 from vitscope.data.catalog import CATALOG
-from vitscope.data.embed import PER_CLASS, embed
 from vitscope.data.fashion import EMBEDDED
 from vitscope.data.fetch import sources
-from vitscope.data.prepare import prepare
+from vitscope.data.prepare import PER_CLASS, embed, prepare
 from vitscope.data.sources import load_data
 
 
@@ -22,10 +21,10 @@ def test_what_it_takes_is_what_the_catalog_promises() -> None:
 
 def test_the_command_says_what_it_wants() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "vitscope.data.embed"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "vitscope.data.prepare"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "usage: python -m vitscope.data.embed FOLDER" in done.stderr
+    assert "usage: python -m vitscope.data.prepare FOLDER" in done.stderr
 
 
 @pytest.mark.slow  # fetches 30 MB

@@ -7,8 +7,8 @@ import pytest
 
 from vitscope.core.errors import BadData
 from vitscope.data import catalog, cifar
-from vitscope.data.digests import digest
 from vitscope.data.fashion import embedded_fashion
+from vitscope.data.fetch import digest
 from vitscope.data.prepare import prepare
 from vitscope.data.sources import load_data
 

@@ -1,8 +1,8 @@
 import numpy as np
 
 from tests.findings.head_results import attention_result
+from vitscope.drawing.curves import nothing, plot_heads
 from vitscope.drawing.figures import new_panel
-from vitscope.drawing.heads import nothing, plot_heads
 
 
 def test_layers_are_a_line_and_heads_are_dots() -> None:

@@ -1,6 +1,6 @@
 from matplotlib.figure import Figure
 
-from vitscope.drawing.projection import projected
+from vitscope.drawing.figures import projected
 
 
 def test_new_axes_take_the_place_of_flat_ones() -> None:

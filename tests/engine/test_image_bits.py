@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from vitscope.engine.image_bits import lengthened, with_bits
+from vitscope.engine.image_draws import lengthened, with_bits
 from vitscope.findings.prediction import images_of
 
 

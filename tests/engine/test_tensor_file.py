@@ -2,7 +2,7 @@
 
 import torch
 
-from vitscope.engine.tensor_file import read_tensors, write_tensors
+from vitscope.engine.finished_parts import read_tensors, write_tensors
 
 
 def test_tensors_and_facts_come_back(tmp_path):

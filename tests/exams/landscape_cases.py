@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.models import create_model, save_model
-from vitscope.models.state import weight_bytes
+from vitscope.models.checkpoints import weight_bytes
 
 CLASSES = 3
 Images = tuple[Tensor, Tensor]

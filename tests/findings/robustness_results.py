@@ -10,8 +10,7 @@ from vitscope.findings.adversarial import AdversarialResult, Attacked
 from vitscope.findings.frequency_noise import FrequencyNoiseResult
 from vitscope.findings.occlusion import CENTRE, Occluded, OcclusionResult
 from vitscope.findings.shape_bias import ShapeBiasResult
-from vitscope.results.condition_rows import Headline
-from vitscope.results.scores import QUANTITIES, ConditionTable
+from vitscope.results.condition_rows import QUANTITIES, ConditionTable, Headline
 
 COMMON: dict[str, Any] = {"model": "m", "data": "d", "n": 100, "seed": 0}
 

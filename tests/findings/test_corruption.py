@@ -3,10 +3,10 @@ import pytest
 
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
-from vitscope.engine.robustness.corruption_rows import rows_of
+from vitscope.engine.robustness.corruption_passes import rows_of
 from vitscope.exams.robustness.corruption import _nothing
 from vitscope.findings.corruption import CorruptionResult
-from vitscope.results.scores import QUANTITIES, ConditionTable
+from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
 TYPES, SEVERITIES = ("shot_noise", "snow", "fog"), (1, 3, 5)
 

@@ -8,7 +8,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.drawing.figures import new_panel
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.results import UnitRow
-from vitscope.results.byte_array import ByteArray
+from vitscope.results.codec import ByteArray
 
 
 def attention(point: tuple[int, int], heads: int = 2) -> np.ndarray:

@@ -5,7 +5,7 @@ from vitscope.exams.robustness.perturbations import GAUSSIAN
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
 from vitscope.findings.noise import CLEAN, SHOT, NoiseResult, Perturbation
-from vitscope.results.scores import QUANTITIES, ConditionTable
+from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from safetensors.torch import load
 from torch import nn
 
 from vitscope.models import BadWeights, create_model
-from vitscope.models.state import difference, load_weights, read_weights, weight_bytes
+from vitscope.models.checkpoints import difference, load_weights, read_weights, weight_bytes
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from vitscope.data import ImageData, batches, load_data
-from vitscope.engine.robustness.attacks import fgsm, pgd
-from vitscope.engine.robustness.pixel_model import PixelModel
+from vitscope.engine.robustness.pixels import PixelModel
+from vitscope.exams.robustness.adversarial import fgsm, pgd
 from vitscope.models import create_model
 
 foolbox = pytest.importorskip("foolbox", reason="pip install foolbox")

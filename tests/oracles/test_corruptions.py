@@ -12,7 +12,7 @@ from PIL import Image
 
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
 from vitscope.data.corruptions.constants import IMAGENET, Constants
-from vitscope.data.corruptions.draws import draws_for, uniforms
+from vitscope.data.corruptions.filters import draws_for, uniforms
 from vitscope.data.corruptions.registry import DETERMINISTIC
 
 oracle = pytest.importorskip("imagecorruptions", reason="pip install imagecorruptions-imaug")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.report.older import COMMAND, age
 from vitscope.core.errors import BadResult
-from vitscope.report.outdated import Outdated, read_results
+from vitscope.report.subject import Outdated, read_results
 from vitscope.results import Run
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from vitscope.report.packed import packed, packed_json, plotly_script
+from vitscope.report.inline import packed, packed_json, plotly_script
 
 
 def unpacked(text: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from vitscope.claims import broadcast_verdicts
-from vitscope.report.pair_claims import pair_verdicts
+from vitscope.report.pairs import pair_verdicts
 from vitscope.report.subject import RunSubject, find_runs
 from vitscope.report.vital_signs import vital_signs
 from vitscope.results import Run

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 import vitscope.exams
-from vitscope.report.readings import reading
+from vitscope.report.vital_signs import reading
 from vitscope.results import Run
-from vitscope.results.wording import READINGS
+from vitscope.results.numbers import READINGS
 
 
 def test_every_reading_is_of_an_exam_that_there_is() -> None:

@@ -1,7 +1,7 @@
 import re
 from importlib.resources import files
 
-from vitscope.report.script import PARTS, page_script
+from vitscope.report.inline import PARTS, page_script
 
 
 def test_every_file_is_a_part_once() -> None:

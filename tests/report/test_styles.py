@@ -6,8 +6,7 @@ from markupsafe import Markup
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import styled
 from vitscope.plots import plot_variance
-from vitscope.report.inline import inline_svg
-from vitscope.report.styles import SharedStyles
+from vitscope.report.inline import SharedStyles, inline_svg
 from vitscope.results import Run
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from vitscope.core.errors import BadResult
-from vitscope.results.byte_array import ByteArray
+from vitscope.results.codec import ByteArray
 
 
 def test_every_byte_comes_back() -> None:

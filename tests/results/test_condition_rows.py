@@ -1,9 +1,14 @@
 import numpy as np
 
 from vitscope.results.codec import decode, encode
-from vitscope.results.condition_rows import Headline, condition_rows, headline_rows
+from vitscope.results.condition_rows import (
+    QUANTITIES,
+    ConditionTable,
+    Headline,
+    condition_rows,
+    headline_rows,
+)
 from vitscope.results.numbers import label
-from vitscope.results.scores import QUANTITIES, ConditionTable
 
 
 def test_a_headline_is_the_value_and_the_middle_of_its_replicates() -> None:

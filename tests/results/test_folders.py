@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from vitscope.results.folders import run_folders
+from vitscope.results.plain_files import run_folders
 
 DEFAULT = Path("runs/diagnose")
 

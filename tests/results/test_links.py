@@ -9,7 +9,7 @@ import vitscope as vs
 from tests.fuzz.refusals import files_below
 from vitscope.core.errors import BadResult
 from vitscope.results import Run
-from vitscope.results.links import refuse_links_out
+from vitscope.results.plain_files import refuse_links_out
 
 
 @pytest.fixture

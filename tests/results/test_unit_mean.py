@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from vitscope.results.unit_mean import mean_over_units
+from vitscope.results.unit_changes import mean_over_units
 
 
 def test_the_mean_of_units_has_the_mean_of_their_ends() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.results.wording import by_name, extremes, plural, points, rows_of
+from vitscope.results.numbers import by_name, extremes, plural, points, rows_of
 
 TABLE = pd.DataFrame(
     {

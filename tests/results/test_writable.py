@@ -8,7 +8,7 @@ from tests.fuzz.refusals import files_below
 from vitscope.cli.app import main
 from vitscope.core.errors import VitscopeError
 from vitscope.results import Run
-from vitscope.results.writable import check_file, probe
+from vitscope.results.plain_files import check_file, probe
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.data import DataConfig
-from vitscope.training.gradient_norm import FiniteGradients, are_finite, gradient_norm
+from vitscope.training.divergence import FiniteGradients, are_finite, gradient_norm
 from vitscope.training.layout import lay_out
 
 

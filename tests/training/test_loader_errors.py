@@ -6,7 +6,7 @@ import pytest
 from torch.utils.data import DataLoader, Dataset
 
 from vitscope.core.errors import BadData
-from vitscope.training.loader_errors import loading_explained
+from vitscope.training.broken_images import loading_explained
 
 
 class Failing(Dataset[int]):

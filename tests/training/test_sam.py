@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from vitscope.training.sam import worst_nearby
+from vitscope.training.optimizer import worst_nearby
 
 DOUBLE = torch.float64
 

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 import pytest
 
 from vitscope.training.checkpoint import Progress
-from vitscope.training.waiting import timed
+from vitscope.training.collective import timed
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr("vitscope.training.waiting.time", made)
+    monkeypatch.setattr("vitscope.training.collective.time", made)
     return made
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.results import Result
 from vitscope.results.paired import check_same_images
-from vitscope.results.unit_mean import UnitMean, mean_over_units
+from vitscope.results.unit_changes import UnitMean, mean_over_units
 
 DENSE = 0.5  # share of its bound that the entropy of dense attention exceeds; the paper's ViTs reach 0.83
 SIMILAR = 10  # per cent by which the distance may change and still counts as similar

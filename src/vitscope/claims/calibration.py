@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
-from vitscope.core.bootstrap import percentile_interval
+from vitscope.core.statistics import percentile_interval
 from vitscope.findings.prediction import QUANTITIES, PredictionResult
 from vitscope.results.paired import check_same_images
 

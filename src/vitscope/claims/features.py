@@ -2,16 +2,35 @@
 
 D4: stages are blocks of similar units, in a plain ViT there are none. D5: at the beginning of a stage it hurts most to
 lose an MLP, at its end an MSA; a convolution hurts more at the beginning than at the end.
+
+Claims about what a kind of unit does to feature maps: D1 and D3.
+
+D1: MSAs lower the high frequencies of feature maps, the early ones excepted, convolutions and MLPs raise them. D3: MSAs
+lower the variance of feature maps over space, convolutions and MLPs raise it.
+
+Decided by the mean change across the units of a kind (`unit_mean.py`). The paper does not say how many MSAs are early:
+here it is those in the first third of the depth. They are left out of D1, and their mean change is told beside it.
+
+The claim that the variance of a CNN's feature maps peaks at the ends of stages: D3.
+
+With l the variance after the last unit of a stage and o the mean of those after its others, the excess of a stage is
+
+    2 (l - o) / (l + o)
+
+the difference relative to the mean of the two, which changes its sign if the two are exchanged. Decided by the mean
+over stages (`unit_mean.py`).
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 
-from vitscope.claims.changes import change_verdicts
-from vitscope.claims.stage_ends import peak_verdicts
+import numpy as np
+
 from vitscope.claims.verdict import Rule, Verdict
 from vitscope.findings.cka import CkaResult
 from vitscope.findings.lesion import LesionResult
 from vitscope.results import Result
+from vitscope.results.unit_changes import UnitMean, changes_of, mean_over_units
 
 BLOCK = 0.05  # a difference in CKA that is taken for a block structure
 
@@ -88,5 +107,99 @@ def _blocks(model: str, result: Result) -> list[Verdict]:
             unit="",
             over=f"{result.batches} batch{'es' if result.batches != 1 else ''}",
             rule=Rule("above" if several else "below", BLOCK),
+        )
+    ]
+
+
+EARLY = 1 / 3
+PLURAL = {"msa": "MSAs", "mlp": "MLPs", "conv": "Convs"}
+_MEASURED = {"fourier": ("D1", "high frequencies"), "variance": ("D3", "spatial variance")}
+_LOWERS = {"msa": True, "mlp": False, "conv": False}
+
+
+def change_verdicts(model: str, result: Result) -> list[Verdict]:
+    """D1 of a Fourier analysis, D3 of a variance."""
+    claim, what = _MEASURED[result.exam]
+    table = result.summary()
+    verdicts = []
+    for kind, lowers in _LOWERS.items():
+        excepting = claim == "D1" and kind == "msa"
+        found = changes_of(table, kind, beyond=EARLY if excepting else 0.0)
+        if found is None:
+            continue
+        early = changes_of(table, kind, until=EARLY) if excepting else None
+        mean, name = found.mean, PLURAL[kind]
+        verdicts.append(
+            Verdict(
+                claim=claim,
+                statement=f"{name} {'lower' if lowers else 'raise'} {what}",
+                model=model,
+                statistic=f"mean change of {what} across {name}"
+                + (
+                    " beyond the first third of the depth (the paper excepts early ones)" if excepting else ""
+                ),
+                value=mean.value,
+                low=mean.low,
+                high=mean.high,
+                unit="",
+                over=f"{result.n} images",
+                rule=Rule("below" if lowers else "above"),
+                evidence=found.spread + (f"; early ones {_brief(early.mean)}" if early else ""),
+            )
+        )
+    return verdicts
+
+
+def _brief(mean: UnitMean) -> str:
+    return f"{mean.value:+.3g} [{mean.low:+.3g}, {mean.high:+.3g}]"
+
+
+def end_excess(
+    value: Sequence[float] | np.ndarray, low: Sequence[float] | np.ndarray, high: Sequence[float] | np.ndarray
+) -> tuple[float, float, float]:
+    """The excess of one stage of two or more units, and its interval over images.
+
+    The interval is as if units had seen different images; they have seen the same, so it is rather too wide.
+    """
+    level, half = np.asarray(value), (np.asarray(high) - np.asarray(low)) / 2
+    last, others = float(level[-1]), float(level[:-1].mean())
+    if last + others == 0:
+        return math.nan, math.nan, math.nan
+    excess = 2 * (last - others) / (last + others)
+    reach = math.hypot(others * float(half[-1]), last * float(half[:-1].mean())) * 4 / (last + others) ** 2
+    return excess, excess - reach, excess + reach
+
+
+def peak_verdicts(model: str, result: Result) -> list[Verdict]:
+    """Of a CNN, from the variance after each unit; nothing is said of models with attention."""
+    table = result.summary()
+    levels = table[(table["quantity"] == "variance") & (table["kind"] == "conv")]
+    if not len(levels) or (table["kind"] == "msa").any():
+        return []
+    stages = [
+        stage for _, stage in levels.groupby("stage") if len(stage) > 1 and stage["value"].notna().all()
+    ]
+    found = [
+        end_excess(*(stage[column].to_numpy() for column in ("value", "low", "high"))) for stage in stages
+    ]
+    known = [one for one in found if not math.isnan(one[0])]
+    if not known:
+        return []
+    mean = mean_over_units(*(100 * np.array(known)).T)
+    peaks = sum(stage["value"].iloc[-1] == stage["value"].max() for stage in stages)
+    return [
+        Verdict(
+            claim="D3",
+            statement="variance peaks at stage ends",
+            model=model,
+            statistic="variance after the last unit of a stage minus that after its others, relative, mean over stages",
+            value=mean.value,
+            low=mean.low,
+            high=mean.high,
+            unit="%",
+            over=f"{result.n} images",
+            rule=Rule("above"),
+            evidence=f"highest after the last unit in {peaks} of {len(stages)} stages; "
+            f"{mean.spread('stage', '+.1f')} %",
         )
     ]

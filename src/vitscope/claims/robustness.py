@@ -8,9 +8,8 @@ attention in its residual units is not spoken of.
 from collections.abc import Mapping
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
-from vitscope.core.bootstrap import standard_error
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import difference_interval
+from vitscope.core.statistics import difference_interval, standard_error
 from vitscope.findings.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.results import Result
 from vitscope.results.condition_rows import Headline

@@ -66,7 +66,7 @@ def run(options: Options) -> None:
     from vitscope.report.console import notes_on_stderr, print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
-    from vitscope.results.writable import check_page
+    from vitscope.results.plain_files import check_page
     from vitscope.studies.compare import Request, examined_runs
 
     page = options.page or options.out / "report.html"

@@ -74,7 +74,7 @@ def run(options: Options) -> None:
     from vitscope.exams import diagnose, find_exams
     from vitscope.models.create import check_name
     from vitscope.report.console import notes_on_stderr, print_results
-    from vitscope.results.folders import run_folders
+    from vitscope.results.plain_files import run_folders
 
     if not options.models:
         raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")

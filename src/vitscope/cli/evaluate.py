@@ -122,7 +122,7 @@ def run(options: Options) -> None:
 
 
 def _out(options: Options) -> Path:
-    from vitscope.results.folders import run_folders
+    from vitscope.results.plain_files import run_folders
 
     several = len(set(options.models)) != 1
     return options.out or (RUNS if several else run_folders(options.models, None, RUNS)[options.models[0]])

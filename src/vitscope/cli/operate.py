@@ -106,8 +106,7 @@ def run(options: Options) -> None:
     from rich.console import Console
 
     from vitscope.cli.as_typed import as_typed
-    from vitscope.surgery.tools.operate import operate
-    from vitscope.surgery.tools.operation_text import find_operation, read_operation
+    from vitscope.surgery.tools.operate import find_operation, operate, read_operation
 
     if any(text.split()[:1] in (["build_up"], ["build-up"]) for text in options.operations):
         _search(options)

@@ -3,8 +3,16 @@
 A process that dies is noticed by the network. One that hangs is not: it is waited for until the time is up. So whoever
 waits for more than a moment leaves a note in the store that all processes of the job share, and after some
 seconds says whose note is missing. Waiting goes on in short pieces, so that Ctrl-C is heard in between.
+
+Processes that end with the one that started them, however that one came to its end.
+
+Otherwise a process that loads images goes on for seconds after a kill, with its memory and its share of the machine.
 """
 
+import ctypes
+import multiprocessing
+import os
+import signal
 import sys
 import threading
 import time
@@ -168,3 +176,30 @@ def _say_who(waited: float) -> None:
 
 def _named(ranks: list[int], world: int) -> str:
     return f"process{'es' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))} of {world}"
+
+
+_SET_PARENT_DEATH_SIGNAL = 1  # of prctl(2)
+
+
+def end_with_parent() -> None:
+    """Called in a process that `multiprocessing` started: end it when the process that asked for it has ended."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    if sys.platform == "linux" and os.getppid() == parent.pid:
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != parent.pid:  # it ended before that was said
+            os._exit(1)
+        return
+
+    def watch() -> None:  # another system, or a server that forks for others and outlives them
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def loader_worker(number: int) -> None:
+    """The `worker_init_fn` of a DataLoader: such a process ends with its parent, which alone hears Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()

@@ -14,8 +14,7 @@ from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.power import power
 from vitscope.curvature.product import HessianProduct, hessian_of
 from vitscope.curvature.select import select_parameters
-from vitscope.curvature.top import top_eigenvalues
-from vitscope.curvature.trace import trace_estimates
+from vitscope.curvature.top import top_eigenvalues, trace_estimates
 
 __all__ = [
     "Eigenvalues",

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from vitscope.core.arguments import Count, NotNegative, checked
 from vitscope.core.errors import VitscopeError
-from vitscope.curvature.basis import Basis
-from vitscope.curvature.dots import dot, norm
+from vitscope.curvature.dots import Basis, dot, norm
 
 Operator = Callable[[Tensor], Tensor]
 OnStep = Callable[[int], None]

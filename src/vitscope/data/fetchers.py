@@ -12,8 +12,8 @@ from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
+from vitscope.data.decode import images_and_labels
 from vitscope.data.images import ImageData, Indices
-from vitscope.data.items import images_and_labels
 from vitscope.data.preprocessing import Device, preprocess
 
 _DECODERS = 4  # PIL releases the interpreter lock while it decodes

@@ -20,7 +20,7 @@ import numpy as np
 
 from vitscope.core.errors import BadData
 from vitscope.data.catalog import SPLITS, Entry, data_root
-from vitscope.data.digests import file_digest
+from vitscope.data.fetch import file_digest
 from vitscope.data.images import Pixels
 
 SCHEMA = 1

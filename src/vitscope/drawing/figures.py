@@ -1,4 +1,7 @@
-"""Which figures an exam has; a plot function says so with `@figure`."""
+"""Which figures an exam has; a plot function says so with `@figure`.
+
+Axes of another projection in the place of flat ones.
+"""
 
 import io
 import os
@@ -86,3 +89,15 @@ def render(ax: Axes, kind: str, **options: Any) -> bytes:
     assert isinstance(drawing, Figure)
     drawing.savefig(buffer, format=kind, dpi=160, metadata=metadata, **options)
     return buffer.getvalue()
+
+
+def projected(ax: Axes, projection: str) -> Axes:
+    """`ax` if it has this projection ("3d", "polar"), else new axes that take its place in the figure."""
+    if ax.name == projection:
+        return ax
+    drawing, place, position = ax.get_figure(), ax.get_subplotspec(), ax.get_position()
+    assert isinstance(drawing, Figure)
+    ax.remove()
+    if place is not None:
+        return drawing.add_subplot(place, projection=projection)
+    return drawing.add_axes(position.bounds, projection=projection)

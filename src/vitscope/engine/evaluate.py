@@ -27,15 +27,15 @@ from vitscope.engine.diagnose import run_exams
 from vitscope.engine.exam import Accumulator, Procedure, find_exams
 from vitscope.engine.fitting import fitting, tell_of_nothing
 from vitscope.engine.options import with_options
-from vitscope.engine.prediction.prediction_temperature import Temperature
+from vitscope.engine.prediction.prediction_scores import Temperature
 from vitscope.findings.corruption import CorruptionResult
 from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
 from vitscope.models.create import check_name
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
-from vitscope.results.folders import run_folders
 from vitscope.results.paired import Flips, differences, flips
+from vitscope.results.plain_files import run_folders
 from vitscope.results.table import COLUMNS
 
 DIFFERENCES = "differences.csv"

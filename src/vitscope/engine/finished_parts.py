@@ -3,9 +3,13 @@
 A part is what the exam can do on its own: a point of a landscape, a corruption at one severity. Parts are used only by
 an exam of the same key: the same weights, images and options. Each process writes what it was given to a file of its
 own; the main process reads all of them, and tells the others.
+
+Tensors in a file that is whole or not there: what an exam under way has collected so far.
 """
 
 import contextlib
+import hashlib
+import json
 import shutil
 import time
 from collections.abc import Iterable, Mapping
@@ -13,11 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 from torch import Tensor
 
 from vitscope.core import distributed
-from vitscope.engine.tensor_file import read_tensors, write_tensors
+from vitscope.results.atomic import atomic_write
 
 SECONDS = 5.0  # of work that may be lost
 FOLDER = "parts"
@@ -94,3 +100,37 @@ def _by_part(flat: Mapping[str, Tensor]) -> dict[str, dict[str, Tensor]]:
 def _split(path: str) -> tuple[str, str]:
     name, key = path.rsplit(SEPARATOR, 1)
     return name, key
+
+
+CHECKSUM = "sha256"
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, str]) -> None:
+    """Put tensors and facts into a file, atomically and with a checksum."""
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    metadata = dict(facts)
+    metadata[CHECKSUM] = _checksum(stored, metadata)
+    atomic_write(path, save(stored, metadata))
+
+
+def read_tensors(path: Path | None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """What `write_tensors` wrote; nothing if there is no such file or if it is damaged."""
+    if path is None or not path.is_file():
+        return {}, {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+    except (SafetensorError, OSError):
+        return {}, {}
+    whole = metadata.get(CHECKSUM) == _checksum(tensors, metadata)
+    return (tensors, metadata) if whole else ({}, {})
+
+
+def _checksum(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> str:
+    content = {name: text for name, text in metadata.items() if name != CHECKSUM}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

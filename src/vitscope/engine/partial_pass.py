@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vitscope.core import distributed
 from vitscope.engine.exam import Accumulator
-from vitscope.engine.tensor_file import read_tensors, write_tensors
+from vitscope.engine.finished_parts import read_tensors, write_tensors
 
 SECONDS = 20.0  # of work that may be lost
 FOLDER = "partial"

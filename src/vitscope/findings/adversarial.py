@@ -9,14 +9,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.drawing.curves import draw_curve, legend_above
+from vitscope.drawing.curves import draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing
 from vitscope.drawing.style import MODELS, grid, model_colour
 from vitscope.results import About, Result
-from vitscope.results.condition_rows import Headlined, condition_rows, conditions_in_words, headline_rows
-from vitscope.results.scores import QUANTITIES, ConditionTable
-from vitscope.results.wording import reads
+from vitscope.results.condition_rows import (
+    QUANTITIES,
+    ConditionTable,
+    Headlined,
+    condition_rows,
+    conditions_in_words,
+    headline_rows,
+)
+from vitscope.results.numbers import reads
 
 CLEAN = "clean"
 

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from vitscope.drawing.curves import nothing, plot_heads
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing, plot_heads
 from vitscope.drawing.style import INK, MODELS
 from vitscope.results import About, Result, tidy
 from vitscope.results.head_rows import HeadRows
+from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import extremes, reads, rows_of
 
 QUANTITIES = (
     "entropy",

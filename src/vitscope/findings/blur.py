@@ -9,7 +9,7 @@ from vitscope.drawing.style import MODELS
 from vitscope.findings.noise import PerturbedRows, plot_perturbations
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import conditions_in_words
-from vitscope.results.wording import reads
+from vitscope.results.numbers import reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

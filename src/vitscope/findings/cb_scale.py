@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from vitscope.drawing.curves import along_depth, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import along_depth, nothing
 from vitscope.drawing.style import MODELS
 from vitscope.results import About, Result, UnitRow, tidy
-from vitscope.results.wording import extremes, reads, rows_of
+from vitscope.results.numbers import extremes, reads, rows_of
 
 QUANTITIES = ("mean", "ratio")
 

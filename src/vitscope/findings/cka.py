@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK
 from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results.numbers import by_name, extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.similarity_blocks import SCORES
-from vitscope.results.wording import by_name, extremes, reads, rows_of
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

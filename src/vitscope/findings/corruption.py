@@ -11,15 +11,20 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.corruption_names import FAMILIES, VERSION
 from vitscope.core.errors import VitscopeError
-from vitscope.drawing.curves import draw_curve, legend_above
+from vitscope.drawing.curves import draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result
-from vitscope.results.condition_rows import Headlined, accuracies_of, condition_rows, headline_rows
+from vitscope.results.condition_rows import (
+    QUANTITIES,
+    ConditionTable,
+    Headlined,
+    accuracies_of,
+    condition_rows,
+    headline_rows,
+)
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.scores import QUANTITIES, ConditionTable
-from vitscope.results.wording import by_name, reads
 
 CLEAN, ALL = "clean", "all"
 

@@ -14,8 +14,8 @@ from matplotlib.patches import Rectangle
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import DEPTH, INK, grid
 from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results.numbers import reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

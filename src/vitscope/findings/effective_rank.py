@@ -11,9 +11,9 @@ from vitscope.drawing.depth import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS
 from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import plural, reads, rows_of
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.unit_changes import UnitChanges
-from vitscope.results.wording import plural, reads, rows_of
 
 QUANTITIES = ("effective_rank", "cosine")
 

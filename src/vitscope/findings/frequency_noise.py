@@ -13,9 +13,8 @@ from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result
-from vitscope.results.condition_rows import Headlined, condition_rows
-from vitscope.results.scores import QUANTITIES, ConditionTable
-from vitscope.results.wording import by_name, points, reads
+from vitscope.results.condition_rows import QUANTITIES, ConditionTable, Headlined, condition_rows
+from vitscope.results.numbers import by_name, points, reads
 
 CLEAN = "clean"
 

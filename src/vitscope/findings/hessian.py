@@ -14,8 +14,8 @@ from vitscope.core.statistics import mean_interval
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import by_name, reads
 
 ALL_PARAMETERS = "all that learn"
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import by_name, reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -13,12 +13,11 @@ from matplotlib.patheffects import AbstractPathEffect, withStroke
 from matplotlib.ticker import MaxNLocator
 
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.projection import projected
+from vitscope.drawing.figures import axes_or_new, figure, projected
 from vitscope.drawing.style import MODELS, styled
 from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import by_name, reads
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
 from vitscope.findings.landscape import LABELS, _count, _masked
 from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import by_name, reads
 
 QUANTITIES = ("nll", "l2", "loss", "accuracy", "excess")
 

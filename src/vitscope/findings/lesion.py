@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from vitscope.drawing.curves import nothing
 from vitscope.drawing.depth import plot_change
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
 from vitscope.results import About, Result, UnitRow, tidy
-from vitscope.results.wording import extremes, points, reads, rows_of
+from vitscope.results.numbers import extremes, points, reads, rows_of
 
 POSITIONS = ("first", "middle", "last", "only")
 

@@ -7,12 +7,12 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 
+from vitscope.drawing.curves import nothing, plot_heads
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing, plot_heads
 from vitscope.drawing.style import DEPTH, INK, MODELS, grid, logarithmic
 from vitscope.results import About, Result
 from vitscope.results.head_rows import HeadRows
-from vitscope.results.wording import extremes, reads, rows_of
+from vitscope.results.numbers import extremes, reads, rows_of
 
 APPLICATIONS = (1, 2, 4, 8)
 

@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
+from vitscope.drawing.curves import nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing
 from vitscope.findings.attention import NO_ATTENTION
 from vitscope.results import About, Result, UnitRow, tidy
-from vitscope.results.byte_array import ByteArray
-from vitscope.results.wording import extremes, reads, rows_of
+from vitscope.results.codec import ByteArray
+from vitscope.results.numbers import extremes, reads, rows_of
 
 
 def normalised(maps: np.ndarray) -> np.ndarray:

@@ -13,9 +13,14 @@ from vitscope.drawing.curves import legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result, tidy
-from vitscope.results.condition_rows import Headlined, condition_rows, conditions_in_words
-from vitscope.results.scores import QUANTITIES, ConditionTable
-from vitscope.results.wording import reads
+from vitscope.results.condition_rows import (
+    QUANTITIES,
+    ConditionTable,
+    Headlined,
+    condition_rows,
+    conditions_in_words,
+)
+from vitscope.results.numbers import reads
 
 CLEAN, SHOT, GAUSSIAN, BLUR = "clean", "shot noise", "Gaussian noise", "Gaussian blur"
 

@@ -13,10 +13,15 @@ from vitscope.drawing.curves import draw_curve, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid, model_colour
 from vitscope.results import About, Result
-from vitscope.results.condition_rows import Headlined, condition_rows, headline_rows
+from vitscope.results.condition_rows import (
+    QUANTITIES,
+    ConditionTable,
+    Headlined,
+    condition_rows,
+    headline_rows,
+)
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.scores import QUANTITIES, ConditionTable
-from vitscope.results.wording import by_name, reads
 
 CLEAN, CENTRE = "clean", "centre masked"
 

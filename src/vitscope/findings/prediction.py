@@ -10,9 +10,9 @@ from matplotlib.ticker import PercentFormatter
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.condition_rows import BINS, MEANS
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.scores import BINS, MEANS
-from vitscope.results.wording import by_name, reads
 
 
 def images_of(words: np.ndarray) -> np.ndarray:

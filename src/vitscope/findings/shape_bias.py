@@ -9,14 +9,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
+from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid, model_colour
 from vitscope.results import About, Result, tidy
 from vitscope.results.condition_rows import Headline, headline_rows
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import by_name, reads
 
 DECISIONS = ("low", "high", "neither")
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
+from vitscope.drawing.curves import nothing, plot_heads
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing, plot_heads
 from vitscope.drawing.style import INK, MODELS
 from vitscope.findings.attention import NO_ATTENTION
 from vitscope.results import About, Result
 from vitscope.results.head_rows import HeadRows
-from vitscope.results.wording import extremes, reads, rows_of
+from vitscope.results.numbers import extremes, reads, rows_of
 
 QUANTITIES = ("gradient", "share")
 

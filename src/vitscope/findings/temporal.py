@@ -8,13 +8,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from vitscope.drawing.curves import nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.condition_rows import QUANTITIES as SCORES
+from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.scores import QUANTITIES as SCORES
-from vitscope.results.wording import by_name, reads
 
 QUANTITIES = (*SCORES, "consistency")
 

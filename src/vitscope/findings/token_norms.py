@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from vitscope.drawing.curves import along_depth, nothing
 from vitscope.drawing.depth import draw_bands
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import along_depth, nothing
 from vitscope.drawing.style import INK, MODELS, grid, logarithmic, model_colour
 from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import extremes, reads, rows_of
 
 PERCENTILES = (5, 50, 95, 99)
 

@@ -9,12 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing
-from vitscope.drawing.projection import projected
+from vitscope.drawing.curves import nothing
+from vitscope.drawing.figures import axes_or_new, figure, projected
 from vitscope.drawing.style import INK, MODELS, model_colour
 from vitscope.results import About, Result, tidy
-from vitscope.results.wording import reads
+from vitscope.results.numbers import reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from vitscope.drawing.curves import nothing
 from vitscope.drawing.depth import plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.heads import nothing
 from vitscope.drawing.style import MODELS
 from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.wording import extremes, reads, rows_of
 
 QUANTITIES = ("data_std", "model_std", "model_share")
 

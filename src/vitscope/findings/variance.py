@@ -10,8 +10,8 @@ from vitscope.drawing.depth import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, logarithmic
 from vitscope.results import About, Result, tidy
+from vitscope.results.numbers import reads
 from vitscope.results.unit_changes import UnitChanges, changes_in_words
-from vitscope.results.wording import reads
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -9,17 +9,27 @@ run/model.safetensors                     "last": after the last finished epoch
 
 for kept in list_checkpoints("runs/a"):
     model = create_model("runs/a", checkpoint=kept.name)
+
+Weights in safetensors: read them, compare them with a model, load them, write them. No pickle, ever.
 """
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
-from vitscope.results.plain_files import read_plain
+from vitscope.models.errors import BadWeights
+from vitscope.results.manifest import damage
+from vitscope.results.plain_files import check_plain, read_plain
 
 FOLDER = "checkpoints"
 INDEX = "checkpoints.json"
@@ -71,3 +81,76 @@ def find_checkpoint(run: Path, name: str) -> Path:
     raise BadResult(
         f"{run} has no checkpoint '{name}'; {there}. More are kept with: train --checkpoint-every 1"
     )
+
+
+def read_weights(path: Path, run: Path | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file, on the CPU; of a `run` folder's file, if it is what its manifest says."""
+    problem = damage(run, path.relative_to(run).as_posix()) if run is not None else None
+    if problem:
+        raise BadWeights(f"{path} is damaged: {problem}; else take it again from where it came from")
+    try:
+        check_plain([path])
+        return load_file(path)
+    except FileNotFoundError as error:
+        raise BadWeights(
+            f"no weights at {path}; expected a safetensors file, as `vitscope train` writes it"
+        ) from error
+    except (SafetensorError, OSError) as error:
+        raise BadWeights(
+            f"{path} is damaged or no safetensors file ({reason(error)}); take it again from where it came from"
+        ) from error
+
+
+def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str, exact: bool = False) -> None:
+    """Put `weights` into `model`, all of them and nothing else; `source` names them if they do not fit.
+
+    Floating-point numbers may be of another precision than the model's, unless it has to be `exact`.
+    """
+    problem = difference(model.state_dict(), weights, exact)
+    if problem:
+        raise BadWeights(
+            f"{source} does not fit {type(model).__name__}: {problem}; "
+            "build the model with the arguments it was trained with (num_classes, img_size ...)"
+        )
+    model.load_state_dict(weights)
+
+
+def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor], exact: bool = False) -> str:
+    """What keeps `given` from being the state of a model whose state is `own`; empty if nothing does."""
+    missing = [name for name in own if name not in given]
+    surplus = [name for name in given if name not in own]
+    reshaped = [
+        f"{name} (file {tuple(given[name].shape)}, model {tuple(tensor.shape)})"
+        for name, tensor in own.items()
+        if name in given and given[name].shape != tensor.shape
+    ]
+    retyped = [
+        f"{name} (file {given[name].dtype}, model {tensor.dtype})"
+        for name, tensor in own.items()
+        if name in given and not _same_type(given[name], tensor, exact)
+    ]
+    parts = (
+        ("missing", missing),
+        ("unexpected", surplus),
+        ("of another shape", reshaped),
+        ("of another type", retyped),
+    )
+    return ", ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
+
+
+def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
+    """A model's state as a safetensors file; tensors that share memory are written out each."""
+    return save({name: _own(tensor) for name, tensor in weights.items()})
+
+
+def _same_type(one: Tensor, other: Tensor, exact: bool) -> bool:
+    return one.dtype == other.dtype or (not exact and one.is_floating_point() and other.is_floating_point())
+
+
+def _own(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _first(found: list[str], show: int = 4) -> str:
+    more = f" and {len(found) - show} more" if len(found) > show else ""
+    return ", ".join(found[:show]) + more

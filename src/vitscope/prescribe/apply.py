@@ -37,8 +37,8 @@ from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
 from vitscope.results.paired import differences
+from vitscope.results.plain_files import check_page
 from vitscope.results.spectrum_numbers import STATISTICS, difference
-from vitscope.results.writable import check_page
 from vitscope.training import Trained, checkpoint, train
 
 ARMS = ("before", "control", "after")

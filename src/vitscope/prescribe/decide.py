@@ -20,7 +20,7 @@ from vitscope.prescribe.rule import Rule
 from vitscope.prescribe.rules import RULES
 from vitscope.results import Run, atomic_write
 from vitscope.results.codec import encode
-from vitscope.results.links import refuse_links_out
+from vitscope.results.plain_files import refuse_links_out
 from vitscope.results.provenance import provenance
 from vitscope.surgery import OPERATIONS, Before, Comparison, NoEffectWarning, record
 

@@ -18,8 +18,7 @@ from vitscope.prescribe.placement import following_mlps, msa_blocks, stage_ends
 from vitscope.prescribe.prescription import Evidence
 from vitscope.prescribe.rule import RULES as RULES
 from vitscope.prescribe.rule import Finding, rule
-from vitscope.results.unit_changes import changes_of
-from vitscope.results.unit_mean import mean_over_units
+from vitscope.results.unit_changes import changes_of, mean_over_units
 
 # Share of its bound above which attention is taken for nearly uniform: those of the paper's ViT-S and ViT-B, which
 # Context Broadcasting improves, reach 4.4 of 5.28 = 0.83.

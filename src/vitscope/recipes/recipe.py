@@ -29,7 +29,7 @@ from vitscope.core.arguments import (
     check,
     from_yaml,
 )
-from vitscope.core.arguments.yaml_files import read_yaml
+from vitscope.core.arguments.files import read_yaml
 from vitscope.core.errors import BadArgument
 
 

@@ -11,7 +11,7 @@ from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs, left_out
 from vitscope.report.verdicts import all_verdicts, check_verdicts_file, write_verdicts
 from vitscope.results import atomic_write
-from vitscope.results.writable import check_page
+from vitscope.results.plain_files import check_page
 
 __all__ = ["report"]
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from vitscope.results import Result, Run
-from vitscope.results.wording import by_name
+from vitscope.results.numbers import by_name
 
 KINDS = {
     "stem": "stem",

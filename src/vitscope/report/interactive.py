@@ -17,9 +17,9 @@ from vitscope.findings.fourier import FourierResult
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.plots.landscape_interactive import interactive_landscape
-from vitscope.report.packed import packed, packed_json
+from vitscope.report.inline import packed, packed_json
 from vitscope.results import Result, UnitRow
-from vitscope.results.byte_array import ByteArray
+from vitscope.results.codec import ByteArray
 
 
 @dataclass(frozen=True)

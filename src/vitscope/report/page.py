@@ -15,13 +15,9 @@ from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import shared_limits, styled
 from vitscope.plots import PLOTS, Plot
 from vitscope.report.card import KINDS
-from vitscope.report.inline import inline_svg
+from vitscope.report.inline import SharedStyles, inline_svg, packed, page_script, plotly_script
 from vitscope.report.interactive import Widget, series, widget
-from vitscope.report.packed import packed, plotly_script
 from vitscope.report.pairs import pairs
-from vitscope.report.readings import reading
-from vitscope.report.script import page_script
-from vitscope.report.styles import SharedStyles
 from vitscope.report.subject import RunSubject, exam_order, left_out
 from vitscope.report.tables import (
     Download,
@@ -31,9 +27,8 @@ from vitscope.report.tables import (
     verdicts_download,
     whole_grid,
 )
-from vitscope.report.taken import taken
 from vitscope.report.verdicts import by_chance
-from vitscope.report.vital_signs import Sign, vital_signs
+from vitscope.report.vital_signs import Sign, reading, taken, vital_signs
 from vitscope.results import About
 from vitscope.results.numbers import unbroken
 from vitscope.results.provenance import now

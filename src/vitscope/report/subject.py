@@ -1,4 +1,7 @@
-"""The runs a page is about: found, read, given names and colours."""
+"""The runs a page is about: found, read, given names and colours.
+
+Results of an older definition, or kept in another form: a page is made without them and says so.
+"""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -12,8 +15,23 @@ from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import Card, make_card
-from vitscope.report.outdated import Outdated, read_results
 from vitscope.results import Result, Run
+from vitscope.results.result import read_checked
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """An exam of a run that has to be done again."""
+
+    exam: str
+    title: str
+    command: str  # what was typed to get it; the same command computes it anew
+
+    @classmethod
+    def of(cls, exam: str, command: str) -> "Outdated":
+        """By the exam's name."""
+        known = result_types().get(exam)
+        return cls(exam, known.about.title if known else exam, command)
 
 
 @dataclass(frozen=True)
@@ -122,3 +140,37 @@ def _distinct(names: list[str], paths: list[Path]) -> list[str]:
         depth = next((d for d in range(1, len(own)) if sum(p[-d:] == own[-d:] for p in alike) == 1), 1)
         told.append(name if len(alike) == 1 else f"{name} ({'/'.join(own[-depth:])})")
     return told
+
+
+def read_results(run: Run) -> tuple[dict[str, Result], list[Outdated]]:
+    """The finished exams of a run by name, and those that cannot be read any more.
+
+    Raises:
+        BadResult: A result is damaged, of a newer schema, or of an exam that this version does not know.
+    """
+    results: dict[str, Result] = {}
+    outdated: list[Outdated] = []
+    for folder in sorted(path.parent for path in run.path.glob("exams/*/result.json")):
+        try:
+            result = Result.load(folder)
+        except BadResult as error:
+            command = _command(folder / "result.json", run)  # refuses what is damaged
+            if not isinstance(error.__cause__, ValueError):  # not for the fields that it has
+                raise
+            outdated.append(Outdated.of(folder.name, command))
+        else:
+            if _version(folder / "result.json") < result.version:
+                outdated.append(Outdated.of(folder.name, _command(folder / "result.json", run)))
+            else:
+                results[folder.name] = result
+    return results, outdated
+
+
+def _version(path: Path) -> int:
+    """Of the definition that a result was made by; results did not always say so."""
+    return int(read_checked(path).get("version", 1))
+
+
+def _command(path: Path, run: Run) -> str:
+    made = read_checked(path).get("provenance") or {}
+    return str(made.get("command") or run.record.get("command") or "vitscope diagnose")

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from vitscope.claims import Verdict, verdict_table
-from vitscope.report.packed import packed
+from vitscope.report.inline import packed
 from vitscope.results import Result, directions
 from vitscope.results.numbers import label, plain, spoken, with_interval
 from vitscope.results.table import COLUMNS

@@ -15,10 +15,10 @@ from vitscope.claims import (
 )
 from vitscope.claims.verdict import COLUMNS
 from vitscope.core.errors import VitscopeError
-from vitscope.report.pair_claims import pair_verdicts
+from vitscope.report.pairs import pair_verdicts
 from vitscope.report.subject import RunSubject
 from vitscope.results import Result, atomic_write
-from vitscope.results.writable import check_file
+from vitscope.results.plain_files import check_file
 
 _CLAIMS = (feature_verdicts, attention_verdicts, robustness_verdicts)
 MANY = 5  # verdicts from which on chance is worth a sentence

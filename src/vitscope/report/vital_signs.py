@@ -1,4 +1,12 @@
-"""Vital signs: per exam what the papers expect, what was found on each model, and whether the two agree."""
+"""Vital signs: per exam what the papers expect, what was found on each model, and whether the two agree.
+
+What an exam shows on one model, in two sentences made from its numbers.
+
+A reading is a function from a result to text, registered by the name of the exam. An exam without one gets its first
+numbers.
+
+Which map after a unit was measured, where an activation follows the unit's addition.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +18,8 @@ from vitscope.findings.prediction import PredictionResult
 from vitscope.report.subject import RunSubject
 from vitscope.report.tables import whole_rows
 from vitscope.report.verdicts import single_verdicts
-from vitscope.results import Result
-from vitscope.results.numbers import spoken, with_interval
+from vitscope.results import Result, UnitRow
+from vitscope.results.numbers import READINGS, spoken, with_interval
 
 _SHOWN = 2  # numbers of an exam about which the papers claim nothing that one model can decide
 
@@ -86,3 +94,30 @@ def headline(result: Result) -> str:
         (row,) = rows_of_it.itertuples()
         return f"{name} {with_interval(row)} after {row.unit}"
     return f"{name} {values.min():.3g} to {values.max():.3g} over {len(values)} units"
+
+
+def reading(result: Result) -> str:
+    """Two sentences about a result that has rows."""
+    own = READINGS.get(result.exam)
+    text = own(result) if own else ""
+    if text:
+        return text
+    first = headline(result)
+    return f"{first[:1].upper()}{first[1:]}." if first else ""
+
+
+def taken(results: Sequence[tuple[str, Result]]) -> list[str]:
+    """A sentence for each way in which the maps of some models were taken; `results` are by model."""
+    models: dict[str, list[str]] = {}
+    for model, result in results:
+        units: tuple[UnitRow, ...] = getattr(result, "units", ())
+        for way in dict.fromkeys(unit.taken for unit in units if unit.taken):
+            models.setdefault(way, []).append(model)
+    return [f"{', '.join(names)}: {_in_words(way)}." for way, names in models.items()]
+
+
+def _in_words(way: str) -> str:
+    side, activation = way.split(" ", 1)
+    if side == "after":
+        return f"the map after a unit is what the next unit reads, after the {activation} that follows the addition"
+    return f'the map after a unit is the sum, before the {activation} that follows it (`stream="sum"`)'

@@ -1,4 +1,7 @@
-"""Tables of scores under conditions, and the few numbers of them that people look at first."""
+"""Tables of scores under conditions, and the few numbers of them that people look at first.
+
+Names of scores, and scores under conditions.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,11 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from vitscope.core.bootstrap import percentile_interval
+from vitscope.core.statistics import difference_interval, percentile_interval, standard_error
 from vitscope.results import Result, tidy
-from vitscope.results.numbers import with_interval
-from vitscope.results.scores import QUANTITIES, ConditionTable, drop_interval
-from vitscope.results.wording import by_name
+from vitscope.results.numbers import by_name, with_interval
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,22 @@ class Headlined:
         return {h.label: h.drawn for h in self.headlines}
 
 
+@dataclass(frozen=True)
+class ConditionTable:
+    """Scores by condition; arrays are (conditions, quantities) in the order of `QUANTITIES`.
+
+    `drop` is what accuracy loses against the reference condition on the same images, (conditions,).
+    """
+
+    n: int
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    drop: np.ndarray
+    drop_low: np.ndarray
+    drop_high: np.ndarray
+
+
 def condition_rows(
     conditions: Sequence[str],
     scores: ConditionTable,
@@ -109,3 +126,13 @@ def conditions_in_words(result: Result) -> str:
         f"Accuracy is {with_interval(clean)} on the images as they are, {with_interval(mildest)} under "
         f"{mildest.condition} and {with_interval(worst)} under {worst.condition}."
     )
+
+
+BINS = 15
+MEANS = ("accuracy", "top5", "nll", "brier", "confidence")
+QUANTITIES = (*MEANS, "ece")
+
+
+def drop_interval(drops: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of what accuracy loses on the same images, from (conditions, 1 + replicates)."""
+    return difference_interval(drops[:, 0], standard_error(drops[:, 1:].T), n)

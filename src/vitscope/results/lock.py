@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from vitscope.results.links import LOCK
+from vitscope.results.plain_files import LOCK
 
 try:
     import fcntl

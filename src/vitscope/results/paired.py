@@ -21,9 +21,16 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from vitscope.core.bootstrap import correlation, percentile_interval, standard_error
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import difference_interval, difference_of, of_few, paired_interval
+from vitscope.core.statistics import (
+    correlation,
+    difference_interval,
+    difference_of,
+    of_few,
+    paired_interval,
+    percentile_interval,
+    standard_error,
+)
 from vitscope.results import Result, tidy
 
 SHARES = ("accuracy", "top5", "signed_ece", "consistency", "drop", "shape_bias")

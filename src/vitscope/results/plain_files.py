@@ -1,12 +1,24 @@
-"""Files of runs, which may be anything: only plain files are read, and not without end."""
+"""Files of runs, which may be anything: only plain files are read, and not without end.
+
+Links in a run folder, which may come from a stranger: nothing is written through one that leads out of it.
+
+A link to a file is harmless: writing replaces the link (see `atomic`). A folder behind a link would be written into.
+
+Whether something can be written, known before the work for it begins; nothing is left behind.
+
+Where the runs of one command go: a folder for each model.
+"""
 
 import errno
 import os
 import stat
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from vitscope.core.errors import BadResult
+from vitscope.core.arguments.files import files_in_words
+from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.results.atomic import is_special
 
 MOST_BYTES = 64 << 20
 _KINDS = {
@@ -52,3 +64,86 @@ def _check(path: Path, status: os.stat_result, most: int | None) -> None:
         raise BadResult(f"{path.name} is {kind}, not a file; remove it and repeat the command")
     if most is not None and status.st_size > most:
         raise BadResult(f"{path.name} has {status.st_size} bytes; at most {most} are read")
+
+
+LOCK = ".lock"
+
+
+def refuse_links_out(folder: Path) -> None:
+    """Refuse a folder in which writing would leave it."""
+    inside = folder.resolve()
+    for here, folders, files in os.walk(folder):
+        for path in (Path(here, name) for name in (*folders, *files) if os.path.islink(Path(here, name))):
+            target = Path(os.path.realpath(path))
+            out = target != inside and inside not in target.parents
+            if out and (path.name == LOCK or not target.is_file()):
+                raise BadResult(
+                    f"{path} is a link that leads out of the run folder, to {target}; nothing is written through it: "
+                    "remove it, or give another folder"
+                )
+
+
+def check_page(path: str | os.PathLike[str]) -> None:
+    """Refuse a page that cannot be written, or in whose place is something else than a page."""
+    check_file(path, "<!doctype html")
+
+
+def check_file(path: str | os.PathLike[str], begins: str = "") -> None:
+    """Refuse a file that cannot be written, or in whose place is one that does not begin so."""
+    target = Path(path)
+    if target.is_dir():
+        raise VitscopeError(
+            f"{target} is a folder; expected a file to write, such as {target / 'report.html'}"
+        )
+    with files_in_words():
+        if is_special(target):
+            if not os.access(target, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+        else:
+            probe(target.parent)
+            if target.is_file():
+                _check_replaced(target, begins)
+
+
+def _check_replaced(target: Path, begins: str) -> None:
+    with open(target, "rb") as file:
+        found = file.read(len(begins.encode())).decode(errors="replace")
+    if found and found.lower() != begins.lower():
+        raise VitscopeError(
+            f"{target} is there and is something else, which is not overwritten; give another name, or remove it"
+        )
+
+
+def probe(folder: Path, size: int = 1) -> None:
+    """Write some bytes into a folder, or where it would be made; raises OSError if that cannot be done."""
+    there = folder
+    while not os.path.lexists(there) and there != there.parent:
+        there = there.parent
+    if there.exists() and not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(there))
+    try:
+        with tempfile.TemporaryFile(dir=there) as file:
+            file.write(b"\0" * size)
+    except FileNotFoundError as error:  # it is there, and takes no files
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there)) from error
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(there)) from error  # not the name that was tried
+
+
+def run_folders(models: Sequence[str], out: Path | None, default: Path) -> dict[str, Path]:
+    """The run folder of each model, once each.
+
+    `out` is the folder itself of a single model, and the folder above those of several; without it they go below
+    `default`. Models of the same name get numbers.
+    """
+    folders: dict[str, Path] = {}
+    distinct = list(dict.fromkeys(models))
+    if len(distinct) == 1 and out is not None:
+        return {distinct[0]: out}
+    for model in distinct:
+        plain = Path(model).name if Path(model).is_dir() else model
+        plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in plain).strip(".") or "model"
+        taken = {path.name for path in folders.values()}
+        unique = next(n for n in (plain, *(f"{plain}-{i}" for i in range(2, 10_000))) if n not in taken)
+        folders[model] = (out or default) / unique
+    return folders

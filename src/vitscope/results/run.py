@@ -25,9 +25,8 @@ from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.results.atomic import atomic_write
-from vitscope.results.links import LOCK, refuse_links_out
 from vitscope.results.lock import FolderLock
-from vitscope.results.plain_files import read_plain
+from vitscope.results.plain_files import LOCK, read_plain, refuse_links_out
 from vitscope.results.provenance import now, provenance
 from vitscope.results.record import Record, State
 from vitscope.results.result import NewerSchema, Result, check_schema, read_checked

@@ -13,8 +13,15 @@ from typing import Literal
 
 import numpy as np
 
-from vitscope.core.bootstrap import REPLICATES, poisson_weights, standard_error
-from vitscope.core.statistics import difference_interval, few_interval, of_few, score_interval
+from vitscope.core.statistics import (
+    REPLICATES,
+    difference_interval,
+    few_interval,
+    of_few,
+    poisson_weights,
+    score_interval,
+    standard_error,
+)
 
 Quantity = Literal["nep", "ape"]
 

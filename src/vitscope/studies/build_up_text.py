@@ -8,7 +8,7 @@ from vitscope.core.arguments.calling import hints_of
 from vitscope.core.errors import BadArgument
 from vitscope.studies.build_up import TRAIN_AND_SCORE, build_up
 from vitscope.studies.job import find_function
-from vitscope.surgery.tools.operation_text import read_words
+from vitscope.surgery.tools.operate import read_words
 
 OWN = (*"budget min_gain significant heads window extra_block workers backend address measure".split(),)
 GIVEN = ("model", "out", "seed")  # what `measure` is called with

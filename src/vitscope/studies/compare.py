@@ -26,8 +26,7 @@ from vitscope.models.create import check_name
 from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
-from vitscope.results.folders import run_folders
-from vitscope.results.writable import check_page
+from vitscope.results.plain_files import check_page, run_folders
 
 DATA = "fashion"
 

@@ -21,11 +21,11 @@ from vitscope.core.arguments import Count, CountFromZero, Side
 from vitscope.core.errors import UnsupportedModel
 from vitscope.models.zoo.alternet import MSABlock
 from vitscope.models.zoo.preresnet import is_small
+from vitscope.surgery.tools.branches import drop_probability
+from vitscope.surgery.tools.choose import check_rules, msa_counts
 from vitscope.surgery.tools.extra_block import append_block, remove_block
-from vitscope.surgery.tools.msa_counts import check_rules, msa_counts
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
 from vitscope.surgery.tools.replaceable import ConvStage, Replaceable, conv_stages
-from vitscope.surgery.tools.stochastic_depth import drop_probability
 from vitscope.surgery.tools.vocabulary import Example, Heads
 
 FIRST_HEADS = 3  # of the first stage; each later one has twice as many

@@ -22,11 +22,10 @@ from vitscope.anatomy.watch.example import example_shapes
 from vitscope.core.errors import VitscopeError
 from vitscope.surgery.tools.branches import BranchPlace, Where, branch_places, no_units
 from vitscope.surgery.tools.graft import graft, graft_at
-from vitscope.surgery.tools.image_tokens import ImageTokens, tokens_off_the_grid
+from vitscope.surgery.tools.image_tokens import ImageTokens, TextLength, text_tokens, tokens_off_the_grid
 from vitscope.surgery.tools.map_source import MapNotes
-from vitscope.surgery.tools.readout import Readout, head_reads
+from vitscope.surgery.tools.predictions import Readout, head_reads
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.text_tokens import TextLength, text_tokens
 from vitscope.surgery.tools.vocabulary import Example, Layers
 
 Kind = Literal["cb", "cb_s", "cb_gate", "cb_hybrid"]

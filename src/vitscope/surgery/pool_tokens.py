@@ -20,7 +20,7 @@ from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.core.errors import UnsupportedModel
 from vitscope.surgery.tools.graft import graft_at, ungraft
 from vitscope.surgery.tools.image_tokens import tokens_off_the_grid
-from vitscope.surgery.tools.readout import Readout, head_reads
+from vitscope.surgery.tools.predictions import Readout, head_reads
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
 from vitscope.surgery.tools.vocabulary import Example
 

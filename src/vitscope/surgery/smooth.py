@@ -29,9 +29,15 @@ from vitscope.core.arguments import Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.surgery.tools.graft import graft_at, ungraft
 from vitscope.surgery.tools.image_tokens import ImageTokens
-from vitscope.surgery.tools.map_ports import map_entering, map_leaving
-from vitscope.surgery.tools.map_source import MapNotes, MapSource, Windows, same_shape
-from vitscope.surgery.tools.readout import head_reads
+from vitscope.surgery.tools.map_source import (
+    MapNotes,
+    MapSource,
+    Windows,
+    map_entering,
+    map_leaving,
+    same_shape,
+)
+from vitscope.surgery.tools.predictions import head_reads
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
 from vitscope.surgery.tools.vocabulary import Example
 

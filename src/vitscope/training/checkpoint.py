@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from vitscope.core import distributed
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
-from vitscope.models.state import load_weights
+from vitscope.models.checkpoints import load_weights
 from vitscope.results.manifest import damage, write_listed
 from vitscope.results.plain_files import check_plain
 from vitscope.results.result import NewerSchema
-from vitscope.training.optimizer_state import check_moments
+from vitscope.training.optimizer import check_moments
 from vitscope.training.parallel import placed, whole
 
 SCHEMA = 1

@@ -2,17 +2,22 @@
 
 A process that fails alone would leave the others waiting for it. Here failures and wishes to stop are shared at
 fixed points, and a peer that has vanished becomes an error that says so.
+
+How long a training waits for its images.
 """
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
 
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
+from vitscope.training.checkpoint import Progress
 
 
 class EndedElsewhere(VitscopeError):
@@ -62,3 +67,20 @@ def one_voice() -> Iterator[None]:
         if distributed.is_main():
             raise
         raise SystemExit(130) from None
+
+
+T = TypeVar("T")
+
+
+def timed(batches: Iterable[T], progress: Progress) -> Iterator[T]:
+    """The batches; the time until each of them is there is added to `progress.waited`."""
+    iterator = iter(batches)
+    while True:
+        began = time.monotonic()
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            return
+        finally:
+            progress.waited += time.monotonic() - began
+        yield batch

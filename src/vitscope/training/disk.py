@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import VitscopeError
-from vitscope.results.writable import probe
+from vitscope.results.plain_files import probe
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

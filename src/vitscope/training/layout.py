@@ -11,7 +11,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from vitscope.core.memory_format import arrange, crashes_with_channels_last
+from vitscope.core.memory import arrange, crashes_with_channels_last
 from vitscope.data import DataConfig
 from vitscope.training.matrix_convolution import MatrixConv2d
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from vitscope.models.checkpoints import FOLDER, INDEX, SCHEMA, Checkpoint, list_checkpoints
-from vitscope.models.state import weight_bytes
+from vitscope.models.checkpoints import FOLDER, INDEX, SCHEMA, Checkpoint, list_checkpoints, weight_bytes
 from vitscope.results import atomic_write
 from vitscope.results.manifest import write_listed
 

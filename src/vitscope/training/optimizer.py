@@ -1,6 +1,19 @@
-"""timm's optimiser and schedule, as a recipe wants them."""
+"""timm's optimiser and schedule, as a recipe wants them.
 
+Whether saved moments are those of an optimiser: of each parameter every tensor, in its shape and type.
+
+Sharpness-aware minimisation: learn from the gradient at the worst place nearby.
+
+    w' = w + rho * g / ||g||,   g = gradient of the batch's loss at w;   then step from w by the gradient at w'
+
+Both gradients are those of the whole effective batch, with the same augmentation, mixing and dropout.
+"""
+
+import copy
 import inspect
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,7 +24,7 @@ from timm.scheduler.scheduler import Scheduler
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.recipes.recipe import Recipe
 
 _FUSED_DEVICES = ("cpu", "cuda")
@@ -83,3 +96,81 @@ def _lay_out_as_parameters(optimizer: torch.optim.Optimizer) -> None:
         for name, value in state.items():
             if isinstance(value, Tensor) and value.shape == parameter.shape:
                 state[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
+
+
+Kinds = dict[str, tuple[tuple[int, ...], torch.dtype]]  # shape and type of each tensor of a parameter
+
+
+def check_moments(
+    optimizer: torch.optim.Optimizer, moments: Mapping[int, Mapping[str, Any]], source: str
+) -> None:
+    """Refuse moments that the optimiser would not have made.
+
+    Args:
+        optimizer: Built as the one that the moments are of.
+        moments: By the number of the parameter and by name; numbers that are no tensors are not looked at.
+        source: Names them in the message.
+    """
+    places = [(group, parameter) for group in optimizer.param_groups for parameter in group["params"]]
+    known: dict[Any, Kinds] = {}
+    for index, values in moments.items():
+        if not 0 <= index < len(places):
+            raise _refusal(source, f"it has moments of parameter {index} of {len(places)}")
+        group, parameter = places[index]
+        key = (id(group), tuple(parameter.shape), parameter.dtype)
+        if key not in known:
+            known[key] = _kinds(optimizer, group, parameter)
+        for name, (shape, dtype) in known[key].items():
+            value = values.get(name)
+            if not isinstance(value, Tensor):
+                raise _refusal(source, f"it lacks '{name}' of parameter {index}")
+            if tuple(value.shape) != shape or value.dtype != dtype:
+                seen = f"{value.dtype} {tuple(value.shape)}"
+                raise _refusal(source, f"'{name}' of parameter {index} is {seen}, expected {dtype} {shape}")
+
+
+def _kinds(optimizer: torch.optim.Optimizer, group: dict[str, Any], parameter: Tensor) -> Kinds:
+    """What the optimiser keeps of such a parameter, seen by letting a copy of it do a step; nothing if it cannot."""
+    stand_in = nn.Parameter(torch.zeros(parameter.shape, dtype=parameter.dtype))
+    stand_in.grad = torch.zeros_like(stand_in)
+    trial = copy.copy(optimizer)
+    trial.state = defaultdict(dict)
+    trial.param_groups = [{**group, "params": [stand_in]}]
+    try:
+        trial.step()
+    except (
+        Exception
+    ):  # whatever an optimiser that cannot be copied so raises; then its moments are taken as they are
+        return {}
+    kept = trial.state[stand_in].items()
+    return {name: (tuple(value.shape), value.dtype) for name, value in kept if isinstance(value, Tensor)}
+
+
+def _refusal(source: str, problem: str) -> BadResult:
+    return BadResult(
+        f"{source} does not fit the optimiser here: {problem}; give the recipe it was made with, copy it again, or "
+        "give another --out"
+    )
+
+
+@contextmanager
+def worst_nearby(model: nn.Module, rho: float, norm: float) -> Iterator[None]:
+    """Inside, the parameters stand `rho` up their gradients, of this `norm` all together, which are cleared.
+
+    At the end, parameters and buffers are bit for bit as before: running statistics do not see the second pass.
+    """
+    moved: list[Tensor] = [p for p in model.parameters() if p.grad is not None]
+    gradients = [p.grad for p in moved if p.grad is not None]
+    with torch.no_grad():
+        kept = [(tensor, tensor.clone()) for tensor in (*moved, *model.buffers())]
+    try:
+        if norm > 0:
+            with torch.no_grad():
+                torch._foreach_add_(moved, gradients, alpha=rho / norm)
+        for parameter in moved:
+            parameter.grad = None
+        yield
+    finally:
+        with torch.no_grad():
+            for tensor, before in kept:
+                tensor.copy_(before)

@@ -19,8 +19,8 @@ from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.memory import kept_memory
 from vitscope.data import DataConfig
 from vitscope.models import save_model
+from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage
-from vitscope.models.state import read_weights
 from vitscope.training import checkpoint
 from vitscope.training.collective import any_of_us, together
 from vitscope.training.disk import writing

@@ -17,28 +17,31 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from vitscope.core import distributed
-from vitscope.core.child_processes import loader_worker
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.outputs import class_scores
+from vitscope.core.peers import loader_worker
 from vitscope.data import DataConfig
 from vitscope.recipes.augment import AugmentedData, Mix
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
+from vitscope.training.broken_images import loading_explained
 from vitscope.training.checkpoint import Progress, load_whole
-from vitscope.training.collective import any_of_us
+from vitscope.training.collective import any_of_us, timed
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
-from vitscope.training.divergence import Patience, TrainingDiverged
+from vitscope.training.divergence import (
+    FiniteGradients,
+    Patience,
+    TrainingDiverged,
+    are_finite,
+    gradient_norm,
+)
 from vitscope.training.fused_step import seen_as_in_memory
-from vitscope.training.gradient_norm import FiniteGradients, are_finite, gradient_norm
 from vitscope.training.layout import lay_out
-from vitscope.training.loader_errors import loading_explained
-from vitscope.training.optimizer import build_optimizer, build_schedule
+from vitscope.training.optimizer import build_optimizer, build_schedule, worst_nearby
 from vitscope.training.precision import Precision
-from vitscope.training.sam import worst_nearby
 from vitscope.training.sharding import Repeated, batches, parts, share
 from vitscope.training.stochastic_depth import StochasticDepth
-from vitscope.training.waiting import timed
 
 
 class Part(NamedTuple):

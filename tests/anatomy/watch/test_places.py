@@ -7,8 +7,7 @@ from torch.nn import functional
 
 from tests.exams.attention_by_hand import swin, vit, window_points
 from vitscope.anatomy import anatomy
-from vitscope.anatomy.watch.places import Places, find_places
-from vitscope.anatomy.watch.positions import Layout
+from vitscope.anatomy.watch.places import Layout, Places, find_places
 
 
 def places(model, size) -> list[Places]:

@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 from tests.curvature.double_backward.check import same_as_torch
-from vitscope.curvature.double_backward.activation import gelu
+from vitscope.curvature.double_backward.linear import gelu
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from vitscope.data.corruptions import blur, filters
-from vitscope.data.corruptions.draws import draws_for, whole_numbers
+from vitscope.data.corruptions.filters import draws_for, whole_numbers
 
 
 def pictures(n: int = 3, side: int = 24) -> torch.Tensor:

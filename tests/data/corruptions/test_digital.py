@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from vitscope.data.corruptions import digital
-from vitscope.data.corruptions.draws import draws_for, uniforms
+from vitscope.data.corruptions.filters import draws_for, uniforms
 
 
 def pictures(n: int = 2, height: int = 24, width: int = 20, channels: int = 3) -> torch.Tensor:

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from vitscope.data.corruptions.draws import draws_for, normals, uniforms, whole_numbers
+from vitscope.data.corruptions.filters import draws_for, normals, uniforms, whole_numbers
 
 
 def test_draws_belong_to_seed_image_and_purpose() -> None:

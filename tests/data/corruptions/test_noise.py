@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from vitscope.data.corruptions.draws import draws_for
+from vitscope.data.corruptions.filters import draws_for
 from vitscope.data.corruptions.noise import gaussian_noise, impulse_noise, shot_noise
 
 N = 4 * 3 * 64 * 64

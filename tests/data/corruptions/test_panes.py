@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitscope.data.corruptions.panes import PANES, frosted_panes
+from vitscope.data.corruptions.weather import PANES, frosted_panes
 
 
 def test_panes_look_like_the_photographs_in_numbers() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from vitscope.data.corruptions import weather
-from vitscope.data.corruptions.draws import draws_for, uniforms
+from vitscope.data.corruptions.filters import draws_for, uniforms
 
 
 def pictures(n: int = 2, side: int = 20, channels: int = 3) -> torch.Tensor:

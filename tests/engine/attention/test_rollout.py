@@ -4,7 +4,7 @@ import torch
 
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention, window_points
 from vitscope.anatomy import Tap, anatomy
-from vitscope.engine.attention.rollout import rollout, rollout_run
+from vitscope.engine.attention.key_maps import rollout, rollout_run
 
 
 @torch.no_grad()

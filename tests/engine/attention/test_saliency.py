@@ -3,7 +3,7 @@ import torch
 
 from tests.exams.robustness_models import LinearClassifier, pictures
 from vitscope.engine.attention.saliency import patch_numbers, patch_saliency, random_ranks, ranks
-from vitscope.engine.robustness.pixel_model import PixelModel
+from vitscope.engine.robustness.pixels import PixelModel
 
 
 def test_patches_are_as_equal_as_pixels_allow() -> None:

@@ -2,7 +2,7 @@ import numpy as np
 from torch import nn
 
 import vitscope as vs
-from vitscope.engine.features.lesion_groups import contrasts, group_weights, positions
+from vitscope.engine.features.lesion_passes import contrasts, group_weights, positions
 from vitscope.results import UnitRow
 
 

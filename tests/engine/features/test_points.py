@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from vitscope.engine.features.points import centred_once, centred_points
+from vitscope.engine.features.moments import centred_once, centred_points
 
 
 @pytest.mark.any_order

@@ -4,8 +4,7 @@ import pytest
 from tests.exams.landscape_cases import images, linear, nudged
 from vitscope.curvature.filter_parameters import moved_parameters
 from vitscope.curvature.penalty import Penalty
-from vitscope.engine.loss.landscape_axes import choose_axes
-from vitscope.engine.loss.landscape_marks import find_near
+from vitscope.engine.loss.landscape_axes import choose_axes, find_near
 from vitscope.engine.loss.landscape_passes import HeldLoss
 
 

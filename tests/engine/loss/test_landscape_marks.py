@@ -6,7 +6,7 @@ import torch
 from tests.exams.landscape_cases import linear, nudged, tiny_vit, write_run
 from vitscope.core.errors import VitscopeError
 from vitscope.curvature.directions import flat
-from vitscope.engine.loss.landscape_marks import difference, find_near
+from vitscope.engine.loss.landscape_axes import difference, find_near
 
 
 def test_checkpoints_come_first_then_other_models(tmp_path: Path) -> None:

@@ -7,8 +7,7 @@ from tests.exams.landscape_cases import convolutional, images, linear
 from vitscope.core.errors import BadData
 from vitscope.curvature.plane import Plane
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.landscape_passes import HeldLoss, visit
-from vitscope.engine.loss.landscape_scores import summarise
+from vitscope.engine.loss.landscape_passes import HeldLoss, summarise, visit
 
 
 def held(limit: int | None, batch_size: int, data=None) -> HeldLoss:

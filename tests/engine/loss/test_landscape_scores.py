@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitscope.engine.loss.landscape_scores import PointScores, score, summarise
+from vitscope.engine.loss.landscape_passes import PointScores, score, summarise
 
 
 def test_means_and_intervals_from_sums() -> None:

@@ -1,4 +1,4 @@
-from vitscope.engine.loss.product_bar import ProductBar
+from vitscope.engine.loss.curvature_passes import ProductBar
 
 
 def test_the_estimate_follows_what_batches_took() -> None:

@@ -15,7 +15,7 @@ from vitscope.engine.prediction.calibration import (
     least_error,
 )
 from vitscope.engine.prediction.prediction_scores import confidence_bins
-from vitscope.results.scores import BINS
+from vitscope.results.condition_rows import BINS
 
 
 def error_of(confidence: np.ndarray, right: np.ndarray) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from vitscope.engine.prediction.prediction_scores import confidence_bins, scores
-from vitscope.results.scores import MEANS
+from vitscope.results.condition_rows import MEANS
 
 
 def test_closed_forms() -> None:

@@ -5,7 +5,7 @@ from torch import nn
 
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import Batch, Subject
-from vitscope.engine.prediction.prediction_temperature import (
+from vitscope.engine.prediction.prediction_scores import (
     SCALED_QUANTITIES,
     TEMPERATURES,
     UNSCALED,

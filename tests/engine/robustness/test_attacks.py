@@ -3,7 +3,7 @@
 import torch
 
 from tests.exams.robustness_models import LinearClassifier, pictures
-from vitscope.engine.robustness.attacks import fgsm, pgd, project
+from vitscope.exams.robustness.adversarial import fgsm, pgd, project
 
 
 def test_fgsm_lowers_the_margin_of_a_linear_model_by_eps_times_the_sum_of_its_weights() -> None:

@@ -3,10 +3,9 @@
 import numpy as np
 import torch
 
-from vitscope.core.bootstrap import poisson_weights
-from vitscope.core.statistics import score_interval
+from vitscope.core.statistics import poisson_weights, score_interval
 from vitscope.engine.robustness.conditions import ConditionScores, mean_of_conditions, scored
-from vitscope.results.scores import QUANTITIES
+from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY, ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
 

@@ -6,9 +6,9 @@ import torch
 
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.robustness.conditions import ConditionScores
-from vitscope.engine.robustness.corruption_rows import Replicates, part_name, rows_of
+from vitscope.engine.robustness.corruption_passes import Replicates, part_name, rows_of
 from vitscope.findings.corruption import CLEAN, Row
-from vitscope.results.scores import QUANTITIES
+from vitscope.results.condition_rows import QUANTITIES
 
 TYPES, SEVERITIES = ("gaussian_noise", "shot_noise", "fog"), (1, 3)
 N = 80

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from vitscope.engine.robustness.frequencies import band_numbers, below, radius
+from vitscope.engine.robustness.swaps import band_numbers, below, radius
 
 
 @pytest.mark.parametrize("size", [(8, 8), (7, 9), (20, 6)])

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tests.exams.robustness_models import LinearClassifier, Rounding, pictures
-from vitscope.engine.robustness.pixel_model import NoGradient, PixelModel
+from vitscope.engine.robustness.pixels import NoGradient, PixelModel
 from vitscope.models import create_model
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitscope.core.bootstrap import mean_interval_of_few
+from vitscope.core.statistics import mean_interval_of_few
 from vitscope.engine.robustness.conditions import COLUMNS, ConditionScores, replicates, score_columns
 from vitscope.engine.streams.frame_scores import (
     FrameScores,

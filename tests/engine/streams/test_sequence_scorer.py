@@ -3,8 +3,7 @@ import torch
 
 from tests.exams.moving_pictures import known_table, smoothed_by_hand
 from vitscope.engine.streams.frame_scores import FrameScores
-from vitscope.engine.streams.sequence_scorer import SequenceScorer
-from vitscope.engine.streams.stream_predictors import Predictor
+from vitscope.engine.streams.sequence_scorer import Predictor, SequenceScorer
 from vitscope.engine.throughput import Stopwatch
 
 LEVELS = torch.tensor([4, 9, 9, 2, 17, 4, 0])

@@ -6,7 +6,7 @@ import vitscope as vs
 from tests.exams.moving_pictures import smoothed_by_hand
 from vitscope.engine.features.random_network import random_network
 from vitscope.engine.prediction.pass_sources import RandomPasses
-from vitscope.engine.streams.stream_predictors import log_mean, predictors, smoothed_frames, without_memory
+from vitscope.engine.streams.sequence_scorer import log_mean, predictors, smoothed_frames, without_memory
 from vitscope.surgery.temporal import TemporalSmoothing
 
 FRAMES = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0))

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from vitscope.core.bootstrap import mean_interval_of_few
 from vitscope.core.errors import BadData, VitscopeError
+from vitscope.core.statistics import mean_interval_of_few
 from vitscope.data import ImageData
 from vitscope.engine.exam import Batch, Subject
 from vitscope.exams.prediction.prediction import (

@@ -14,7 +14,7 @@ from vitscope.exams import adversarial
 from vitscope.findings.adversarial import AdversarialResult
 from vitscope.models import create_model
 from vitscope.results import Result
-from vitscope.results.scores import QUANTITIES
+from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
 

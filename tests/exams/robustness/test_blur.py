@@ -5,7 +5,7 @@ from tests.exams.robustness_models import Contrast
 from vitscope.engine.robustness.perturbations import perturbed
 from vitscope.exams import blur
 from vitscope.findings.noise import BLUR, Perturbation
-from vitscope.results.scores import QUANTITIES
+from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
 PLACES = torch.arange(4)

@@ -11,13 +11,13 @@ from tests.exams.robustness_models import NUMBERS, BandDetector, Numbers
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_interval
 from vitscope.data import ImageData, batches
-from vitscope.engine.robustness.frequencies import band_numbers
+from vitscope.engine.robustness.swaps import band_numbers
 from vitscope.exams import frequency_noise
 from vitscope.exams.robustness.frequency_noise import BANDS, HIGH_MINUS_LOW, band_noise
 from vitscope.findings.frequency_noise import FrequencyNoiseResult
 from vitscope.models import create_model
 from vitscope.results import Result
-from vitscope.results.scores import QUANTITIES
+from vitscope.results.condition_rows import QUANTITIES
 
 
 @pytest.mark.parametrize("size", [(32, 32), (21, 24)])

@@ -18,7 +18,7 @@ from vitscope.exams import blur, noise
 from vitscope.findings.blur import BlurResult
 from vitscope.findings.noise import GAUSSIAN, SHOT, NoiseResult, Perturbation
 from vitscope.results import Result
-from vitscope.results.scores import QUANTITIES
+from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
 GREY = torch.full((4, 3, 64, 64), 0.4)

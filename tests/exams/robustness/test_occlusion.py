@@ -17,7 +17,7 @@ from vitscope.exams.robustness.occlusion import centre_mask, masked
 from vitscope.findings.occlusion import CENTRE, OcclusionResult
 from vitscope.models import create_model
 from vitscope.results import Result
-from vitscope.results.scores import QUANTITIES
+from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
 

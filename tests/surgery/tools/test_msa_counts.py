@@ -1,7 +1,7 @@
 import pytest
 
 from vitscope.surgery import CannotOperate
-from vitscope.surgery.tools.msa_counts import check_rules, closed_form, from_the_end
+from vitscope.surgery.tools.choose import check_rules, closed_form, from_the_end
 
 
 @pytest.mark.parametrize(

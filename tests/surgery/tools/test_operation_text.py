@@ -3,7 +3,7 @@
 import pytest
 
 from vitscope.core.errors import BadArgument
-from vitscope.surgery.tools.operation_text import plan_operations, read_operation
+from vitscope.surgery.tools.operate import plan_operations, read_operation
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import vitscope as vs
 from tests.cases import HAND_MADE, HUGGING_FACE, Case, timm_case
 from vitscope.anatomy import dissect
 from vitscope.surgery import CannotOperate
-from vitscope.surgery.tools.readout import head_reads
+from vitscope.surgery.tools.predictions import head_reads
 
 SMALL = {"img_size": 32, "patch_size": 8, "depth": 2}
 HF = {case.name: case for case in HUGGING_FACE}

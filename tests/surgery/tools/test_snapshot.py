@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from tests.surgery.checks import assert_equal, outputs
+from vitscope.surgery.tools.compare import Snapshot
 from vitscope.surgery.tools.graft import graft
-from vitscope.surgery.tools.snapshot import Snapshot
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
 

@@ -5,7 +5,7 @@ from torch import nn
 from torchvision.ops import StochasticDepth
 from transformers.models.convnext.modeling_convnext import ConvNextDropPath
 
-from vitscope.surgery.tools.stochastic_depth import drop_probability
+from vitscope.surgery.tools.branches import drop_probability
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import vitscope as vs
 from vitscope.anatomy import dissect
 from vitscope.core.errors import VitscopeError
 from vitscope.surgery import CannotOperate
-from vitscope.surgery.tools.text_tokens import text_tokens
+from vitscope.surgery.tools.image_tokens import text_tokens
 
 WORDS, PATCHES = 9, 16
 INPUTS = {

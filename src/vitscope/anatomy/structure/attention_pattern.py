@@ -2,15 +2,14 @@
 
 import torch
 
-from vitscope.anatomy.structure.broadcast_attention import product_of_scores, summed_axis
 from vitscope.anatomy.structure.factors import Axes, broadcast_axes, einsum_axes, layout_in_order, summed_axes
 from vitscope.anatomy.structure.layout import Layouts
-from vitscope.anatomy.structure.locality import local_kernel
+from vitscope.anatomy.structure.neighbourhood import local_kernel
+from vitscope.anatomy.structure.point_mixing import product_of_scores, summed_axis
 from vitscope.anatomy.structure.unit import Attention, AttentionSite
 from vitscope.anatomy.taps.attention_map import SOFTMAX, AttentionProduct
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
-from vitscope.anatomy.watch.places import context_places, find_places
-from vitscope.anatomy.watch.positions import Layout, constant_along
+from vitscope.anatomy.watch.places import Layout, constant_along, context_places, find_places
 
 Pattern = tuple[str, tuple[int, int] | None, tuple[int, int], int]
 

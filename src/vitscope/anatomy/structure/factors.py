@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from vitscope.anatomy.watch.graph import Node
-from vitscope.anatomy.watch.positions import Layout
+from vitscope.anatomy.watch.places import Layout
 
 
 @dataclass(frozen=True)

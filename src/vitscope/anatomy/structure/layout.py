@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
-from vitscope.anatomy.watch.positions import (
+from vitscope.anatomy.watch.places import (
     NOWHERE,
     Layout,
     compacted,

@@ -16,7 +16,7 @@ from vitscope.anatomy.structure.following_activation import ACTIVATIONS, ARITHME
 from vitscope.anatomy.structure.layout import REARRANGE, Layouts
 from vitscope.anatomy.structure.naming import in_one_block
 from vitscope.anatomy.watch.graph import Graph, Node
-from vitscope.anatomy.watch.positions import thinned
+from vitscope.anatomy.watch.places import thinned
 
 ADDITIONS = frozenset(("add", "add_", "__add__", "__iadd__", "__radd__"))
 MATRIX_PRODUCTS = frozenset(

@@ -11,16 +11,11 @@ something else, is no attention.
 
 from dataclasses import dataclass
 
-from vitscope.anatomy.structure.broadcast_attention import (
-    ELEMENTWISE,
-    product_of_scores,
-    summed_axis,
-    weighted_sum,
-)
 from vitscope.anatomy.structure.layout import Layouts
+from vitscope.anatomy.structure.point_mixing import ELEMENTWISE, product_of_scores, summed_axis, weighted_sum
 from vitscope.anatomy.structure.residual import HEAVY, MATRIX_PRODUCTS, mixes_positions
 from vitscope.anatomy.watch.graph import Graph, Node
-from vitscope.anatomy.watch.positions import constant_along
+from vitscope.anatomy.watch.places import constant_along
 
 SOFTMAX = frozenset(("softmax", "_softmax"))
 FUSED = "scaled_dot_product_attention"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from vitscope.anatomy.watch.positions import NOWHERE, Layout, constant_along
+from vitscope.anatomy.watch.places import NOWHERE, Layout, constant_along
 
 
 @dataclass(frozen=True)

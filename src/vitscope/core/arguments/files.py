@@ -1,12 +1,19 @@
-"""What an operating system says about files, in words a user can act on."""
+"""What an operating system says about files, in words a user can act on.
+
+Read a YAML file of `name: value` lines; what cannot be read, and lines that say the same twice, are refused.
+"""
 
 import errno
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
-from vitscope.core.errors import FileTrouble, VitscopeError
+import yaml
+
+from vitscope.core.errors import BadArgument, FileTrouble, VitscopeError
 
 _WORDS = {
     errno.ENOENT: "it does not exist; check how it is spelt",
@@ -79,3 +86,64 @@ def reason(error: BaseException) -> str:
     if isinstance(error, TypeError | AttributeError | IndexError):
         return "its parts are not of the expected kinds"
     return said or type(error).__name__
+
+
+_MOST_BYTES = 1 << 20  # a file of options is written by hand
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without anything but plain values, and with every name once."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            name = self.construct_object(key, deep=True)
+            try:
+                twice = name in seen
+            except TypeError:
+                raise yaml.constructor.ConstructorError(
+                    None, None, "a name is no plain word", key.start_mark
+                ) from None
+            if twice:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"'{name}' stands there twice", key.start_mark
+                )
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+def read_yaml(path: str | os.PathLike[str], what: str, line: str) -> dict[str, Any]:
+    """The names and values of a file; `what` names it in messages, `line` shows what a line looks like."""
+    source = Path(path)
+    try:
+        if source.exists() and not source.is_file():
+            raise BadArgument(f"cannot read {what}: it is no plain file; expected lines such as '{line}'")
+        if source.stat().st_size > _MOST_BYTES:
+            raise BadArgument(f"cannot read {what}: it is larger than 1 MB; expected lines such as '{line}'")
+        content = _Loader(source.read_text(encoding="utf-8")).get_single_data()
+    except OSError as error:
+        raise BadArgument(f"cannot read {what}: {in_words(error) or error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        if isinstance(error, BadArgument):
+            raise
+        raise BadArgument(
+            f"cannot read {what}: it is no YAML ({_place(error)}); expected lines such as '{line}'"
+        ) from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        kind = "names that are no text" if isinstance(content, dict) else f"a {type(content).__name__}"
+        raise BadArgument(f"{what} should hold '{line}' lines, not {kind}")
+    return content
+
+
+def _place(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return (
+            "not text in UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else "too deeply nested or not a value"
+        )
+    said = getattr(error, "problem", None) or "cannot be understood"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {said}"

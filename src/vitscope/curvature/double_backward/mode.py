@@ -8,9 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vitscope.anatomy.watch.one_forward import OperationMode, scaled_dot_product_probabilities
-from vitscope.curvature.double_backward.activation import gelu
 from vitscope.curvature.double_backward.convolution import conv2d
-from vitscope.curvature.double_backward.linear import linear
+from vitscope.curvature.double_backward.linear import gelu, linear
 from vitscope.curvature.double_backward.normalisation import batch_norm, layer_norm
 
 

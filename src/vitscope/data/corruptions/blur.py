@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from vitscope.data.corruptions import filters
-from vitscope.data.corruptions.draws import Draws, uniforms, whole_numbers
-from vitscope.data.corruptions.filters import to_bytes, to_unit
+from vitscope.data.corruptions.filters import Draws, to_bytes, to_unit, uniforms, whole_numbers
 
 
 def defocus_blur(images: Tensor, draws: Draws, radius: float, softness: float) -> Tensor:

@@ -16,8 +16,7 @@ from torch import Tensor
 from torchvision.io import decode_jpeg, encode_jpeg
 
 from vitscope.data.corruptions import filters
-from vitscope.data.corruptions.draws import Draws, uniforms
-from vitscope.data.corruptions.filters import to_bytes, to_unit
+from vitscope.data.corruptions.filters import Draws, to_bytes, to_unit, uniforms
 
 
 def contrast(images: Tensor, draws: Draws, left: float) -> Tensor:

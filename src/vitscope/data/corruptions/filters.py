@@ -1,10 +1,12 @@
 """What several corruptions are made of: bytes and numbers, Gaussian and other blurs, motion, zoom.
 
 Pictures are (N, C, H, W); bytes from 0 to 255, or float32 numbers from 0 to 1.
+
+Random numbers that belong to an image: whatever batch, order or process it is corrupted in, they are the same.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -106,3 +108,32 @@ def zoomed(pixels: Tensor, factor: float) -> Tensor:
     large = F.interpolate(middle, size=size, mode="bilinear", align_corners=True)
     top, left = (size[0] - height) // 2, (size[1] - width) // 2
     return large[..., top : top + height, left : left + width]
+
+
+Draws = Sequence[np.random.Generator]  # one per image of a batch
+
+
+def draws_for(seed: int, indices: Iterable[int], *purpose: int) -> list[np.random.Generator]:
+    """The generators of the images at these places of the data; other purposes have other numbers."""
+    return [np.random.Generator(np.random.SFC64((seed % 2**64, int(index), *purpose))) for index in indices]
+
+
+def normals(draws: Draws, *shape: int) -> Tensor:
+    """(N, *shape) float32 numbers of mean 0 and deviation 1."""
+    found = np.empty((len(draws), *shape), np.float32)
+    for row, draw in zip(found, draws, strict=True):
+        draw.standard_normal(out=row, dtype=np.float32)
+    return torch.from_numpy(found)
+
+
+def uniforms(draws: Draws, *shape: int) -> Tensor:
+    """(N, *shape) float32 numbers from 0 to 1."""
+    found = np.empty((len(draws), *shape), np.float32)
+    for row, draw in zip(found, draws, strict=True):
+        draw.random(out=row, dtype=np.float32)
+    return torch.from_numpy(found)
+
+
+def whole_numbers(draws: Draws, below: int, *shape: int) -> np.ndarray:
+    """(N, *shape) uint16 numbers from 0 to below - 1."""
+    return np.stack([draw.integers(0, below, shape, np.uint16) for draw in draws])

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from vitscope.core import distributed
-from vitscope.core.child_processes import loader_worker
 from vitscope.core.errors import VitscopeError
+from vitscope.core.peers import loader_worker
 from vitscope.data.corruptions.cache import Cache, Condition
 from vitscope.data.corruptions.registry import corrupt, prepare
 from vitscope.data.corruptions.share import Share

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.data.corruptions.draws import Draws, normals, whole_numbers
-from vitscope.data.corruptions.filters import to_bytes, to_unit
+from vitscope.data.corruptions.filters import Draws, normals, to_bytes, to_unit, whole_numbers
 
 _LEVELS = 2**16  # probabilities are multiples of 1 / _LEVELS
 

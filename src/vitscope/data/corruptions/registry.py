@@ -16,8 +16,8 @@ from torch import Tensor
 from vitscope.core.errors import BadData
 from vitscope.data.corruptions import blur, digital, noise, weather
 from vitscope.data.corruptions.constants import SEVERITIES, TYPES, Constants, constants
-from vitscope.data.corruptions.draws import draws_for
-from vitscope.data.corruptions.panes import frosted_panes
+from vitscope.data.corruptions.filters import draws_for
+from vitscope.data.corruptions.weather import frosted_panes
 
 SMALLEST = 16  # pixels of a side
 CHANNELS = (1, 3, 4)

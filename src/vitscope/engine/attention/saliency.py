@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vitscope.engine.image_draws import PATCHES, image_generators
-from vitscope.engine.robustness.pixel_model import PixelModel, Score
+from vitscope.engine.robustness.pixels import PixelModel, Score
 
 
 def patch_numbers(height: int, width: int, side: int) -> Tensor:

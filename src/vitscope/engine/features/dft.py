@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.engine.features.points import centred_points
+from vitscope.engine.features.moments import centred_points
 
 FLOOR = 1e-6  # under an amplitude, so that dead channels have a logarithm
 DENSE = 64  # points of a map

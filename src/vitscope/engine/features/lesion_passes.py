@@ -1,10 +1,15 @@
-"""What a model says without each of its units: the cheap way, once it is seen to agree with the plain one."""
+"""What a model says without each of its units: the cheap way, once it is seen to agree with the plain one.
+
+Units of a kind at the beginning, in the middle and at the end of their stages.
+"""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,6 +18,8 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.finite import all_finite
 from vitscope.core.outputs import class_scores
 from vitscope.engine.not_finite import not_finite
+from vitscope.findings.lesion import POSITIONS
+from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass
 
 KEEP = 1 << 28  # bytes of a pass that may be kept
@@ -123,3 +130,43 @@ def _alike(found: Tensor, expected: Tensor) -> bool:
     scale = expected[expected.isfinite()].abs().max().item() if expected.isfinite().any() else 0.0
     tolerance = math.sqrt(torch.finfo(expected.dtype).eps) * scale
     return torch.allclose(found, expected, rtol=0.0, atol=tolerance, equal_nan=True)
+
+
+def positions(units: Iterable[Unit]) -> dict[str, str]:
+    """By name of each residual unit, in which third of those of its kind in its stage it stands.
+
+    Units that cannot be removed count too: the first block of a stage is its first, whatever can be done to it.
+    """
+    stages: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for unit in units:
+        if unit.residual:
+            stages[unit.stage, unit.kind].append(unit.name)
+    found = {}
+    for names in stages.values():
+        for place, name in enumerate(names):
+            third = (2 * place + 1) * 3 // (2 * len(names))  # the middle of its step, in thirds of the stage
+            found[name] = POSITIONS[third] if len(names) > 1 else "only"
+    return found
+
+
+def group_weights(units: Sequence[UnitRow], position: Sequence[str]) -> dict[tuple[str, str], np.ndarray]:
+    """By (kind, position), what turns a number per unit into the mean over the group's units."""
+    weights = {}
+    for kind in dict.fromkeys(unit.kind for unit in units):
+        of_kind = np.array([unit.kind == kind for unit in units])
+        for place in ("", *POSITIONS):
+            chosen = of_kind & (np.array([place in ("", p) for p in position]))
+            if chosen.any():
+                weights[kind, place] = chosen / chosen.sum()
+    return weights
+
+
+def contrasts(groups: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """The pairs of groups that the papers compare: what hurts most at the beginning, and at the end, of a stage."""
+    pairs = [
+        (("mlp", "first"), ("msa", "first")),
+        (("msa", "last"), ("mlp", "last")),
+        (("conv", "first"), ("conv", "last")),
+    ]
+    there = set(groups)
+    return [pair for pair in pairs if there.issuperset(pair)]

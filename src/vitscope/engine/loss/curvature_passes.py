@@ -1,15 +1,20 @@
 """What exams of the Hessian share: held training batches, and their Hessians one after the other.
 
 Batches are shared out over processes; or, if a batch is too large for one, each is split over all of them.
+
+Progress of work whose length is known only roughly: products with a Hessian until each batch has converged.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import torch
 from torch import nn
+from tqdm import tqdm
 
 from vitscope.anatomy import anatomy, preserved
 from vitscope.core import distributed
@@ -155,3 +160,45 @@ def curvature_passes(
     """Put the model in its place, in evaluation mode, and draw the batches."""
     with preserved(model), placed(model, device):
         yield CurvaturePasses(model, data, setup, name)
+
+
+class ProductBar:
+    """A bar over products; its total is what the finished batches took, times the number of batches.
+
+    Args:
+        heading: What stands in front of it.
+        batches: How many there are for this process.
+        guess: Products that a batch may take, until the first has finished.
+    """
+
+    def __init__(self, heading: str, batches: int, guess: int) -> None:
+        self._batches = batches
+        self._finished: list[int] = []
+        self._bar = tqdm(
+            total=guess * batches,
+            desc=heading,
+            unit="product",
+            delay=1.0,
+            mininterval=0.2 if sys.stderr.isatty() else 30.0,
+            leave=False,
+            disable=not distributed.is_main(),
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.close()
+
+    def step(self, products: int) -> None:
+        """The batch under way has made so many products."""
+        self._bar.total = max(self._bar.total or 0, sum(self._finished) + products)
+        self._bar.update(sum(self._finished) + products - self._bar.n)
+
+    def finish_batch(self, products: int) -> None:
+        """The batch under way is finished, after so many products."""
+        self._finished.append(products)
+        self._bar.total = round(sum(self._finished) * self._batches / len(self._finished))
+        self._bar.update(sum(self._finished) - self._bar.n)

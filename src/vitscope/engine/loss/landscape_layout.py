@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.core.memory_format import arrange
+from vitscope.core.memory import arrange
 
 MemoryFormat = Literal["auto", "contiguous", "channels_last"]
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}

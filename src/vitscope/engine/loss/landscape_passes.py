@@ -2,12 +2,18 @@
 
 Images, their augmentation, and random draws that the model makes are the same at every place. Places are shared out
 over processes, and those that were finished before an interruption are not visited again.
+
+What a place of a landscape is summed up by: sums over images, from which means and intervals follow.
+
+The rise at a place is the mean over images i of NLL_i there - NLL_i at a reference, so that its interval comes from
+pairs and is much narrower than that of the NLL.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -16,15 +22,16 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible, Stopped
+from vitscope.core.statistics import mean_interval, share_interval
 from vitscope.curvature.loss import cross_entropy, scores_of_images
 from vitscope.curvature.plane import Plane
 from vitscope.data import batches, data_config
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.loss.held_batches import HeldBatch, HeldBatches
 from vitscope.engine.loss.landscape_layout import FORMATS, check_format, faster_format, laid_out
-from vitscope.engine.loss.landscape_scores import PointScores, score
 from vitscope.engine.not_finite import finite_scores
 from vitscope.engine.one_pass import progress
+from vitscope.engine.own_passes import OwnNumbers
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
 
@@ -151,6 +158,24 @@ class HeldLoss:
                 buffer.copy_(value)
 
 
+class PointScores(OwnNumbers):
+    """The sums of every place, of which each process fills in its own."""
+
+    sums: Tensor
+
+    def __init__(self, places: int) -> None:
+        super().__init__()
+        self.add_sum("sums", (places, COLUMNS))
+
+    def update(self, place: int, sums: Tensor) -> None:
+        """Take in what `score` gave at one place."""
+        self.sums[place] = sums
+
+    def compute(self) -> dict[str, Any]:
+        """The places of all processes."""
+        return {"sums": self.sums.numpy().copy()}
+
+
 def visit(
     loss: HeldLoss,
     plane: Plane,
@@ -211,3 +236,24 @@ def _held(
     wanted = batches(data, config=data_config(model), limit=limit).n_images
     size = max(1, min(batch_size, wanted))
     return HeldBatches(model, data, size, max(1, wanted // size), recipe, seed)
+
+
+COLUMNS = 5  # NLL, NLL², rise, rise², right
+
+
+def score(nll: Tensor, right: Tensor, reference: Tensor) -> Tensor:
+    """(5,) sums over the images of one place."""
+    rise = nll - reference
+    return torch.stack([nll.sum(), nll.square().sum(), rise.sum(), rise.square().sum(), right.double().sum()])
+
+
+def summarise(sums: np.ndarray, n: int) -> dict[str, np.ndarray]:
+    """`nll`, `rise` and `accuracy` with `_low` and `_high`, each of the shape of `sums` without its last axis."""
+    found: dict[str, np.ndarray] = {}
+    with np.errstate(invalid="ignore", over="ignore"):  # places where the loss is not finite
+        for name, total, squares in (("nll", 0, 1), ("rise", 2, 3), ("accuracy", 4, 4)):
+            value, low, high = mean_interval(sums[..., total], sums[..., squares], n)
+            if name == "accuracy":
+                low, high = share_interval(sums[..., total], n)
+            found |= {name: value, f"{name}_low": low, f"{name}_high": high}
+    return found

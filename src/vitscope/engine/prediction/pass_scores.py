@@ -15,19 +15,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.bootstrap import (
+from vitscope.core.statistics import (
     REPLICATES,
     correlation,
+    difference_interval,
+    difference_of,
     percentile_interval,
     poisson_weights,
     standard_error,
 )
-from vitscope.core.statistics import difference_interval, difference_of
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.engine.robustness.conditions import COLUMNS, FILLED, filled_bins, replicates, scored
 from vitscope.engine.throughput import relative_throughput
 from vitscope.findings.passes import CHANGES, ENTROPIES
-from vitscope.results.scores import QUANTITIES as SCORES
+from vitscope.results.condition_rows import QUANTITIES as SCORES
 from vitscope.surgery.tools.predictions import log_probabilities
 
 

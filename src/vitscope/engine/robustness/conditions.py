@@ -15,13 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
-from vitscope.core.statistics import of_few, score_interval, share_interval
+from vitscope.core.statistics import (
+    REPLICATES,
+    mean_interval_of_few,
+    of_few,
+    poisson_weights,
+    score_interval,
+    share_interval,
+    standard_error,
+)
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.engine.prediction.calibration import error_interval, least_error
 from vitscope.engine.prediction.prediction_scores import check_predictions, confidence_bins, scores
-from vitscope.results.condition_rows import Headline
-from vitscope.results.scores import BINS, MEANS, QUANTITIES, ConditionTable, drop_interval
+from vitscope.results.condition_rows import BINS, MEANS, QUANTITIES, ConditionTable, Headline, drop_interval
 
 SHARES = ("accuracy", "top5")
 COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin

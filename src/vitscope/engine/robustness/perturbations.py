@@ -18,16 +18,14 @@ from torch import Tensor
 
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
-from vitscope.data.corruptions.draws import draws_for, normals
-from vitscope.data.corruptions.filters import gaussian_blur, to_unit
+from vitscope.data.corruptions.filters import draws_for, gaussian_blur, normals, to_unit
 from vitscope.data.corruptions.noise import shot_noise
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.engine.robustness.conditions import accuracy_headline, replicates, scored_means
-from vitscope.engine.robustness.pixel_model import PixelModel
-from vitscope.engine.robustness.pixels import pixel_space
+from vitscope.engine.robustness.pixels import PixelModel, pixel_space
 from vitscope.findings.noise import BLUR, CLEAN, SHOT, Perturbation
-from vitscope.results.scores import QUANTITIES
+from vitscope.results.condition_rows import QUANTITIES
 
 PHOTONS = 255.0  # of a white pixel
 

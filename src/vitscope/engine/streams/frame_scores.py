@@ -16,15 +16,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.bootstrap import (
+from vitscope.core.errors import BadData, VitscopeError
+from vitscope.core.statistics import (
     REPLICATES,
     correlation,
+    difference_interval,
+    difference_of,
+    of_few,
     percentile_interval,
     poisson_weights,
+    score_interval,
     standard_error,
 )
-from vitscope.core.errors import BadData, VitscopeError
-from vitscope.core.statistics import difference_interval, difference_of, of_few, score_interval
 from vitscope.data.streams.frames import UNLABELLED
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.engine.robustness.conditions import (

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from vitscope.anatomy import Anatomy, Unit, anatomy
-from vitscope.core.bootstrap import REPLICATES, percentile_interval
+from vitscope.core.statistics import REPLICATES, percentile_interval
 from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
 from vitscope.engine.not_finite import require_finite_weights

@@ -23,8 +23,7 @@ from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
 from vitscope.data import batches, data_config
 from vitscope.engine.attention.head_moments import attention_matrix, why_not
-from vitscope.engine.attention.key_maps import has_class_token, key_map
-from vitscope.engine.attention.rollout import rollout, rollout_run
+from vitscope.engine.attention.key_maps import has_class_token, key_map, rollout, rollout_run
 from vitscope.engine.attention.token_places import every_point_asks, geometry
 from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
@@ -33,7 +32,7 @@ from vitscope.engine.one_pass import placed
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.models import name_of
 from vitscope.results import UnitRow
-from vitscope.results.byte_array import ByteArray
+from vitscope.results.codec import ByteArray
 
 COUNT = 8  # images
 SIDE = 64  # of the images that are kept to draw on

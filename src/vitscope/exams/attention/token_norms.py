@@ -30,9 +30,17 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, ratio_interval, share_interval
-from vitscope.engine.attention.attention_received import not_of_its_map, prefix_of, received
 from vitscope.engine.attention.head_moments import why_not
-from vitscope.engine.attention.outlier_tokens import border, medians_of, norms_of, outliers_of, patch_contrast
+from vitscope.engine.attention.outlier_tokens import (
+    border,
+    medians_of,
+    norms_of,
+    not_of_its_map,
+    outliers_of,
+    patch_contrast,
+    prefix_of,
+    received,
+)
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.one_pass import examine
 from vitscope.exams.attention.attention import percentile

@@ -17,10 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.bootstrap import poisson_weights
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import takes_interface
-from vitscope.core.statistics import few_interval
+from vitscope.core.statistics import few_interval, poisson_weights
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.features.hsic import LEAST_IMAGES, gram, hsic_of_pairs
 from vitscope.engine.one_pass import examine

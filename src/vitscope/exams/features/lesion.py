@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import dissect
 from vitscope.core.statistics import paired_interval, share_interval
 from vitscope.engine.exam import procedure
-from vitscope.engine.features.lesion_groups import contrasts, group_weights, positions
-from vitscope.engine.features.lesion_passes import LesionPasses
+from vitscope.engine.features.lesion_passes import LesionPasses, contrasts, group_weights, positions
 from vitscope.engine.own_passes import OwnNumbers, own_passes
 from vitscope.findings.lesion import Contrast, Group, KeptUnit, LesionResult
 from vitscope.results import UnitRow

@@ -26,7 +26,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.finite import checksum
 from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import procedure
-from vitscope.engine.features.points import centred_points
+from vitscope.engine.features.moments import centred_points
 from vitscope.engine.features.random_network import random_network
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.one_pass import require_maps

@@ -27,9 +27,13 @@ from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
 from vitscope.curvature.penalty import Convention
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.curvature_passes import CurvaturePasses, CurvatureSetup, curvature_passes
+from vitscope.engine.loss.curvature_passes import (
+    CurvaturePasses,
+    CurvatureSetup,
+    ProductBar,
+    curvature_passes,
+)
 from vitscope.engine.loss.held_batches import training_split
-from vitscope.engine.loss.product_bar import ProductBar
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.findings.hessian import HessianResult
 from vitscope.recipes.named import get_recipe

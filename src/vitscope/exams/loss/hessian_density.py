@@ -28,8 +28,7 @@ from vitscope.core.statistics import mean_interval, mean_share_interval
 from vitscope.curvature import Penalty, Quadrature, quadrature, random_signs
 from vitscope.curvature.penalty import Convention
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.curvature_passes import CurvatureSetup, curvature_passes
-from vitscope.engine.loss.product_bar import ProductBar
+from vitscope.engine.loss.curvature_passes import CurvatureSetup, ProductBar, curvature_passes
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.findings.hessian_density import HessianDensityResult
 from vitscope.recipes.named import get_recipe

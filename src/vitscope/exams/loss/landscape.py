@@ -23,17 +23,14 @@ from vitscope.core.interface import takes_interface
 from vitscope.curvature.directions import Normalisation
 from vitscope.curvature.filter_parameters import moved_parameters
 from vitscope.curvature.penalty import Convention, Penalty
-from vitscope.curvature.plane import Plane
-from vitscope.curvature.plane_penalty import PlanePenalty
+from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.loss.held_batches import training_split
-from vitscope.engine.loss.landscape_axes import Directions, Points, choose_axes
+from vitscope.engine.loss.landscape_axes import Directions, Other, Points, choose_axes, find_near
 from vitscope.engine.loss.landscape_layout import MemoryFormat
-from vitscope.engine.loss.landscape_marks import Other, find_near
-from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, visit
-from vitscope.engine.loss.landscape_scores import score, summarise
+from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, score, summarise, visit
 from vitscope.engine.one_pass import placed
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.models import name_of

@@ -20,15 +20,12 @@ from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative
 from vitscope.core.interface import takes_interface
 from vitscope.curvature.penalty import Convention, Penalty
-from vitscope.curvature.plane import Plane
-from vitscope.curvature.plane_penalty import PlanePenalty
+from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.landscape_axes import Points
+from vitscope.engine.loss.landscape_axes import Other, Points, difference, other_name, state_of
 from vitscope.engine.loss.landscape_layout import MemoryFormat
-from vitscope.engine.loss.landscape_marks import Other, difference, other_name, state_of
-from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, Place, visit
-from vitscope.engine.loss.landscape_scores import summarise
+from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, Place, summarise, visit
 from vitscope.engine.one_pass import placed
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of

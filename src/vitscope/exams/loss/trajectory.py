@@ -32,7 +32,7 @@ from vitscope.engine.not_finite import require_finite_weights
 from vitscope.engine.run_checkpoints import checkpoint_series
 from vitscope.findings.trajectory import TrajectoryResult
 from vitscope.models import Checkpoint, create_model, list_checkpoints, name_of, run_of
-from vitscope.models.state import difference, read_weights
+from vitscope.models.checkpoints import difference, read_weights
 
 Optimum = Literal["last", "best"]
 

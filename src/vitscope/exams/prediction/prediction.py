@@ -15,11 +15,18 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.core import distributed
-from vitscope.core.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
 from vitscope.core.interface import takes_interface
-from vitscope.core.statistics import difference_interval, mean_interval, share_interval
+from vitscope.core.statistics import (
+    REPLICATES,
+    difference_interval,
+    mean_interval,
+    mean_interval_of_few,
+    poisson_weights,
+    share_interval,
+    standard_error,
+)
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.image_bits import lengthened, with_bits
+from vitscope.engine.image_draws import lengthened, with_bits
 from vitscope.engine.one_pass import examine
 from vitscope.engine.prediction.calibration import (
     CELLS,
@@ -29,15 +36,17 @@ from vitscope.engine.prediction.calibration import (
     error_interval,
     least_error,
 )
-from vitscope.engine.prediction.prediction_scores import check_predictions, confidence_bins, scores
-from vitscope.engine.prediction.prediction_temperature import (
+from vitscope.engine.prediction.prediction_scores import (
     TEMPERATURES,
     Temperature,
+    check_predictions,
+    confidence_bins,
     find_scaling,
     in_fitting_half,
+    scores,
 )
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
-from vitscope.results.scores import BINS, MEANS
+from vitscope.results.condition_rows import BINS, MEANS
 
 
 class PredictionAccumulator(Accumulator):

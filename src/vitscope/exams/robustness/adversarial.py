@@ -7,9 +7,17 @@ FGSM takes one step at each strength. PGD takes `steps` steps of size 2.5 eps / 
 drawn for each image from the seed and its place in the data. An image that is wrong as it is, or that PGD could change
 within a smaller eps, counts as wrong at every larger one, for the changed picture lies in the larger ball too. So PGD
 is tried only on the images that are left, and its accuracy can only fall with eps.
+
+Attacks in pixel space: small changes of a picture that raise the loss.
+
+    FGSM    x' = P(x + eps sign(g))                     g = d loss / d x at x
+    PGD     x_0 = P(x + eps u),  u uniform in [-1, 1]   x_{t+1} = P(x_t + step sign(d loss / d x at x_t))
+
+P puts every pixel back into [x - eps, x + eps] and into 0 .. 1. A pixel of x that lies outside 0 .. 1 already, by
+rounding or because x is no picture, bounds itself: without an attack nothing changes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,12 +35,10 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.image_draws import START, uniform
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.engine.robustness.attacks import fgsm, pgd
 from vitscope.engine.robustness.conditions import accuracy_headline, scored
-from vitscope.engine.robustness.pixel_model import PixelModel
-from vitscope.engine.robustness.pixels import pixel_space
+from vitscope.engine.robustness.pixels import PixelModel, pixel_space
 from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
-from vitscope.results.scores import QUANTITIES, ConditionTable
+from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
 STRENGTHS = (2.0, 4.0, 8.0)
 STEPS = 4
@@ -148,3 +154,39 @@ def _nothing(own: OwnPasses, steps: int) -> AdversarialResult:
     none, rows = np.zeros(0), np.zeros((0, len(QUANTITIES)))
     scores = ConditionTable(n, rows, rows, rows, none, none, none)
     return AdversarialResult(**own.common, n=n, steps=steps, attacked=(), scores=scores, headlines=())
+
+
+def project(moved: Tensor, pixels: Tensor, eps: float) -> Tensor:
+    """The picture nearest to `moved` that is within eps of `pixels` and a picture."""
+    low = torch.maximum(pixels - eps, pixels.clamp(max=0.0))
+    high = torch.minimum(pixels + eps, pixels.clamp(min=1.0))
+    return moved.clamp(low, high)
+
+
+def fgsm(pixels: Tensor, gradient: Tensor, eps: float) -> Tensor:
+    """One step of size eps along the sign of the gradient."""
+    return project(pixels + eps * gradient.sign(), pixels, eps)
+
+
+def pgd(
+    pixels: Tensor,
+    gradient_at: Callable[[Tensor], Tensor],
+    eps: float,
+    steps: int,
+    step: float,
+    start: Tensor,
+) -> Tensor:
+    """Steps of size `step` along the sign of the gradient, from a random picture near by.
+
+    Args:
+        pixels: (N, C, H, W).
+        gradient_at: The gradient of the loss at pictures.
+        eps: How far each pixel may move.
+        steps: How many steps.
+        step: Size of each.
+        start: (N, C, H, W), numbers in [-1, 1]: where in the ball to begin.
+    """
+    moved = project(pixels + eps * start, pixels, eps)
+    for _ in range(steps):
+        moved = project(moved + step * gradient_at(moved).sign(), pixels, eps)
+    return moved

@@ -28,10 +28,9 @@ from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.robustness.corruption_passes import CorruptionPasses, Found
-from vitscope.engine.robustness.corruption_rows import Replicates
+from vitscope.engine.robustness.corruption_passes import CorruptionPasses, Found, Replicates
 from vitscope.findings.corruption import CLEAN, CorruptionResult
-from vitscope.results.scores import QUANTITIES, ConditionTable
+from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
 GENERATED, PUBLISHED = "generated", "published"
 

@@ -26,9 +26,8 @@ from vitscope.engine.image_draws import NOISE, gaussian
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.engine.robustness.conditions import drawn_accuracy, scored
-from vitscope.engine.robustness.frequencies import band_numbers
-from vitscope.engine.robustness.pixel_model import PixelModel
-from vitscope.engine.robustness.pixels import pixel_space
+from vitscope.engine.robustness.pixels import PixelModel, pixel_space
+from vitscope.engine.robustness.swaps import band_numbers
 from vitscope.findings.frequency_noise import CLEAN, HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
 from vitscope.results.condition_rows import Headline
 

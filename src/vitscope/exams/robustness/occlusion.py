@@ -27,8 +27,7 @@ from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.engine.robustness.conditions import accuracy_headline, scored
-from vitscope.engine.robustness.pixel_model import PixelModel
-from vitscope.engine.robustness.pixels import pixel_space
+from vitscope.engine.robustness.pixels import PixelModel, pixel_space
 from vitscope.findings.occlusion import CENTRE, CLEAN, NON_SALIENT, RANDOM, SALIENT, Occluded, OcclusionResult
 from vitscope.results.condition_rows import Headline
 

@@ -23,16 +23,14 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.core.arguments import Positive
-from vitscope.core.bootstrap import REPLICATES, poisson_weights, standard_error
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import score_interval
+from vitscope.core.statistics import REPLICATES, poisson_weights, score_interval, standard_error
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.image_draws import PAIRS, image_generators
 from vitscope.engine.own_passes import OwnNumbers, OwnPasses, own_passes
 from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.engine.robustness.pixel_model import PixelModel
-from vitscope.engine.robustness.pixels import pixel_space
+from vitscope.engine.robustness.pixels import PixelModel, pixel_space
 from vitscope.engine.robustness.swaps import pairs, swap_bands, swap_phase
 from vitscope.exams.prediction.prediction import check_predictions
 from vitscope.findings.shape_bias import DECISIONS, PHASE, QUANTITIES, ShapeBiasResult, crossover

@@ -30,8 +30,7 @@ from vitscope.engine.one_pass import compare_classes, placed, progress
 from vitscope.engine.prediction.pass_sources import RandomPasses
 from vitscope.engine.resumable_pass import ResumablePass
 from vitscope.engine.streams.frame_scores import FrameScores, blocks_of
-from vitscope.engine.streams.sequence_scorer import SequenceScorer
-from vitscope.engine.streams.stream_predictors import predictors, without_memory
+from vitscope.engine.streams.sequence_scorer import SequenceScorer, predictors, without_memory
 from vitscope.engine.throughput import Stopwatch
 from vitscope.findings.temporal import TemporalResult
 from vitscope.models import name_of

@@ -18,10 +18,9 @@ from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interface import class_count, declare, interface_of
 from vitscope.data import DataConfig, data_config
-from vitscope.models.checkpoints import find_checkpoint
+from vitscope.models.checkpoints import find_checkpoint, load_weights, read_weights, weight_bytes
 from vitscope.models.origin import origin, set_input
 from vitscope.models.sources import timm as from_timm
-from vitscope.models.state import load_weights, read_weights, weight_bytes
 from vitscope.models.trust import allow_model
 from vitscope.results import atomic_write
 from vitscope.results.manifest import write_listed

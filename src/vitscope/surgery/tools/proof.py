@@ -21,8 +21,8 @@ from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import example_batch, example_inputs
 from vitscope.anatomy.watch.one_forward import main_output
 from vitscope.core.errors import VitscopeError
+from vitscope.surgery.tools.compare import Snapshot
 from vitscope.surgery.tools.graft import Grafted
-from vitscope.surgery.tools.snapshot import Snapshot
 
 
 class NotProved(VitscopeError):

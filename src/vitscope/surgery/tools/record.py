@@ -23,9 +23,9 @@ from vitscope.anatomy.watch.example import refuse_wrapped
 from vitscope.core.arguments import check, checked
 from vitscope.core.arguments.calling import bind, hints_of
 from vitscope.core.errors import BadArgument, BadResult, VitscopeError
+from vitscope.surgery.tools.compare import Snapshot
 from vitscope.surgery.tools.graft import ungraft
 from vitscope.surgery.tools.proof import NotProved, prove
-from vitscope.surgery.tools.snapshot import Snapshot
 
 P = ParamSpec("P")
 Operation = Callable[..., nn.Module]
