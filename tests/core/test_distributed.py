@@ -101,7 +101,7 @@ import sys
 import torch, vitscope as vs
 from tests.exams.factories import small_transformer
 from vitscope.core import distributed
-from vitscope.exams import partial
+from vitscope.engine import partial_pass as partial
 from vitscope.results.codec import encode
 
 torch.set_num_threads(1)

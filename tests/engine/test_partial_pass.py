@@ -31,7 +31,7 @@ import sys, time, torch, vitscope as vs
 from pathlib import Path
 from vitscope.engine import partial_pass as partial
 from tests.exams.factories import small_transformer
-from tests.exams.test_partial import LIMIT, SIZE
+from tests.engine.test_partial_pass import LIMIT, SIZE
 torch.set_num_threads(1)
 partial.SECONDS = float(sys.argv[2])
 subject, data = small_transformer(), vs.load_data("fashion", split="test")

@@ -58,7 +58,7 @@ def test_a_pass_with_other_batches_starts_from_the_beginning(fashion: ImageData,
 
 
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
-    done = run(Path(__file__).with_name("robustness_job.py"), tmp_path, processes=2)
+    done = run(Path(__file__).parents[1] / "exams" / "robustness_job.py", tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert first == second

@@ -123,7 +123,7 @@ def test_diagnose_runs_it_on_the_training_split(tmp_path: Path) -> None:
 
 
 def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
-    done = run(Path(__file__).with_name("hessian_job.py"), tmp_path, processes=2)
+    done = run(Path(__file__).parents[1] / "hessian_job.py", tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     two = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     alone = numbers(split=False)

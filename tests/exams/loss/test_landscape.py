@@ -279,7 +279,7 @@ def test_what_makes_no_landscape_is_refused() -> None:
 
 
 def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
-    done = run(Path(__file__).with_name("landscape_job.py"), tmp_path, processes=2)
+    done = run(Path(__file__).parents[1] / "landscape_job.py", tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     two = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     assert two[0] == two[1] == numbers()

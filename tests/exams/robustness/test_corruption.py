@@ -237,7 +237,7 @@ def test_kept_and_loaded(fashion: ImageData, tmp_path: Path) -> None:
 
 
 def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
-    done = run(Path(__file__).with_name("corruption_job.py"), tmp_path, processes=2)
+    done = run(Path(__file__).parents[1] / "corruption_job.py", tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
     assert first == second

@@ -216,7 +216,7 @@ def test_what_does_not_fit_is_said() -> None:
 
 
 def test_two_processes_share_sequences_and_images(tmp_path: Path) -> None:
-    done = run(Path(__file__).with_name("streams_job.py"), tmp_path, processes=2)
+    done = run(Path(__file__).parents[1] / "streams_job.py", tmp_path, processes=2)
     assert done.returncode == 0, done.stderr
     expected = numbers()
     for rank in range(2):
