@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-from vitscope.exams.robustness.perturbations import GAUSSIAN
 
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
-from vitscope.findings.noise import CLEAN, SHOT, NoiseResult, Perturbation
+from vitscope.findings.noise import CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
 from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
 
