@@ -8,9 +8,11 @@ import torch
 from torch import nn
 
 import vitscope as vs
+import vitscope.anatomy
 from tests.cases import AT_32, HAND_MADE, HUGGING_FACE, TORCHVISION, Case
 from tests.invariants import check_all
 from tests.registry import build_on_meta
+from vitscope.anatomy import kept_anatomies
 from vitscope.core.errors import UnsupportedModel, VitscopeError
 
 # what a reader of the papers or of the model's file counts: units by kind, grids by stage
@@ -179,3 +181,24 @@ def test_shared_modules_are_numbered():
     model = Twice()
     parts = vs.anatomy(model, (3, 8, 8))
     check_all(model, parts, torch.randn(2, 3, 8, 8))
+
+
+def test_a_model_is_watched_once_for_each_size_where_anatomies_are_kept():
+    model, other = (vs.create_model("vit_mini") for _ in range(2))
+    with kept_anatomies():
+        first = vs.anatomy(model)
+        assert vs.anatomy(model, (3, 32, 32)) is first
+        assert vs.anatomy(other) is not first
+        assert vs.anatomy(model.double()) is not first
+    assert vs.anatomy(model, (3, 32, 32)) is not first
+
+
+def test_a_diagnosis_watches_its_model_once(monkeypatch):
+    watched = []
+    plain = vitscope.anatomy.dissect
+    monkeypatch.setattr(
+        "vitscope.anatomy.dissect", lambda model, example: watched.append(model) or plain(model, example)
+    )
+    data = (torch.randn(4, 3, 32, 32), torch.zeros(4, dtype=torch.long))
+    vs.diagnose(vs.create_model("vit_mini"), data, ["fourier", "lesion", "covariance", "maps"], batch_size=4)
+    assert len(watched) == 1

@@ -1,5 +1,8 @@
 """What a model is made of, found by watching one forward pass; and taps on what flows through it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from torch import nn
@@ -30,9 +33,22 @@ __all__ = [
     "anatomy",
     "dissect",
     "extra_rule",
+    "kept_anatomies",
     "own_input_size",
     "preserved",
 ]
+
+_kept: ContextVar[dict[Any, tuple[nn.Module, Anatomy]] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def kept_anatomies() -> Iterator[None]:
+    """Inside, a model is watched once for each image size: for work that leaves models as they are."""
+    token = _kept.set(_kept.get() or {})
+    try:
+        yield
+    finally:
+        _kept.reset(token)
 
 
 @checked
@@ -46,7 +62,15 @@ def anatomy(model: nn.Module, example: Any = None) -> Anatomy:
     Raises:
         UnsupportedModel: The pass fails, or nothing in it could be understood.
     """
-    return dissect(model, example).parts
+    kept = _kept.get()
+    if kept is None or not (example is None or isinstance(example, tuple)):
+        return dissect(model, example).parts
+    shape = own_input_size(model) if example is None else example
+    first = next(model.parameters(), None)
+    key = (id(model), shape, first is not None and (first.device, first.dtype))
+    if key not in kept:
+        kept[key] = (model, dissect(model, shape).parts)  # the model, too: its id is its own while it is here
+    return kept[key][1]
 
 
 make_callable(__name__, anatomy)

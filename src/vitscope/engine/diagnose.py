@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from vitscope.anatomy import kept_anatomies
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
@@ -104,6 +105,19 @@ def run_exams(
     stream: Stream = "read",
 ) -> dict[str, Result]:
     """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`)."""
+    with kept_anatomies():
+        return _run_exams(model, data, chosen, request, out, name, stream)
+
+
+def _run_exams(
+    model: nn.Module,
+    data: Any,
+    chosen: Sequence[type[Accumulator] | Procedure],
+    request: dict[str, Any],
+    out: str | os.PathLike[str] | None,
+    name: str,
+    stream: Stream,
+) -> dict[str, Result]:
     names = [exam.result.exam for exam in chosen]
     if out is None:
         results = {result.exam: result for result in _examined(model, data, chosen, request, name, stream)}
