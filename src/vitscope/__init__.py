@@ -72,6 +72,11 @@ _WHERE = {
     "training": "vitscope.training",
 }
 
+_FIRST = {  # what has to be there, too
+    "vitscope.models": "vitscope.surgery",  # to open a run folder whose model was operated on
+    "vitscope.engine": "vitscope.exams",  # to be found by their names
+}
+
 __all__ = [*_WHERE, "__version__"]
 
 
@@ -79,8 +84,9 @@ def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'vitscope' has no attribute '{name}'")
     module_name, _, attribute = _WHERE[name].partition(":")
-    if module_name == "vitscope.models":  # a run folder's model may have been operated on
-        importlib.import_module("vitscope.surgery")
+    for package, needed in _FIRST.items():
+        if module_name.startswith(package):
+            importlib.import_module(needed)
     module = importlib.import_module(module_name)
     return getattr(module, attribute) if attribute else module
 

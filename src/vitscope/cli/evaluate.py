@@ -82,9 +82,9 @@ def run(options: Options) -> None:
     """Evaluate each model, print what was found and how models differ, say where the figures are."""
     import torch
 
+    from vitscope import evaluate
     from vitscope.core import distributed
     from vitscope.data import load_data
-    from vitscope.engine.evaluate import evaluate
     from vitscope.engine.options import read_options, with_options
     from vitscope.exams import find_exams
     from vitscope.report.console import notes_on_stderr

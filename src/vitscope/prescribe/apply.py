@@ -27,7 +27,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
-from vitscope.engine.diagnose import diagnose
+from vitscope.exams import diagnose
 from vitscope.findings.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, find_patient, images_of
