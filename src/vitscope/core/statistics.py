@@ -11,6 +11,7 @@ weight of image i in replicate r is a Poisson(1) number made by hashing (seed, i
 per image, and batches, order and processes do not matter.
 """
 
+import functools
 import math
 import warnings
 from collections.abc import Sequence
@@ -19,22 +20,16 @@ from typing import Any
 import numpy as np
 
 NORMAL = 1.959963984540054
-_FEW = (12.706204736, 4.302652730, 3.182446305, 2.776445105, 2.570581836)  # of 1 to 5 degrees of freedom
 
 Ends = tuple[np.ndarray, np.ndarray]
 
 
+@functools.cache
 def student(degrees: int) -> float:
-    """The 97.5 % quantile of Student's t (Cornish-Fisher beyond the table, within 1e-3)."""
-    if degrees <= len(_FEW):
-        return _FEW[degrees - 1]
-    z, v = NORMAL, float(degrees)
-    return float(
-        z
-        + (z**3 + z) / (4 * v)
-        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * v**2)
-        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * v**3)
-    )
+    """The 97.5 % quantile of Student's t."""
+    from scipy.special import stdtrit  # takes a fifth of the time that pandas does; most pages need none
+
+    return float(stdtrit(degrees, 0.975))
 
 
 def mean_interval(

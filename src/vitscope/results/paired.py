@@ -14,7 +14,6 @@ The interval of a difference is
                                        it leads away from; means have next to none
 """
 
-import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -82,9 +81,10 @@ class Flips:
     @property
     def p_value(self) -> float:
         """McNemar's exact test: how often chance alone would share the flips out at least as unevenly."""
-        fewer, flips = sorted((self.gained, self.lost))[0], self.gained + self.lost
-        logs = [_log_binomial(flips, k) - flips * math.log(2) for k in range(fewer + 1)]
-        return min(1.0, 2 * math.fsum(map(math.exp, logs)))
+        from scipy.special import bdtr
+
+        fewer = min(self.gained, self.lost)
+        return min(1.0, 2 * float(bdtr(fewer, self.gained + self.lost, 0.5)))
 
 
 def differences(first: Result, second: Result) -> pd.DataFrame:
@@ -184,7 +184,3 @@ def _intervals(result: Result) -> dict[str, tuple[float, float, float]]:
 def _independent(result: Result) -> int:
     """How many images, or pairs or blocks of them, the bootstrap of a result draws."""
     return int(getattr(result, "blocks", getattr(result, "pairs", result.n)))
-
-
-def _log_binomial(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
