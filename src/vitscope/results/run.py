@@ -154,10 +154,6 @@ class Run:
         """Where an exam's result lives."""
         return self.path / "exams" / exam
 
-    def figure_path(self, name: str) -> Path:
-        """Where a figure lives, e.g. `fourier.png`."""
-        return self.path / "figures" / name
-
     def save_result(self, result: Result, key: str = "") -> None:
         """Keep a finished exam."""
         result.save(self.exam_folder(result.exam), key)
