@@ -24,7 +24,8 @@ demo: install  ## examine three trained models on the embedded images, write run
 
 test: install  ## the tests (under 15 minutes on 2 cores)
 	@echo "running the tests"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal --durations=10  # three, as some wait for others
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 \
+	    $(BIN)/python -m pytest -n 3 --dist worksteal --durations=10  # three, as some wait for others
 
 test-slow: install  ## the whole registry, and other work of many minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
