@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.exam_lists import rooms
 from vitscope.cli.app import VERBS, read_options
 
 ROOT = Path(__file__).parents[2]
@@ -84,7 +85,8 @@ def test_every_page_is_in_the_site():
         children = tree.values() if isinstance(tree, dict) else tree
         return [leaf for child in children for leaf in leaves(child)]
 
-    listed = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    exams = [f"exams/{exam}.md" for names in rooms().values() for exam in names]  # by docs/exam_pages.py
+    listed = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]) + exams
     notebooks = (ROOT / "docs").rglob("*.ipynb")
     pages = {str(page.relative_to(ROOT / "docs")) for page in (*PAGES[1:], *notebooks)}
     assert sorted(listed) == sorted(pages)
