@@ -14,11 +14,12 @@ from transformers.modeling_outputs import ImageClassifierOutput
 
 from vitscope import exams
 from vitscope.data import FrameData
-from vitscope.engine.exam import EXAMS, Procedure
+from vitscope.engine.exam import EXAMS
 from vitscope.results import Result
 
 WIDTH, AUXILIARY, CLASSES, IMAGES = 16, 7, 10, 8
 STREAMING = [name for name, exam in EXAMS.items() if isinstance(exam, type)]
+CLOCK = ("throughput", "seconds")  # quantities that no two runs have alike
 OF_WEIGHTS = ["cb_scale", "trajectory"]  # they never call the model
 
 Form = Callable[[Tensor, Tensor], Any]  # from features and class scores to what a model returns
@@ -59,34 +60,36 @@ def small_vit(form: Form = FORMS["tensor"]) -> SmallViT:
     return SmallViT(form).eval()
 
 
-def images() -> tuple[Tensor, Tensor]:
+def images(count: int = IMAGES) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(1)
-    shown = torch.randint(0, 256, (IMAGES, 3, 32, 32), generator=generator).float() / 127.5 - 1
-    return shown, torch.arange(IMAGES)
+    shown = torch.randint(0, 256, (count, 3, 32, 32), generator=generator).float() / 127.5 - 1
+    return shown, torch.arange(count) % CLASSES
 
 
-def frames() -> FrameData:
-    pictures = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
-    return FrameData("frames", "test", ("a", "b", "c"), np.arange(6) % 3, [3, 3], images=pictures)
+def frames(sequences: int = 2) -> FrameData:
+    count = 3 * sequences
+    pictures = np.random.default_rng(0).integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+    labels, lengths = np.arange(count) % 3, [3] * sequences
+    return FrameData("frames", "test", ("a", "b", "c"), labels, lengths, images=pictures)
 
 
-def _curvature(function: Callable[..., Result], **own: Any) -> Callable[..., Result]:
-    return lambda model, data, **said: function(
-        model, data, batch_size=4, batches=1, recipe=None, **own, **said
-    )
-
-
-def _procedure(name: str, **own: Any) -> Callable[..., Result]:
+def with_little_work(name: str) -> Callable[..., Result]:
+    """One exam as a function of model, data and batch size."""
     exam = EXAMS[name]
-    assert isinstance(exam, Procedure)
-    return lambda model, data, **said: exam.run(model, data, batch_size=4, **own, **said)
+    if isinstance(exam, type):
+        return lambda model, data, **said: exams.examine(model, data, [exam], **said)[name]
+    return partial(exam.options or exam.run, **OPTIONS.get(name, {}))
+
+
+def _density(model: nn.Module, data: Any, **said: Any) -> Result:
+    return exams.hessian_density(model, data, batch_size=4, batches=1, recipe=None, steps=2, **said)
 
 
 def _line(model: nn.Module, data: Any, **said: Any) -> Result:
     return exams.landscape_line(model, model, data, points=2, limit=4, batch_size=4, recipe=None, **said)
 
 
-_OWN: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "uncertainty": {"passes": 2},
     "covariance": {"draws": 16},
     "corruption": {"types": ("brightness",), "severities": (1,), "workers": 0, "cache": False},
@@ -96,15 +99,13 @@ _OWN: dict[str, dict[str, Any]] = {
     "adversarial": {"strengths": (4.0,), "steps": 2},
     "shape_bias": {"cutoffs": (0.2,)},
     "passes": {"passes": (2,)},
+    "hessian": {"k": 1, "tol": 0.5, "max_products": 4, "batches": 2, "recipe": None},
+    "landscape": {"points": 3, "recipe": None, "memory_format": "contiguous"},
 }
 RUNS: dict[str, Callable[..., Result]] = {
+    **{name: partial(with_little_work(name), batch_size=4) for name in EXAMS},
     **{name: partial(getattr(exams, name), batch_size=4) for name in STREAMING},
-    **{name: _procedure(name, **_OWN.get(name, {})) for name, e in EXAMS.items() if isinstance(e, Procedure)},
-    "hessian": _curvature(exams.hessian, k=1, tol=0.5, max_products=4),
-    "hessian_density": _curvature(exams.hessian_density, steps=2),
-    "landscape": lambda model, data, **said: exams.landscape(
-        model, data, points=3, limit=4, batch_size=4, recipe=None, memory_format="contiguous", **said
-    ),
+    "hessian_density": _density,
     "landscape_line": _line,
 }
 
@@ -115,4 +116,4 @@ def run(exam: str, model: nn.Module, data: Any = None, **said: Any) -> pd.DataFr
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         table = RUNS[exam](model, data, **said).table()
-    return table[~table["quantity"].isin(["throughput", "seconds"])].reset_index(drop=True)
+    return table[~table["quantity"].isin(CLOCK)].reset_index(drop=True)
