@@ -32,11 +32,17 @@ FORMS: dict[str, Form] = {
 
 
 class SmallViT(VisionTransformer):
-    """One block for 32-pixel images; does not say how many classes it knows."""
+    """For 32-pixel images; does not say how many classes it knows."""
 
-    def __init__(self, form: Form = FORMS["tensor"]) -> None:
+    def __init__(self, form: Form = FORMS["tensor"], depth: int = 1) -> None:
         super().__init__(
-            img_size=32, patch_size=8, num_classes=CLASSES, embed_dim=WIDTH, depth=1, num_heads=2, mlp_ratio=2
+            img_size=32,
+            patch_size=8,
+            num_classes=CLASSES,
+            embed_dim=WIDTH,
+            depth=depth,
+            num_heads=2,
+            mlp_ratio=2,
         )
         del self.num_classes
         self.form = form
@@ -55,9 +61,9 @@ class SmallViT(VisionTransformer):
         return "SmallViT()"
 
 
-def small_vit(form: Form = FORMS["tensor"]) -> SmallViT:
+def small_vit(form: Form = FORMS["tensor"], depth: int = 1) -> SmallViT:
     torch.manual_seed(0)
-    return SmallViT(form).eval()
+    return SmallViT(form, depth).eval()
 
 
 def images(count: int = IMAGES) -> tuple[Tensor, Tensor]:
@@ -67,10 +73,10 @@ def images(count: int = IMAGES) -> tuple[Tensor, Tensor]:
 
 
 def frames(sequences: int = 2) -> FrameData:
-    count = 3 * sequences
+    lengths = [3 + i % 3 for i in range(sequences)]
+    count = sum(lengths)
     pictures = np.random.default_rng(0).integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
-    labels, lengths = np.arange(count) % 3, [3] * sequences
-    return FrameData("frames", "test", ("a", "b", "c"), labels, lengths, images=pictures)
+    return FrameData("frames", "test", ("a", "b", "c"), np.arange(count) % 3, lengths, images=pictures)
 
 
 def with_little_work(name: str) -> Callable[..., Result]:
@@ -92,7 +98,7 @@ def _line(model: nn.Module, data: Any, **said: Any) -> Result:
 OPTIONS: dict[str, dict[str, Any]] = {
     "uncertainty": {"passes": 2},
     "covariance": {"draws": 16},
-    "corruption": {"types": ("brightness",), "severities": (1,), "workers": 0, "cache": False},
+    "corruption": {"types": ("brightness", "shot_noise"), "severities": (1,), "workers": 0, "cache": False},
     "noise": {"strengths": (10.0,), "draws": 1},
     "blur": {"strengths": (1.0,)},
     "occlusion": {"shares": (0.5,)},
