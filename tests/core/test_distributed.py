@@ -106,7 +106,7 @@ from vitscope.results.codec import encode
 
 torch.set_num_threads(1)
 partial.SECONDS = -1.0  # both processes write into the run folder after every batch
-folder, limits, exams = sys.argv[1], [int(n) for n in sys.argv[2].split(",")], sys.argv[3].split(",")
+folder, limits, exams = sys.argv[1], [int(n) for n in sys.argv[2].split(",")], sys.argv[3:]
 subject = small_transformer()
 shown = []
 subject.register_forward_hook(lambda *_: shown.append(1))
@@ -125,22 +125,20 @@ with distributed.process_group():
 """
 # Six batches for two processes, the last of them of one image; and one batch, so that one process has none.
 LIMITS = (41, 6)
+EXAMS = [
+    "prediction",
+    "noise",
+]  # one that shares the pass, one with its own; exams/tester.py does all on tensors
 
 
 @pytest.fixture(scope="module")
 def two_processes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results, by limit, of every exam that is not costly, and a run folder, made by two real processes."""
+    """Results by limit, and a run folder, made by two real processes."""
     folder = tmp_path_factory.mktemp("exams")
     (folder / "work.py").write_text(EXAM_WORK)
-    done = run(folder / "work.py", folder, ",".join(map(str, LIMITS)), ",".join(exams()), processes=2)
+    done = run(folder / "work.py", folder, ",".join(map(str, LIMITS)), *EXAMS, processes=2)
     assert done.returncode == 0, done.stderr
     return folder
-
-
-def exams() -> list[str]:
-    from vitscope.exams import find_exams
-
-    return [exam.result.exam for exam in find_exams(["all"])]
 
 
 @pytest.mark.parametrize("limit", LIMITS)
@@ -154,7 +152,7 @@ def test_two_processes_find_what_one_does(two_processes: Path, limit: int) -> No
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     alone = vs.diagnose(
-        small_transformer(), vs.load_data("fashion", split="test"), exams(), limit=limit, batch_size=8
+        small_transformer(), vs.load_data("fashion", split="test"), EXAMS, limit=limit, batch_size=8
     )
     torch.set_num_threads(threads)
     together = {exam: Result.load(two_processes / str(limit) / exam) for exam in alone}

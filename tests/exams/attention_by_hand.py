@@ -57,13 +57,25 @@ def images(count: int = 6) -> tuple[Tensor, Tensor]:
 @torch.no_grad()
 def vit_attention(model: VisionTransformer, batch: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Per block, the softmax (N, heads, 17, 17) and the values (N, heads, 17, channels)."""
-    x = model._pos_embed(model.patch_embed(batch))
-    for block in model.blocks:
-        qkv = block.attn.qkv(block.norm1(x)).unflatten(2, (3, 3, 16))
+    for block, x in zip(model.blocks, list(_tokens(model, batch).values())[::2], strict=False):
+        qkv = block.attn.qkv(block.norm1(x)).unflatten(2, (3, block.attn.num_heads, -1))
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        yield (q @ k.transpose(2, 3) / 4).softmax(3), v
-        x = x + block.attn(block.norm1(x))
-        x = x + block.mlp(block.norm2(x))
+        yield (q @ k.transpose(2, 3) / q.shape[3] ** 0.5).softmax(3), v
+
+
+@torch.no_grad()
+def vit_maps(model: VisionTransformer, batch: Tensor) -> dict[str, Tensor]:
+    """Per unit, the map after it (N, C, 4, 4)."""
+    return {unit: x[:, 1:].transpose(1, 2).unflatten(2, (4, 4)) for unit, x in _tokens(model, batch).items()}
+
+
+def _tokens(model: VisionTransformer, batch: Tensor) -> dict[str, Tensor]:
+    """Per unit, the stream after it, with the class token."""
+    found = {"patch_embed": (x := model._pos_embed(model.patch_embed(batch)))}
+    for i, block in enumerate(model.blocks):
+        found[f"blocks.{i}.attn"] = x = x + block.attn(block.norm1(x))
+        found[f"blocks.{i}.mlp"] = x = x + block.mlp(block.norm2(x))
+    return found
 
 
 @torch.no_grad()

@@ -14,11 +14,12 @@ from transformers.modeling_outputs import ImageClassifierOutput
 
 from vitscope import exams
 from vitscope.data import FrameData
-from vitscope.engine.exam import EXAMS, Procedure
+from vitscope.engine.exam import EXAMS
 from vitscope.results import Result
 
 WIDTH, AUXILIARY, CLASSES, IMAGES = 16, 7, 10, 8
 STREAMING = [name for name, exam in EXAMS.items() if isinstance(exam, type)]
+CLOCK = ("throughput", "seconds")  # quantities that no two runs have alike
 OF_WEIGHTS = ["cb_scale", "trajectory"]  # they never call the model
 
 Form = Callable[[Tensor, Tensor], Any]  # from features and class scores to what a model returns
@@ -31,11 +32,17 @@ FORMS: dict[str, Form] = {
 
 
 class SmallViT(VisionTransformer):
-    """One block for 32-pixel images; does not say how many classes it knows."""
+    """For 32-pixel images; does not say how many classes it knows."""
 
-    def __init__(self, form: Form = FORMS["tensor"]) -> None:
+    def __init__(self, form: Form = FORMS["tensor"], depth: int = 1) -> None:
         super().__init__(
-            img_size=32, patch_size=8, num_classes=CLASSES, embed_dim=WIDTH, depth=1, num_heads=2, mlp_ratio=2
+            img_size=32,
+            patch_size=8,
+            num_classes=CLASSES,
+            embed_dim=WIDTH,
+            depth=depth,
+            num_heads=2,
+            mlp_ratio=2,
         )
         del self.num_classes
         self.form = form
@@ -54,57 +61,57 @@ class SmallViT(VisionTransformer):
         return "SmallViT()"
 
 
-def small_vit(form: Form = FORMS["tensor"]) -> SmallViT:
+def small_vit(form: Form = FORMS["tensor"], depth: int = 1) -> SmallViT:
     torch.manual_seed(0)
-    return SmallViT(form).eval()
+    return SmallViT(form, depth).eval()
 
 
-def images() -> tuple[Tensor, Tensor]:
+def images(count: int = IMAGES) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(1)
-    shown = torch.randint(0, 256, (IMAGES, 3, 32, 32), generator=generator).float() / 127.5 - 1
-    return shown, torch.arange(IMAGES)
+    shown = torch.randint(0, 256, (count, 3, 32, 32), generator=generator).float() / 127.5 - 1
+    return shown, torch.arange(count) % CLASSES
 
 
-def frames() -> FrameData:
-    pictures = np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), dtype=np.uint8)
-    return FrameData("frames", "test", ("a", "b", "c"), np.arange(6) % 3, [3, 3], images=pictures)
+def frames(sequences: int = 2) -> FrameData:
+    lengths = [3 + i % 3 for i in range(sequences)]
+    count = sum(lengths)
+    pictures = np.random.default_rng(0).integers(0, 256, (count, 32, 32, 3), dtype=np.uint8)
+    return FrameData("frames", "test", ("a", "b", "c"), np.arange(count) % 3, lengths, images=pictures)
 
 
-def _curvature(function: Callable[..., Result], **own: Any) -> Callable[..., Result]:
-    return lambda model, data, **said: function(
-        model, data, batch_size=4, batches=1, recipe=None, **own, **said
-    )
-
-
-def _procedure(name: str, **own: Any) -> Callable[..., Result]:
+def with_little_work(name: str) -> Callable[..., Result]:
+    """One exam as a function of model, data and batch size."""
     exam = EXAMS[name]
-    assert isinstance(exam, Procedure)
-    return lambda model, data, **said: exam.run(model, data, batch_size=4, **own, **said)
+    if isinstance(exam, type):
+        return lambda model, data, **said: exams.examine(model, data, [exam], **said)[name]
+    return partial(exam.options or exam.run, **OPTIONS.get(name, {}))
+
+
+def _density(model: nn.Module, data: Any, **said: Any) -> Result:
+    return exams.hessian_density(model, data, batch_size=4, batches=1, recipe=None, steps=2, **said)
 
 
 def _line(model: nn.Module, data: Any, **said: Any) -> Result:
     return exams.landscape_line(model, model, data, points=2, limit=4, batch_size=4, recipe=None, **said)
 
 
-_OWN: dict[str, dict[str, Any]] = {
+OPTIONS: dict[str, dict[str, Any]] = {
     "uncertainty": {"passes": 2},
     "covariance": {"draws": 16},
-    "corruption": {"types": ("brightness",), "severities": (1,), "workers": 0, "cache": False},
+    "corruption": {"types": ("brightness", "shot_noise"), "severities": (1,), "workers": 0, "cache": False},
     "noise": {"strengths": (10.0,), "draws": 1},
     "blur": {"strengths": (1.0,)},
     "occlusion": {"shares": (0.5,)},
     "adversarial": {"strengths": (4.0,), "steps": 2},
     "shape_bias": {"cutoffs": (0.2,)},
     "passes": {"passes": (2,)},
+    "hessian": {"k": 1, "tol": 0.5, "max_products": 4, "batches": 2, "recipe": None},
+    "landscape": {"points": 3, "recipe": None, "memory_format": "contiguous"},
 }
 RUNS: dict[str, Callable[..., Result]] = {
+    **{name: partial(with_little_work(name), batch_size=4) for name in EXAMS},
     **{name: partial(getattr(exams, name), batch_size=4) for name in STREAMING},
-    **{name: _procedure(name, **_OWN.get(name, {})) for name, e in EXAMS.items() if isinstance(e, Procedure)},
-    "hessian": _curvature(exams.hessian, k=1, tol=0.5, max_products=4),
-    "hessian_density": _curvature(exams.hessian_density, steps=2),
-    "landscape": lambda model, data, **said: exams.landscape(
-        model, data, points=3, limit=4, batch_size=4, recipe=None, memory_format="contiguous", **said
-    ),
+    "hessian_density": _density,
     "landscape_line": _line,
 }
 
@@ -115,4 +122,4 @@ def run(exam: str, model: nn.Module, data: Any = None, **said: Any) -> pd.DataFr
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         table = RUNS[exam](model, data, **said).table()
-    return table[~table["quantity"].isin(["throughput", "seconds"])].reset_index(drop=True)
+    return table[~table["quantity"].isin(CLOCK)].reset_index(drop=True)

@@ -27,3 +27,10 @@ def small_transformer() -> nn.Module:
         "vit_tiny_patch16_224", img_size=32, patch_size=8, embed_dim=24, depth=1, num_heads=2, num_classes=10
     )
     return model
+
+
+def spread_transformer() -> nn.Module:
+    """The same with classes that are spread, so that some of its answers are right."""
+    model = small_transformer()
+    model.head.weight.data.normal_(std=0.5, generator=torch.Generator().manual_seed(1))
+    return model

@@ -51,16 +51,6 @@ def test_sums_per_layer_and_head() -> None:
     assert found["n"] == 5
 
 
-def test_merging_adds_up() -> None:
-    values = torch.rand(4, 3, 3)
-    whole, *parts = (Mean(subject()) for _ in range(3))
-    whole.update(Batch(EMPTY, EMPTY, torch.arange(4), attention=((values,), (values,))))
-    for part, piece in zip(parts, (values[:1], values[1:]), strict=True):
-        part.update(Batch(EMPTY, EMPTY, torch.arange(len(piece)), attention=((piece,), (piece,))))
-    parts[0].merge_state(parts[1])
-    np.testing.assert_allclose(parts[0].means()["high"], whole.means()["high"], rtol=1e-12)
-
-
 def test_a_unit_that_attends_twice_has_the_heads_of_both() -> None:
     one = torch.ones(2, 2, 3)
     both = torch.cat([one, 3 * one[:, :1]], 1)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.exams.corruption_job import transformer
+from tests.exams.factories import spread_transformer as transformer
 from vitscope.data import ImageData
 from vitscope.data.corruptions.cache import cache_folder
 from vitscope.engine.finished_parts import Parts

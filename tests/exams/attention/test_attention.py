@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import timm
 import torch
+from torch import Tensor, nn
 
 from tests.cases import ATTENTION_DESIGNS, Case
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention, window_points
 from tests.exams.factories import tiny
 from vitscope.anatomy import anatomy
-from vitscope.exams import examine
-from vitscope.exams.attention.attention import BINS, AttentionAccumulator, attention, percentile
+from vitscope.exams.attention.attention import BINS, attention, percentile
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 from vitscope.results import Result
 
@@ -41,37 +41,41 @@ def row(result: AttentionResult, unit: int, head: int) -> dict[str, float]:
     return dict(zip(QUANTITIES, result.value[at[0]], strict=True))
 
 
-def test_a_vit_equals_itself_taken_apart_in_float64() -> None:
-    model, (batch, labels) = vit(), images()
-    result = attention(model, (batch, labels), batch_size=4)
+def expected_table(model: nn.Module, images: Tensor, _: Tensor) -> dict[tuple[str, str], list[float]]:
+    y, x = np.divmod(np.arange(16), 4)
+    found: dict[tuple[str, str], list[float]] = {}
+    for i, (weights, _) in enumerate(vit_attention(model, images.double())):
+        a = weights.numpy()
+        points = a[:, :, 1:, 1:]
+        distance = np.array([[distances(p, y / 4, x / 4) for p in heads] for heads in points])
+        numbers = {  # (images, heads)
+            "entropy": entropies(a).mean(2),
+            "class_entropy": entropies(a[:, :, 0]),
+            "distance": distance,
+            "distance_patches": 4 * distance,
+            "prefix": a[:, :, 1:, 0].mean(2),
+            "diagonal": np.diagonal(points, axis1=2, axis2=3).mean(2),
+            "similarity": np.array([[similarity(heads, h) for h in range(len(heads))] for heads in a]),
+        }
+        for quantity, own in numbers.items():
+            found[quantity, f"blocks.{i}.attn"] = [own.mean(), *own.mean(0)]
+        found["entropy_bound", f"blocks.{i}.attn"] = [np.log(17)]
+    return found
+
+
+def test_intervals_and_percentiles_of_a_vit_taken_apart_in_float64() -> None:
+    batch, labels = images()
+    result = attention(vit(), (batch, labels), batch_size=4)
     assert [u.name for u in result.units] == ["blocks.0.attn", "blocks.1.attn"]
     assert result.head.tolist() == [-1, 0, 1, 2] * 2
-    y, x = np.divmod(np.arange(16), 4)
     for unit, (weights, _) in enumerate(vit_attention(vit().double(), batch.double())):
         a = weights.numpy()
-        for head in range(3):
-            own, points = a[:, head], a[:, head, 1:, 1:]
-            found = row(result, unit, head)
-            assert found["entropy"] == pytest.approx(entropies(own).mean(), rel=1e-4)
-            assert found["class_entropy"] == pytest.approx(entropies(own[:, 0]).mean(), rel=1e-4)
-            distance = np.mean([distances(p, (y + 0.5) / 4, (x + 0.5) / 4) for p in points])
-            assert found["distance"] == pytest.approx(distance, rel=1e-4)
-            assert found["distance_patches"] == pytest.approx(4 * distance, rel=1e-4)
-            assert found["prefix"] == pytest.approx(own[:, 1:, 0].mean(), rel=1e-4)
-            assert found["diagonal"] == pytest.approx(np.mean([np.diag(p).mean() for p in points]), rel=1e-4)
-            alike = np.mean([similarity(a[n], head) for n in range(len(a))])
-            assert found["similarity"] == pytest.approx(alike, rel=1e-4)
-        heads = result.value[(result.row_unit == unit) & (result.head >= 0)]
-        np.testing.assert_allclose(
-            result.value[(result.row_unit == unit) & (result.head < 0)][0], heads.mean(0)
-        )
         per_image = entropies(a).mean((1, 2))
         at = np.flatnonzero((result.row_unit == unit) & (result.head < 0))[0]
         half = 2.570581836 * per_image.std(ddof=1) / np.sqrt(6)  # t quantile with 5 degrees of freedom
         assert result.high[at, 0] - result.value[at, 0] == pytest.approx(half, rel=1e-3)
         exact = np.quantile(entropies(a), 0.15, method="inverted_cdf")
         assert result.percentile[at] == pytest.approx(exact, abs=np.log(17) / BINS)
-    np.testing.assert_allclose(result.bound, np.log(17))
 
 
 def test_swin_equals_brute_force_also_where_windows_are_shifted() -> None:
@@ -186,15 +190,8 @@ def test_the_percentile_of_known_numbers() -> None:
     assert low < value < high
 
 
-def test_merged_accumulators_are_one_and_disk_keeps_everything(tmp_path: Path) -> None:
-    model, (batch, labels) = vit(), images(7)
-    whole = examine(model, (batch, labels), [AttentionAccumulator], batch_size=7)["attention"]
-    parts = examine(model, (batch, labels), [AttentionAccumulator], batch_size=3)["attention"]
-    assert isinstance(whole, AttentionResult)
-    assert isinstance(parts, AttentionResult)
-    np.testing.assert_allclose(parts.value, whole.value, rtol=1e-5)
-    np.testing.assert_allclose(parts.percentile, whole.percentile, rtol=1e-4)
-    np.testing.assert_allclose(parts.low, whole.low, rtol=1e-4, atol=1e-6)
+def test_disk_keeps_everything(tmp_path: Path) -> None:
+    whole = attention(vit(), images(7))
     whole.save(tmp_path)
     back = Result.load(tmp_path)
     assert isinstance(back, AttentionResult)

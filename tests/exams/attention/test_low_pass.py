@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import timm
 import torch
+from torch import Tensor, nn
 
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention
 from tests.exams.factories import tiny
@@ -66,21 +67,20 @@ def test_constant_values_have_nothing_to_remove() -> None:
     assert found.tolist() == [[[0.0] * len(QUANTITIES)]]
 
 
-def test_a_vit_equals_itself_taken_apart_in_float64() -> None:
-    batch, labels = images(4)
-    result = low_pass(vit(), (batch, labels), batch_size=3)
-    for unit, (weights, values) in enumerate(vit_attention(vit().double(), batch.double())):
-        a, v = weights.numpy(), values.numpy()
-        for head in range(3):
-            at = np.flatnonzero((result.row_unit == unit) & (result.head == head))[0]
-            for k in APPLICATIONS:
-                expected = np.mean([remaining(a[n, head], v[n, head], k, 1) for n in range(4)])
-                assert result.of(f"remaining_{k}")[0][at] == pytest.approx(expected, rel=1e-3)
-            rates = [
-                (remaining(a[n, head], v[n, head], 8, 1) / remaining(a[n, head], v[n, head], 4, 1)) ** 0.25
-                for n in range(4)
-            ]
-            assert result.of("rate")[0][at] == pytest.approx(np.mean(rates), rel=1e-3)
+def expected_table(model: nn.Module, images: Tensor, _: Tensor) -> dict[tuple[str, str], list[float]]:
+    found = {}
+    for i, (weights, values) in enumerate(vit_attention(model, images.double())):
+        each = [  # (images, heads, applications)
+            [[remaining(a, v, k, 1) for k in APPLICATIONS] for a, v in zip(*heads, strict=True)]
+            for heads in zip(weights.numpy(), values.numpy(), strict=True)
+        ]
+        left = dict(zip(APPLICATIONS, np.moveaxis(each, 2, 0), strict=True))
+        numbers = {f"remaining_{k}": share for k, share in left.items()} | {
+            "rate": (left[8] / left[4]) ** 0.25
+        }
+        for quantity, own in numbers.items():
+            found[quantity, f"blocks.{i}.attn"] = [own.mean(), *own.mean(0)]
+    return found
 
 
 def test_windows_put_together_across_the_edge_are_left_out() -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention
 from tests.exams.factories import tiny
@@ -28,14 +29,14 @@ def test_uniform_attention_is_the_steepest_and_a_single_key_is_flat() -> None:
     assert (nuclear_norm(others) < 7 / 8).all()
 
 
-def test_a_vit_equals_itself_taken_apart_in_float64() -> None:
-    batch, labels = images()
-    result = softmax_gradient(vit(), (batch, labels), batch_size=4)
-    for unit, (weights, _) in enumerate(vit_attention(vit().double(), batch.double())):
-        expected = (1 - weights.square().sum(3)).mean((0, 2)).numpy()
-        rows = (result.row_unit == unit) & (result.head >= 0)
-        np.testing.assert_allclose(result.of("gradient")[0][rows], expected, rtol=1e-5)
-        np.testing.assert_allclose(result.of("share")[0][rows], expected / (1 - 1 / 17), rtol=1e-5)
+def expected_table(model: nn.Module, images: Tensor, _: Tensor) -> dict[tuple[str, str], list[float]]:
+    found = {}
+    for i, (weights, _) in enumerate(vit_attention(model, images.double())):
+        heads = (1 - weights.square().sum(3)).mean((0, 2)).tolist()
+        rows = [np.mean(heads), *heads]
+        found["gradient", f"blocks.{i}.attn"] = rows
+        found["share", f"blocks.{i}.attn"] = [row / (1 - 1 / 17) for row in rows]
+    return found
 
 
 def test_windows_count_alike() -> None:

@@ -1,11 +1,20 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention, window_points
+from tests.exams.attention_by_hand import (
+    images,
+    swin,
+    swin_attention,
+    vit,
+    vit_attention,
+    vit_maps,
+    window_points,
+)
 from tests.exams.factories import tiny
 from vitscope.anatomy import Tap, anatomy
 from vitscope.core.statistics import ratio_interval
@@ -56,6 +65,20 @@ def sink(result: TokenNormsResult, unit: str, token: str) -> tuple[float, float]
     table = result.table()
     chosen = table[(table["unit"] == unit) & (table["token"] == token)].set_index("quantity")["value"]
     return chosen["attention"], chosen["sink"]
+
+
+def expected_table(model: nn.Module, images: Tensor, _: Tensor) -> dict[tuple[str, str], Any]:
+    found: dict[tuple[str, str], Any] = {}
+    for unit, maps in vit_maps(model, images.double()).items():
+        norm, marked = (np.array(part) for part in zip(*map(outliers_by_hand, maps.numpy()), strict=True))
+        found["norm", unit] = norm.mean()
+        found["peak", unit] = (norm.max(1) / np.median(norm, axis=1)).mean()
+        found["outliers", unit], found["outlier_images", unit] = marked.mean(), marked.any(1).mean()
+        assert not marked.any()  # so that all attention goes to the class token and to other points
+    for i, (weights, _) in enumerate(vit_attention(model, images.double())):
+        first = float(weights[:, :, 1:, 0].mean())  # over heads and the queries that are points
+        found["attention", f"blocks.{i}.attn"] = [first, 0.0, 1 - first]
+    return found
 
 
 def test_a_vit_with_long_tokens_equals_itself_by_hand() -> None:

@@ -4,9 +4,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from tests.exams.attention_by_hand import vit_maps
+from tests.exams.tester import BATCH
 from tests.processes import run
 from vitscope.anatomy import Tap, anatomy
 from vitscope.core.errors import VitscopeError
@@ -69,6 +71,13 @@ def reference(batches: list[list[np.ndarray]]) -> np.ndarray:
     return mean / np.outer(own, own)
 
 
+def expected_table(model: nn.Module, images: Tensor, _: Tensor) -> dict[tuple[str, str], np.ndarray]:
+    whole = images[: len(images) // BATCH * BATCH].double()  # a batch of two is left out
+    found = [vit_maps(model, batch) for batch in whole.split(BATCH)]
+    value = reference([[x.flatten(1).numpy() for x in maps.values()] for maps in found])
+    return {("cka", unit): value[i, i + 1 :] for i, unit in enumerate(found[0]) if i + 1 < len(value)}
+
+
 def test_against_the_definition_in_float64() -> None:
     given = random_batches(5, 4)
     result = finished(shown(CkaAccumulator(subject(0, 0, 1, 1)), *given))
@@ -116,17 +125,6 @@ def test_interval_covers_the_value_of_many_batches() -> None:
         result = finished(piece)
         covered += bool(result.low[1, 2] <= whole <= result.high[1, 2])
     assert 51 <= covered <= 60
-
-
-def test_merged_accumulators_are_one() -> None:
-    given = random_batches(5, 3)
-    whole = finished(shown(CkaAccumulator(subject(0, 0, 1)), *given))
-    first = shown(CkaAccumulator(subject(0, 0, 1)), *given[:2])
-    first.merge_state(shown(CkaAccumulator(subject(0, 0, 1)), *given[2:], start=16))
-    merged = finished(first)
-    np.testing.assert_allclose(merged.value, whole.value, rtol=1e-12)
-    np.testing.assert_allclose(merged.low, whole.low, rtol=1e-9)
-    np.testing.assert_allclose(merged.score_high, whole.score_high, rtol=1e-9)
 
 
 def test_a_small_last_batch_is_left_out_and_counted(small_vit: nn.Module, fashion: ImageData) -> None:

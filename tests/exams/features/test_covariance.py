@@ -118,13 +118,9 @@ def test_tokens_and_windows(small_vit: nn.Module) -> None:
     assert list(result.summary()["pixels"]) == [4.0] * 5
 
 
-def test_batches_change_nothing_and_the_seed_decides() -> None:
+def test_the_seed_decides() -> None:
     model = Convolutions(torch.randn(4, 3, 3, 3, generator=torch.Generator().manual_seed(3)))
-    first, again, other = (
-        covariance(model, DATA, draws=64, batch_size=size, seed=seed)
-        for size, seed in ((128, 0), (20, 0), (128, 1))
-    )
-    np.testing.assert_allclose(first.value, again.value, rtol=1e-4, atol=1e-6)
+    first, other = (covariance(model, DATA, draws=64, seed=seed) for seed in (0, 1))
     assert (first.value != other.value).any()
     assert covariance(model, DATA, limit=40).n == 40
     assert covariance(model, DATA, limit=4).n == 2 * GROUP

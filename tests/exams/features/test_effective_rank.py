@@ -3,8 +3,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from tests.cases import AT_32, Case
+from tests.exams.attention_by_hand import vit_maps
 from vitscope.anatomy import Tap, anatomy
 from vitscope.engine.exam import Batch, Subject
 from vitscope.exams.features.effective_rank import EffectiveRankAccumulator, effective_rank, rank_and_cosine
@@ -23,6 +25,14 @@ def by_hand(feature: np.ndarray) -> tuple[float, float]:
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     cosines = (unit @ unit.T)[~np.eye(len(x), dtype=bool)]
     return float(np.exp(-(q * np.log(q)).sum())), float(cosines.mean())
+
+
+def expected_table(model: nn.Module, images: Tensor, _: Tensor) -> dict[tuple[str, str], float]:
+    found = {}
+    for unit, maps in vit_maps(model, images.double()).items():
+        rank, cosine = np.mean([by_hand(one) for one in maps.numpy()], axis=0)
+        found |= {("effective_rank", unit): rank, ("cosine", unit): cosine}
+    return found
 
 
 @pytest.mark.any_order

@@ -24,6 +24,17 @@ def by_surgery(model: nn.Module, unit: str, images: Tensor) -> Tensor:
         return operated(images).argmax(1)
 
 
+@torch.no_grad()
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, str | None], float]:
+    images = images.double()
+    right = (model(images).argmax(1) == labels).double().mean()
+    drops = {
+        unit: right - (by_surgery(model, unit, images) == labels).double().mean()
+        for unit in [f"blocks.{i}.{part}" for i in range(2) for part in ("attn", "mlp")]
+    }
+    return {("intact accuracy", None): right, **{("drop", unit): drop for unit, drop in drops.items()}}
+
+
 @pytest.mark.parametrize("name", ["vit_mini", "resnet_mini"])
 def test_equals_operating_on_a_copy_unit_by_unit(name: str, fashion: ImageData) -> None:
     model = vs.create_model(name, pretrained=True).eval()

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import vitscope as vs
+from tests.exams.attention_by_hand import vit_maps
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.exams import uncertainty
@@ -18,6 +19,12 @@ from vitscope.exams.features.uncertainty import SpreadOverPasses, spread_over_po
 from vitscope.findings.uncertainty import UncertaintyResult
 from vitscope.results import Result
 from vitscope.surgery.mc_dropout import sampling
+
+
+def expected_table(model: nn.Module, images: Tensor, _: Tensor) -> dict[tuple[str, str], float]:
+    maps = vit_maps(model, images.double())
+    found = {unit: x.numpy().reshape(*x.shape[:2], -1).std(2, ddof=1).mean() for unit, x in maps.items()}
+    return {("data_std", unit): value for unit, value in found.items()}
 
 
 def test_spread_over_points_equals_numpy() -> None:

@@ -3,7 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
+from tests.exams.attention_by_hand import vit_maps
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import Batch, Subject
 from vitscope.exams.features.variance import VarianceAccumulator, spatial_variance
@@ -16,6 +18,11 @@ EMPTY = torch.zeros(0)
 def reference(feature: torch.Tensor) -> np.ndarray:
     x = feature.numpy().astype(np.float64)
     return x.reshape(*x.shape[:2], -1).var(axis=2, ddof=1).mean(axis=1)
+
+
+def expected_table(model: nn.Module, images: Tensor, _: Tensor) -> dict[tuple[str, str], float]:
+    maps = vit_maps(model, images.double())
+    return {("variance", unit): reference(feature).mean() for unit, feature in maps.items()}
 
 
 def subject(*shapes: tuple[int, int, int]) -> Subject:
@@ -94,31 +101,6 @@ def test_the_change_of_a_kind_is_paired_by_image() -> None:
     assert result.kind_change[0] == pytest.approx(msa.mean(), rel=1e-5)
     half = 2.0638986 * msa.std(ddof=1) / np.sqrt(25)  # t quantile with 24 degrees of freedom
     assert result.kind_change_high[0] - result.kind_change[0] == pytest.approx(half, rel=1e-3)
-
-
-def test_merged_accumulators_are_one() -> None:
-    maps = torch.randn(12, 4, 6, 6)
-    whole = finish(subject((4, 6, 6)), [maps])
-    parts = [VarianceAccumulator(subject((4, 6, 6))) for _ in range(2)]
-    for part, piece in zip(
-        parts, spatial_variance(maps).split([5, 7]), strict=True
-    ):  # five maps alone may round differently
-        part.update(Batch(EMPTY, EMPTY, torch.arange(len(piece)), (piece,)))
-    parts[0].merge_state(parts[1])
-    merged = parts[0].finish()
-    assert isinstance(merged, VarianceResult)
-    np.testing.assert_allclose(merged.value, whole.value, rtol=1e-14)
-    np.testing.assert_allclose(merged.low, whole.low, rtol=1e-12)
-    assert merged.n == 12
-
-
-def test_memory_does_not_grow_with_images() -> None:
-    accumulator = VarianceAccumulator(subject((4, 6, 6)))
-    sizes = set()
-    for _ in range(3):
-        accumulator.update(Batch(EMPTY, EMPTY, torch.arange(8), (torch.rand(8, 1),)))
-        sizes.add(sum(total.numel() for total in accumulator.state().values()))
-    assert len(sizes) == 1
 
 
 def test_features_that_are_not_finite_are_named() -> None:

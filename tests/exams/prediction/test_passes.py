@@ -5,15 +5,14 @@ from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from torch import Tensor, nn
 
 import vitscope as vs
+from tests.exams.scores_by_hand import scores
 from vitscope.core.errors import UnsupportedModel, VitscopeError
 from vitscope.data import ImageData, batches
-from vitscope.engine.finished_parts import Parts
 from vitscope.exams import EXAMS, passes, prediction
 from vitscope.findings.passes import QUANTITIES, PassesResult
 from vitscope.results import Result
@@ -23,21 +22,20 @@ from vitscope.surgery.mc_dropout import sampling
 
 def by_hand(p: np.ndarray, each: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """The scores of average probabilities (N, classes), and of those of each pass (T, N, classes)."""
-    confidence, right = p.max(1), p.argmax(1) == labels
-    ece = 0.0
-    for low in np.arange(15) / 15:
-        inside = (confidence > low) & (confidence <= low + 1 / 15)
-        ece += abs((confidence - right)[inside].sum()) / len(p)
     entropy, data = -(p * np.log(p)).sum(1).mean(), -(each * np.log(each)).sum(2).mean()
-    return {
-        "accuracy": right.mean(),
-        "nll": -np.log(p[np.arange(len(p)), labels]).mean(),
-        "brier": ((p - np.eye(p.shape[1])[labels]) ** 2).sum(1).mean(),
-        "ece": ece,
-        "entropy": entropy,
-        "aleatoric": data,
-        "epistemic": entropy - data,
-    }
+    return {**scores(p, labels), "entropy": entropy, "aleatoric": data, "epistemic": entropy - data}
+
+
+@torch.no_grad()
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, None], list[float]]:
+    images, rows = images.double(), []
+    operated = vs.surgery.mc_dropout(deepcopy(model), p=0.3)
+    with sampling(operated, seed=0):
+        drawn = [operated(images) for _ in range(2)]
+    for logits in ([model(images)], drawn):
+        each = torch.stack(logits).softmax(2).numpy()
+        rows.append(by_hand(each.mean(0), each, labels.numpy()))
+    return {(quantity, None): [row[quantity] for row in rows] for quantity in rows[0]}
 
 
 def assert_row(result: PassesResult, row: int, logits: Sequence[Tensor], labels: Tensor) -> None:
@@ -45,11 +43,6 @@ def assert_row(result: PassesResult, row: int, logits: Sequence[Tensor], labels:
     for quantity, expected in by_hand(each.mean(0), each, labels.numpy()).items():
         found = result.value[row, QUANTITIES.index(quantity)]
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-7), quantity
-
-
-def without_speed(result: Result) -> pd.DataFrame:
-    table = result.table()
-    return table[table["quantity"] != "throughput"]
 
 
 @torch.no_grad()
@@ -178,28 +171,6 @@ def test_with_and_without_smoothing(fashion: ImageData) -> None:
         prediction(changed, fashion, limit=20).nll, rel=1e-5
     )
     assert not hasattr(model, "vitscope_surgery")
-
-
-def test_an_interrupted_run_goes_on(small_vit: nn.Module, fashion: ImageData, tmp_path: Path) -> None:
-    whole = passes(small_vit, fashion, limit=20, batch_size=6)
-    seen: list[int] = []
-
-    def stop(_: nn.Module, arguments: tuple[Tensor, ...], __: object) -> None:
-        seen.append(len(arguments[0]))
-        if (
-            seen.count(6) == 30
-        ):  # each batch takes a deterministic and ten random passes, the first also warms up
-            raise KeyboardInterrupt
-
-    hook = small_vit.register_forward_hook(stop)
-    with pytest.raises(KeyboardInterrupt):
-        passes(small_vit, fashion, limit=20, batch_size=6, parts=Parts(tmp_path, "passes", "key"))
-    hook.remove()
-    left = Parts(tmp_path, "passes", "key").finished(["process 0 of 1, batches of 6"])
-    assert int(next(iter(left.values()))["batches"]) == 2
-    resumed = passes(small_vit, fashion, limit=20, batch_size=6, parts=Parts(tmp_path, "passes", "key"))
-    pd.testing.assert_frame_equal(without_speed(resumed), without_speed(whole), rtol=1e-12)
-    assert resumed.batches == 4
 
 
 def test_two_models_are_compared_on_the_same_images(small_vit: nn.Module, fashion: ImageData) -> None:

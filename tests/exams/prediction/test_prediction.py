@@ -4,7 +4,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
+from tests.exams.scores_by_hand import scores as scores_by_hand
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.statistics import mean_interval_of_few
 from vitscope.data import ImageData
@@ -47,6 +49,13 @@ def values(result: PredictionResult) -> dict[str, float]:
     return dict(zip(QUANTITIES, result.value.tolist(), strict=True))
 
 
+@torch.no_grad()
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, None], float]:
+    found = scores_by_hand(model(images.double()).softmax(1).numpy(), labels.numpy())
+    signed = found["confidence"] - found["accuracy"]
+    return {(quantity, None): value for quantity, value in {**found, "signed_ece": signed}.items()}
+
+
 def test_uniform_prediction_has_log_k() -> None:
     found = values(finish(torch.zeros(50, 7), torch.arange(50) % 7))
     assert found["nll"] == pytest.approx(math.log(7), rel=1e-12)
@@ -83,24 +92,6 @@ def test_ece_of_two_bins_by_hand() -> None:
     assert result.ece == pytest.approx(0.2, abs=1e-6)
     assert result.bin_count[[8, 13]].tolist() == [10, 10]
     np.testing.assert_allclose(result.bin_accuracy[[8, 13]], [0.8, 0.7])
-
-
-def test_batches_and_processes_do_not_matter() -> None:
-    logits, labels = calibrated(300)
-    whole = finish(logits, labels)
-    pieces = finish(logits, labels, 1, 100, 287)
-    parts = [PredictionAccumulator(Subject("m", "d")) for _ in range(2)]
-    for part, chosen in zip(parts, (slice(0, None, 2), slice(1, None, 2)), strict=True):
-        part.update(Batch(logits[chosen], labels[chosen], torch.arange(300)[chosen]))
-    parts[0].merge_state(parts[1])
-    merged = parts[0].finish()
-    assert isinstance(merged, PredictionResult)
-    for other in (pieces, merged):
-        for name in ("value", "low", "high", "drawn", "class_value", "class_low", "class_high", "bin_low"):
-            np.testing.assert_allclose(getattr(other, name), getattr(whole, name), rtol=1e-9, atol=1e-12)
-        for name in ("histogram", "class_count", "class_predicted", "seen", "right", "bin_count"):
-            np.testing.assert_array_equal(getattr(other, name), getattr(whole, name))
-    assert merged.n == 300
 
 
 def test_intervals_are_nearly_those_of_a_plain_bootstrap() -> None:

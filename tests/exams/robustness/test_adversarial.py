@@ -1,13 +1,17 @@
 """Attacks on a linear classifier, whose accuracy under attack is known, and on real ones."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 import vitscope as vs
 from tests.exams.robustness_models import NUMBERS, LinearClassifier, Numbers, Rounding, pictures
+from tests.exams.scores_by_hand import answers, under_conditions
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.exams import adversarial
@@ -17,6 +21,21 @@ from vitscope.results import Result
 from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
+
+
+def attacked_by_hand(
+    logits: Callable[[Tensor], Tensor], pixels: Tensor, labels: Tensor, eps: float
+) -> Tensor:
+    """FGSM, eps in 1/255."""
+    pixels = pixels.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(logits(pixels), labels), pixels)
+    return (pixels + eps / 255 * gradient.sign()).clamp(0, 1).detach()
+
+
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, str | None], float]:
+    pixels = images.double() / 2 + 0.5
+    moved = attacked_by_hand(partial(answers, model), pixels, labels, 4.0)
+    return under_conditions(model, labels, {"clean": pixels, "FGSM 4/255": moved}, "accuracy")
 
 
 def test_accuracy_on_a_linear_model_is_the_share_of_large_margins() -> None:
@@ -43,11 +62,9 @@ def test_fgsm_by_hand_on_trained_models(name: str, fashion: ImageData) -> None:
     result = adversarial(model, fashion, limit=16, batch_size=10, strengths=(8,), steps=2)
     images, labels, _ = next(iter(batches(fashion, model, limit=16, batch_size=16)))
     mean, std = (torch.tensor(model.pretrained_cfg[k]).view(3, 1, 1) for k in ("mean", "std"))
-    pixels = (images * std + mean).requires_grad_()
-    torch.nn.functional.cross_entropy(model((pixels - mean) / std), labels).backward()
-    attacked = (pixels.detach() + 8 / 255 * pixels.grad.sign()).clamp(0, 1)
+    attacked = attacked_by_hand(partial(answers, model), images * std + mean, labels, 8.0)
     with torch.no_grad():
-        right = (model((attacked - mean) / std).argmax(1) == labels).double().mean()
+        right = (answers(model, attacked).argmax(1) == labels).double().mean()
     clean, fgsm, pgd = result.scores.value[:, ACCURACY]
     assert fgsm == pytest.approx(float(right), abs=1e-12)
     assert clean > fgsm
@@ -100,9 +117,6 @@ def test_tables_and_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("numbers", NUMBERS)
 def test_fgsm_by_hand_on_images_that_came_as_numbers(numbers: Numbers) -> None:
-    pixels = numbers.pixels.requires_grad_()
-    loss = torch.nn.functional.cross_entropy(numbers.logits(pixels), numbers.labels)
-    (gradient,) = torch.autograd.grad(loss, pixels)
     result = adversarial(
         numbers.model,
         numbers.data,
@@ -112,8 +126,7 @@ def test_fgsm_by_hand_on_images_that_came_as_numbers(numbers: Numbers) -> None:
         mean=numbers.mean,
         std=numbers.std,
     )
-    expected = [
-        numbers.accuracy((pixels + eps / 255 * gradient.sign()).clamp(0, 1).detach()) for eps in (0, 1, 4)
-    ]
+    by_hand = [attacked_by_hand(numbers.logits, numbers.pixels, numbers.labels, eps) for eps in (0, 1, 4)]
+    expected = [numbers.accuracy(moved) for moved in by_hand]
     assert expected[0] > expected[1] > expected[2]
     assert result.scores.value[:, ACCURACY].tolist() == expected

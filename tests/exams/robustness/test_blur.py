@@ -1,7 +1,10 @@
 import numpy as np
+import scipy.ndimage
 import torch
+from torch import Tensor, nn
 
 from tests.exams.robustness_models import Contrast
+from tests.exams.scores_by_hand import under_conditions
 from vitscope.engine.robustness.perturbations import perturbed
 from vitscope.exams import blur
 from vitscope.findings.noise import BLUR, Perturbation
@@ -9,6 +12,16 @@ from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY = QUANTITIES.index("accuracy")
 PLACES = torch.arange(4)
+
+
+def by_scipy(pixels: Tensor, strength: float) -> Tensor:
+    along = (0, 0, strength, strength)
+    return torch.from_numpy(scipy.ndimage.gaussian_filter(pixels.numpy(), along, mode="nearest"))
+
+
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, str | None], float]:
+    pixels = images.double() / 2 + 0.5
+    return under_conditions(model, labels, {"clean": pixels, "Gaussian blur 1": by_scipy(pixels, 1.0)})
 
 
 def test_blur_of_a_point_is_a_gaussian() -> None:

@@ -1,6 +1,5 @@
 """The corruption exam against models that are shown corrupted pictures by hand."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 import vitscope as vs
-from tests.exams.corruption_job import numbers, transformer
+from tests.exams.factories import spread_transformer as transformer
 from tests.exams.robustness_models import Plain
-from tests.processes import run
+from tests.exams.scores_by_hand import under_conditions
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
@@ -23,6 +22,15 @@ from vitscope.findings.corruption import CorruptionResult
 from vitscope.results import Result
 
 FEW = {"types": ("contrast", "shot_noise"), "severities": (1, 5)}
+
+
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, str | None], float]:
+    pixels = (255 * (images / 2 + 0.5)).round().to(torch.uint8)
+    worse = {
+        k: corrupt(pixels, k, 1, 0, list(range(len(pixels)))) / 255 for k in ("brightness", "shot_noise")
+    }
+    clean = {"clean": images / 2 + 0.5}
+    return under_conditions(model, labels, clean | {f"{kind} 1": x for kind, x in worse.items()})
 
 
 @pytest.fixture(autouse=True)
@@ -234,16 +242,3 @@ def test_kept_and_loaded(fashion: ImageData, tmp_path: Path) -> None:
     assert list(again.replicates()) == list(result.replicates())
     with pytest.raises(VitscopeError, match="no snow in this result; it has contrast, shot_noise"):
         again.of("snow")
-
-
-def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
-    done = run(Path(__file__).parents[1] / "corruption_job.py", tmp_path, processes=2)
-    assert done.returncode == 0, done.stderr
-    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
-    assert first == second
-    alone = json.loads(json.dumps(numbers()))
-    for exam in ("corruption", "noise"):
-        for field in ("value", "low", "high", "drop", "drop_low", "drop_high"):
-            ours, theirs = (np.array(f[exam]["scores"][field]["values"], float) for f in (alone, first))
-            np.testing.assert_allclose(theirs, ours, rtol=1e-9, atol=1e-12)
-        assert alone[exam]["n"] == first[exam]["n"] == 40

@@ -1,13 +1,16 @@
 """Noise of one band: its energy, its place, and a detector that only one band deceives."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from tests.exams.factories import small_transformer
 from tests.exams.robustness_models import NUMBERS, BandDetector, Numbers
+from tests.exams.scores_by_hand import answers, under_conditions
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import difference_interval
 from vitscope.data import ImageData, batches
@@ -18,6 +21,27 @@ from vitscope.findings.frequency_noise import FrequencyNoiseResult
 from vitscope.models import create_model
 from vitscope.results import Result
 from vitscope.results.condition_rows import QUANTITIES
+
+
+def with_noise(pixels: Tensor, band: int, places: Iterable[int], seed: int, strength: float) -> Tensor:
+    """Of each image's own noise, the frequencies of a band."""
+    distance = np.hypot(*np.meshgrid(*2 * [2 * np.fft.fftfreq(pixels.shape[2])], indexing="ij"))
+    ring = (distance >= band / 10) & ((distance <= 1) if band == 9 else (distance < (band + 1) / 10))
+    noisy = []
+    for picture, place in zip(pixels.double().numpy(), places, strict=True):
+        delta = np.random.default_rng([0, seed, place]).standard_normal(picture.shape, np.float32)
+        noise = np.fft.ifft2(np.fft.fft2(delta.astype(np.float64)) * ring)
+        assert np.abs(noise.imag).max() < 1e-12
+        noisy.append(picture + noise.real * strength / 255 / np.sqrt(np.mean(noise.real**2)))
+    return torch.from_numpy(np.stack(noisy))
+
+
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, str | None], float]:
+    pixels = images / 2 + 0.5
+    noisy = {
+        f"noise at 0.{k}5π": with_noise(pixels, k, range(len(pixels)), seed=0, strength=32.0) for k in (2, 9)
+    }
+    return under_conditions(model, labels, {"clean": pixels, **noisy})
 
 
 @pytest.mark.parametrize("size", [(32, 32), (21, 24)])
@@ -61,20 +85,10 @@ def test_scores_are_those_of_noise_made_by_hand(fashion: ImageData) -> None:
     result = frequency_noise(model, fashion, limit=30, batch_size=16, seed=4, strength=60.0)
     images, labels, indices = next(iter(batches(fashion, model, limit=30, batch_size=30, seed=4)))
     mean, std = (torch.tensor(model.pretrained_cfg[k]).view(3, 1, 1) for k in ("mean", "std"))
-    y, x = np.meshgrid(*2 * [2 * np.fft.fftfreq(32)], indexing="ij")
     for k in (2, 9):
-        ring = (
-            np.floor(np.hypot(y, x) * 10) == k if k < 9 else (np.hypot(y, x) >= 0.9) & (np.hypot(y, x) <= 1)
-        )
-        noisy = []
-        for image, index in zip(images, indices.tolist(), strict=True):
-            delta = np.random.default_rng([0, 4, index]).standard_normal((3, 32, 32), np.float32)
-            noise = np.fft.ifft2(np.fft.fft2(delta.astype(np.float64)) * ring)
-            assert np.abs(noise.imag).max() < 1e-12
-            noise = noise.real * 60 / 255 / np.sqrt(np.mean(noise.real**2))
-            noisy.append((image * std + mean + torch.from_numpy(noise) - mean) / std)
+        noisy = with_noise(images * std + mean, k, indices.tolist(), seed=4, strength=60.0)
         with torch.no_grad():
-            right = (model(torch.stack(noisy).float()).argmax(1) == labels).double().mean()
+            right = (answers(model, noisy).argmax(1) == labels).double().mean()
         assert result.scores.value[1 + k, 0] == pytest.approx(float(right), abs=1e-12)
     assert result.scores.drop.max() > 0.1
 
@@ -115,13 +129,6 @@ def test_noise_by_hand_on_images_that_came_as_numbers(numbers: Numbers) -> None:
     result = frequency_noise(
         numbers.model, numbers.data, batch_size=33, seed=2, mean=numbers.mean, std=numbers.std
     )
-    distance = np.hypot(*np.meshgrid(*2 * [2 * np.fft.fftfreq(16)], indexing="ij"))
-    ring, shape = (distance >= 0.5) & (distance < 0.6), (numbers.channels, 16, 16)
-    noisy = []
-    for index, picture in enumerate(numbers.pixels.numpy()):
-        delta = np.random.default_rng([0, 2, index]).standard_normal(shape, np.float32)
-        noise = np.fft.ifft2(np.fft.fft2(delta.astype(np.float64)) * ring).real
-        noisy.append(picture + noise * 32 / 255 / np.sqrt(np.mean(noise**2)))
-    expected = numbers.accuracy(torch.from_numpy(np.stack(noisy)))
+    expected = numbers.accuracy(with_noise(numbers.pixels, 5, range(80), seed=2, strength=32.0))
     row = result.conditions.index("noise at 0.55π")
     assert result.scores.value[row, 0] == expected < numbers.accuracy(numbers.pixels)

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.ndimage
 import torch
+from torch import Tensor, nn
 
 import vitscope as vs
-from tests.exams.corruption_job import transformer
+from tests.exams.factories import small_transformer
+from tests.exams.robustness.test_blur import by_scipy
 from tests.exams.robustness_models import NUMBERS, Contrast, Numbers
+from tests.exams.scores_by_hand import under_conditions
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.engine.robustness.perturbations import perturbed
@@ -23,6 +25,23 @@ from vitscope.results.condition_rows import QUANTITIES
 ACCURACY = QUANTITIES.index("accuracy")
 GREY = torch.full((4, 3, 64, 64), 0.4)
 PLACES = torch.arange(4)
+
+
+def with_gaussian_noise(pixels: Tensor, strength: float, seed: int = 0) -> Tensor:
+    """The first draw for every image, by numpy."""
+    drawn = [
+        np.random.Generator(np.random.SFC64((seed, i, 100, int(1000 * strength), 0))).standard_normal(
+            pixels.shape[1:], np.float32
+        )
+        for i in range(len(pixels))
+    ]
+    return (pixels + strength / 255 * torch.from_numpy(np.stack(drawn))).clamp(0, 1)
+
+
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, str | None], float]:
+    pixels = images.double() / 2 + 0.5
+    pictures = {"clean": pixels, "Gaussian noise 10": with_gaussian_noise(pixels, 10.0)}
+    return under_conditions(model, labels, pictures)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +102,7 @@ def test_scores_are_means_over_draws(fashion: ImageData) -> None:
 
 def test_kept_and_loaded(fashion: ImageData, tmp_path: Path) -> None:
     kinds = {"noise": NoiseResult, "blur": BlurResult}
-    results = vs.diagnose(transformer(), fashion, list(kinds), limit=10, out=tmp_path)
+    results = vs.diagnose(small_transformer(), fashion, list(kinds), limit=10, out=tmp_path)
     for name, kind in kinds.items():
         again = Result.load(tmp_path / "exams" / name)
         assert isinstance(again, kind)
@@ -109,15 +128,9 @@ def test_strengths_that_make_no_sense() -> None:
 def test_noise_and_blur_by_hand_on_images_that_came_as_numbers(numbers: Numbers) -> None:
     said = {"batch_size": 33, "mean": numbers.mean, "std": numbers.std}
     result = noise(numbers.model, numbers.data, strengths=(20.0,), draws=1, seed=3, **said)
-    shape = (numbers.channels, 16, 16)
-    drawn = [
-        np.random.Generator(np.random.SFC64((3, i, 100, 20000, 0))).standard_normal(shape, np.float32)
-        for i in range(80)
-    ]
-    noisy = (numbers.pixels + 20 / 255 * torch.from_numpy(np.stack(drawn))).clamp(0, 1)
+    noisy = with_gaussian_noise(numbers.pixels, 20.0, seed=3)
     assert result.scores.value[2, ACCURACY] == numbers.accuracy(noisy) < numbers.accuracy(numbers.pixels)
 
     blurred = blur(numbers.model, numbers.data, strengths=(0.5,), **said)
-    by_scipy = scipy.ndimage.gaussian_filter(numbers.pixels.numpy(), (0, 0, 0.5, 0.5), mode="nearest")
-    expected = numbers.accuracy(torch.from_numpy(by_scipy))
+    expected = numbers.accuracy(by_scipy(numbers.pixels, 0.5))
     assert blurred.scores.value[1, ACCURACY] == expected < numbers.accuracy(numbers.pixels)

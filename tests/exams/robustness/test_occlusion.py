@@ -1,5 +1,7 @@
 """Occlusion of pictures whose pixels a classifier looks at one by one."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 
 from tests.exams.factories import small_transformer
 from tests.exams.robustness_models import NUMBERS, LinearClassifier, Numbers, Plain, Rounding, pictures
+from tests.exams.scores_by_hand import answers, under_conditions
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData
 from vitscope.exams import occlusion
@@ -34,6 +37,34 @@ class OneBright(Plain):
     def forward(self, images: Tensor) -> Tensor:
         bright = self.scale * (images[:, 0, *self.place] + 0.5 - 0.75)  # the mean is taken away before
         return torch.stack([-bright, bright], 1)
+
+
+def centre_hidden(pixels: Tensor, colour: Tensor) -> Tensor:
+    """The middle half of both sides."""
+    side = pixels.shape[2] // 4
+    hidden = pixels.clone()
+    hidden[:, :, side:-side, side:-side] = colour
+    return hidden
+
+
+def salient_hidden(logits: Callable[[Tensor], Tensor], pixels: Tensor, colour: Tensor, side: int) -> Tensor:
+    """Half of the side x side patches, by what hiding them changes to first order."""
+    (n, _, height, _), pixels = pixels.shape, pixels.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(logits(pixels).amax(1).sum(), pixels)
+    step = height // side
+    change = (gradient * (pixels - colour)).abs().sum(1)
+    effect = change.view(n, side, step, side, step).sum((2, 4)).flatten(1)
+    first = effect.argsort(1, descending=True)[:, : side * side // 2]
+    mask = torch.zeros(n, side * side, dtype=torch.bool).scatter(1, first, True).view(n, side, side)
+    mask = mask.repeat_interleave(step, 1).repeat_interleave(step, 2)[:, None]
+    return torch.where(mask, colour, pixels.detach())
+
+
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, str | None], float]:
+    pixels, grey = images.double() / 2 + 0.5, torch.full((3, 1, 1), 0.5).double()
+    salient = salient_hidden(partial(answers, model), pixels, grey, 8)
+    pictures = {"clean": pixels, CENTRE: centre_hidden(pixels, grey), "salient 50 % masked": salient}
+    return under_conditions(model, labels, pictures)
 
 
 def accuracies(result: OcclusionResult) -> dict[str, float]:
@@ -124,15 +155,6 @@ def test_masks_by_hand_on_images_that_came_as_numbers(
         numbers.model, numbers.data, fill=fill, side=4, shares=(0.5,), mean=numbers.mean, std=numbers.std
     )
     colour = torch.tensor(numbers.mean if fill == "mean" else 0.0).double().view(-1, 1, 1)
-    hidden = numbers.pixels
-    hidden[:, :, 4:12, 4:12] = colour
-    assert accuracies(result)[CENTRE] == numbers.accuracy(hidden)
-
-    pixels = numbers.pixels.requires_grad_()
-    (gradient,) = torch.autograd.grad(numbers.logits(pixels).amax(1).sum(), pixels)
-    effect = (gradient * (pixels - colour)).abs().sum(1).view(80, 4, 4, 4, 4).sum((2, 4)).flatten(1)
-    first = effect.argsort(1, descending=True)[:, :8]
-    mask = torch.zeros(80, 16, dtype=torch.bool).scatter(1, first, True).view(80, 4, 4)
-    mask = mask.repeat_interleave(4, 1).repeat_interleave(4, 2)[:, None]
-    salient = torch.where(mask, colour, pixels.detach())
+    assert accuracies(result)[CENTRE] == numbers.accuracy(centre_hidden(numbers.pixels, colour))
+    salient = salient_hidden(numbers.logits, numbers.pixels, colour, 4)
     assert accuracies(result)["salient 50 % masked"] == numbers.accuracy(salient) < 0.9

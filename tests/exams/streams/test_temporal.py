@@ -1,6 +1,5 @@
 """The temporal exam against float64 loops over frames of which every prediction is known, and on moving pictures."""
 
-import json
 from copy import deepcopy
 from pathlib import Path
 
@@ -8,15 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import vitscope as vs
 from tests.exams.moving_pictures import Known, known_table, level_stream, random_levels, smoothed_by_hand
-from tests.exams.streams_job import numbers
-from tests.processes import run
+from tests.exams.scores_by_hand import scores
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import FrameData, ImageData, data_config, moving_crops, preprocess
-from vitscope.engine.finished_parts import Parts
 from vitscope.exams import prediction, temporal
 from vitscope.findings.temporal import QUANTITIES, RATIOS, TemporalResult
 from vitscope.results import Result
@@ -24,12 +21,6 @@ from vitscope.results import Result
 
 def column(result: TemporalResult, quantity: str) -> np.ndarray:
     return result.value[:, QUANTITIES.index(quantity)]
-
-
-def ece(p: np.ndarray, labels: np.ndarray) -> float:
-    confidence, right = p.max(1), p.argmax(1) == labels
-    bins = np.ceil(confidence * 15 - 1e-12)
-    return sum(abs((confidence - right)[bins == b].sum()) for b in range(16)) / len(p)
 
 
 def without_speed(result: Result) -> pd.DataFrame:
@@ -53,7 +44,7 @@ def test_equals_a_loop_over_frames(rate: float, previous: int) -> None:
         assert column(result, "nll")[row] == pytest.approx(
             -np.log(p[np.arange(41), data.labels]).mean(), rel=1e-5
         )
-        assert column(result, "ece")[row] == pytest.approx(ece(p, data.labels), rel=1e-4)
+        assert column(result, "ece")[row] == pytest.approx(scores(p, data.labels)["ece"], rel=1e-4)
         np.testing.assert_allclose(result.trace[row], parts[0][np.arange(23), data.labels[:23]], rtol=1e-4)
     left = result.ratio[1]
     assert left[RATIOS.index("nll")] == pytest.approx(column(result, "nll")[1] / column(result, "nll")[0])
@@ -107,7 +98,7 @@ def test_points_of_masks_equal_a_loop_over_points(scale: int) -> None:
         true = points[np.arange(len(points)), masks[known]]
         assert column(result, "nll")[row] == pytest.approx(-np.log(true).mean(), rel=1e-5)
         assert column(result, "accuracy")[row] == pytest.approx((points.argmax(1) == masks[known]).mean())
-        assert column(result, "ece")[row] == pytest.approx(ece(points, masks[known]), rel=1e-4)
+        assert column(result, "ece")[row] == pytest.approx(scores(points, masks[known])["ece"], rel=1e-4)
         classes = p.argmax(1)
         assert column(result, "consistency")[row] == pytest.approx((classes[1:] == classes[:-1]).mean())
     both = known[1:] & known[:-1]
@@ -182,26 +173,6 @@ def test_data_that_is_no_stream(small_vit: nn.Module, fashion: ImageData, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
-    data, model = level_stream(random_levels(9, 8, 7)), Known(known_table())
-    whole = temporal(model, data)
-    sizes: list[int] = []
-
-    def stop(_: nn.Module, arguments: tuple[Tensor, ...], __: object) -> None:
-        sizes.append(len(arguments[0]))
-        if sizes[-1] == 7:
-            raise KeyboardInterrupt
-
-    hook = model.register_forward_hook(stop)
-    with pytest.raises(KeyboardInterrupt):
-        temporal(model, data, parts=Parts(tmp_path, "temporal", "key"))
-    hook.remove()
-    hook = model.register_forward_hook(lambda _, arguments, __: sizes.append(-len(arguments[0])))
-    resumed = temporal(model, data, parts=Parts(tmp_path, "temporal", "key"))
-    assert min(sizes) == -7  # of the three sequences the last alone
-    pd.testing.assert_frame_equal(without_speed(resumed), without_speed(whole), rtol=1e-12)
-
-
 def test_what_does_not_fit_is_said() -> None:
     data = level_stream(random_levels(4))
     with (
@@ -213,15 +184,3 @@ def test_what_does_not_fit_is_said() -> None:
         temporal(Known(known_table(), points=True), data)
     with pytest.raises(VitscopeError, match="not finite"):
         temporal(Known(known_table() * torch.nan), data)
-
-
-def test_two_processes_share_sequences_and_images(tmp_path: Path) -> None:
-    done = run(Path(__file__).parents[1] / "streams_job.py", tmp_path, processes=2)
-    assert done.returncode == 0, done.stderr
-    expected = numbers()
-    for rank in range(2):
-        found = json.loads((tmp_path / f"{rank}.json").read_text())
-        for key, values in expected.items():
-            np.testing.assert_allclose(
-                np.array(found[key], float), np.array(values, float), rtol=1e-5, err_msg=key
-            )

@@ -8,7 +8,7 @@ dividing the logits by a number does (`prediction_temperature`). All of it comes
 import json
 import warnings
 from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -47,6 +47,8 @@ from vitscope.engine.prediction.prediction_scores import (
 )
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS
+
+GROWING = ("classes", "seen", "right")  # sums that have as many rows as were needed so far
 
 
 class PredictionAccumulator(Accumulator):
@@ -143,9 +145,17 @@ class PredictionAccumulator(Accumulator):
         self.reported_bins += torch.stack(filled)
         self.n_fitted += int(fits.sum())
 
+    def merge_state(self, other: Self) -> None:
+        """Take in another one's sums; one that has seen fewer classes, or lower places, has fewer rows."""
+        for name in GROWING:
+            length = max(len(getattr(one, name)) for one in (self, other))
+            for one in (self, other):
+                setattr(one, name, lengthened(getattr(one, name), length))
+        super().merge_state(other)
+
     def finish(self) -> PredictionResult:
         """The result; before sums are taken, every process has as many classes and words as the others."""
-        for name in ("classes", "seen", "right"):
+        for name in GROWING:
             length = max(distributed.gather(len(getattr(self, name))))
             setattr(self, name, lengthened(getattr(self, name), length))
         result = cast(PredictionResult, super().finish())
