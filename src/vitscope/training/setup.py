@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
+from vitscope.anatomy.taps.cannot_run import runs_on
 from vitscope.core import distributed
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores
@@ -168,8 +169,10 @@ def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) ->
     training = model.training
     model.eval()
     try:
-        with torch.no_grad():
-            logits = class_scores(model, model(torch.zeros(1, *config.input_size, device=device)), 1)
+        images = torch.zeros(1, *config.input_size, device=device)
+        with torch.no_grad(), runs_on(model, images):
+            outputs = model(images)
+        logits = class_scores(model, outputs, 1)
     finally:
         model.train(training)
     if logits.ndim != 2:
