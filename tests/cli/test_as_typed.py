@@ -46,6 +46,14 @@ COMMANDS = [
         "give the model --num-classes 10 or more",
     ),
     ("diagnose vit_mini --exams temporal", "give --data frames:PATH\n"),
+    (
+        "diagnose vit_mini --exams variance --hessian.batches 3",
+        "vitscope: --hessian.batches is for hessian, which is not among the exams: variance; add it\n",
+    ),
+    (
+        "evaluate vit_mini --exams prediction --corruption.severities 1 2 --corruption.cache false",
+        "vitscope: --corruption.severities, --corruption.cache are for corruption, which is not among the exams: ",
+    ),
 ]
 
 
@@ -62,6 +70,17 @@ def test_a_refusal_says_what_to_type(
     assert message in capsys.readouterr().err
 
 
+def test_a_note_says_what_to_type(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The eigenvalues cannot be found with so few products."""
+    monkeypatch.chdir(tmp_path)
+    few = "--hessian.batches 1 --hessian.k 1 --hessian.max-products 3 --limit 16"
+    assert main(f"diagnose vit_mini --exams hessian {few}".split()) == 0
+    (note,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert note.endswith(": raise --hessian.max-products, or take them as rough")
+
+
 @pytest.mark.parametrize(
     ("message", "typed"),
     [
@@ -76,6 +95,7 @@ def test_a_refusal_says_what_to_type(
         ("go on with --trust-code (trust_code=True)", "go on with --trust-code"),
         ("use split_batch=True (in Python also a smaller batch_size)", "use --hessian.split-batch"),
         ("use pretrained=False", "use --no-pretrained"),
+        ("use split_batch=False", "use --hessian.split-batch=false"),
         ("raise max_products", "raise --hessian.max-products"),
         ("first: vs.surgery.temporal(model)", "first: vitscope operate MODEL --temporal"),
         ("limit (--limit) is about examining", "limit (--limit) is about examining"),
@@ -96,6 +116,7 @@ def test_names_become_flags(message: str, typed: str) -> None:
         "'batch_size' is no image",
         "the images and the data of this seed, limit and device",
         "cannot read hessian.json",
+        "hessian.json is damaged",
     ],
 )
 def test_what_is_no_name_of_an_option_stays(message: str) -> None:

@@ -103,8 +103,9 @@ def test_mistakes_get_one_line(words, said, capsys) -> None:
 def test_nothing_to_change_is_said_and_nothing_is_saved(tmp_path, capsys) -> None:
     assert main(["operate", "resnet_mini", "--localize", "--out", str(tmp_path / "run")]) == 2
     said = capsys.readouterr().err
-    assert "there is no MSA unit" in said
-    assert "nothing was saved" in said
+    assert said.startswith("vitscope: resnet_mini is as it was, nothing was saved: localize changed nothing ")
+    assert said.endswith(": there is no MSA unit in layers=all\n")
+    assert said.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 

@@ -23,6 +23,10 @@ CASES = [
         "--no-cache) is about corrupted images, and corruption is not",
     ),
     (
+        "evaluate vit_mini --exams variance --temperature fit",
+        "vitscope: --temperature is for prediction, which is not among the exams: variance; add it",
+    ),
+    (
         "operate vit_mini --build-up budget=1 data=fashion --out x --output 1",
         "--output has no effect on --build-up",
     ),

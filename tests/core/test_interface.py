@@ -115,3 +115,12 @@ def test_the_verbs_that_measure_take_them(verb: str, subject: list[str]) -> None
     for given, output in (("1", 1), ("logits", "logits")):
         said = read_options(options, [*subject, "--output", given, *words], verb)
         assert Interface(said.output, said.mean, said.std) == Interface(output, (0.5, 0.4, 0.3), (0.2,))
+
+
+def test_what_is_no_number_is_refused_in_plain_words() -> None:
+    with pytest.raises(BadArgument, match=r"^mean is nan; expected a number, or several, or None$"):
+        vs.declare(create_model("vit_mini"), mean=float("nan"))
+    with pytest.raises(
+        BadArgument, match=r"^std is \['a'\] \('a' in it\); expected a number, or several, or None$"
+    ):
+        vs.declare(create_model("vit_mini"), std=["a"])  # type: ignore[list-item]

@@ -145,7 +145,7 @@ def test_models_of_one_name_are_told_apart(fashion: ImageData) -> None:
 def test_bad_requests(trained: nn.Module, fashion: ImageData) -> None:
     with pytest.raises(VitscopeError, match="no exam 'palmistry'"):
         vs.evaluate(trained, fashion, ["palmistry"])
-    with pytest.raises(VitscopeError, match="options are for prediction, which is not among the exams"):
+    with pytest.raises(VitscopeError, match="for prediction, which is not among the exams: variance; add it"):
         vs.evaluate(trained, fashion, ["variance"], temperature="fit")
     with pytest.raises(VitscopeError, match="no model was named"):
         vs.evaluate([], fashion)

@@ -17,6 +17,7 @@ from tests.fuzz.refusals import check_message
 from tests.fuzz.wrong_values import allowed, wrong_objects
 from vitscope.core.arguments.calling import hints_of
 from vitscope.core.errors import VitscopeError
+from vitscope.training import TrainOptions
 
 _NOT_EXAMS = ("find_exams", "procedure", "examine", "log_log_slope")
 
@@ -55,7 +56,8 @@ def wrong_calls(draw: st.DrawFn) -> tuple[str, str, Any]:
     """A function, one of its arguments, and a value that its type does not allow."""
     name = draw(st.sampled_from(sorted(functions())))
     function = functions()[name]
-    hints = {key: hint for key, hint in hints_of(inspect.unwrap(function)).items() if key != "return"}
+    declared = hints_of(inspect.unwrap(function)) | (hints_of(TrainOptions) if name == "train" else {})
+    hints = {key: hint for key, hint in declared.items() if key != "return"}
     hints = {key: hint for key, hint in hints.items() if not allowed(object(), hint)}
     argument = draw(st.sampled_from(sorted(hints)))
     return name, argument, draw(wrong_objects(hints[argument]))

@@ -175,7 +175,7 @@ def test_a_pipe_in_the_place_of_a_file_is_said_and_not_waited_for(
     (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
     assert main([verb, str(tmp_path)]) == 2
-    assert "is a pipe, not a file" in capsys.readouterr().err
+    assert f"{tmp_path / name} is a pipe, not a file" in capsys.readouterr().err
 
 
 def refused(folder: Path, *files: str) -> None:

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.utils.data import Subset
 
-from vitscope.core.errors import BadData, VitscopeError
+import vitscope as vs
+from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError
 from vitscope.data import load_data
 from vitscope.models import create_model
 from vitscope.recipes.named import get_recipe
@@ -80,3 +81,16 @@ def test_model_that_does_not_classify() -> None:
     with pytest.raises(VitscopeError, match=r"returns \(1, 65, 96\) for one image"):
         count_outputs(model, settle(create_model("vit_mini"), None, CPU)[0], CPU)
     assert model.training
+
+
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        (nn.Conv2d(5, 4, 3), "the images have 3 channels and it takes 5; give it images of as many channels"),
+        (nn.Flatten(), "RuntimeError: .*mat1 and mat2 shapes cannot be multiplied"),
+    ],
+)
+def test_a_model_that_does_not_take_the_images_is_refused_in_words(first: nn.Module, why: str) -> None:
+    model = nn.Sequential(first, nn.Flatten(), nn.Linear(7, 10))
+    with pytest.raises(UnsupportedModel, match=f"^Sequential cannot be run on a 1x3x224x224 input: {why}"):
+        vs.train(model, "fashion", progress=False)

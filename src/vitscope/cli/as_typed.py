@@ -1,6 +1,7 @@
 """Python's words in a message as they are typed on the command line.
 
 batches=3, max_products (of hessian)     --hessian.batches 3, --hessian.max-products
+hessian.batches is for hessian           --hessian.batches is for hessian
 num_classes=10, split_batch=True         --num-classes 10, --split-batch
 vs.surgery.mc_dropout(model)             --mc-dropout, or outside of operate: vitscope operate MODEL --mc-dropout
 msa=(1, 1), kind='cb'                    msa=1,1 and kind=cb: words of an operation
@@ -13,11 +14,13 @@ are taken for them.
 import dataclasses
 import re
 import sys
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
 from vitscope.cli.known_words import is_positional
 from vitscope.cli.options import hints_of_options
+from vitscope.core.errors import speaker
 
 _BEFORE = r"(?<![\w./:'\"-])"
 _VALUE = r"(?P<value>'[^']*'|\([\w., ]*\)|[\w*+-]+(?:\.\w+)*|)"
@@ -38,11 +41,19 @@ def as_typed(message: str, verb: str, options_type: Any, exam: str | None = None
         message = re.sub(rf"{_BEFORE}{name}={_VALUE}", partial(_flag, flag), message)
         if "_" in name:
             message = re.sub(rf"{_BEFORE}{name}(?![\w./='\"-]| \(--)", flag, message)
-    if message.startswith("no option "):
+    first = message.partition(" ")[0].rstrip(",").partition(".")
+    if message.startswith("no option ") or first[2] in _options_of(first[0]):
         message = _ADDRESS.sub(_address, message)
     if verb == "operate":
         message = _KEY.sub(lambda found: f"{found[1]}={_word(found['value'])}", message)
     return _TWICE.sub(lambda found: found[1] if found[1].endswith(found[2]) else found[0], message)
+
+
+def notes_as_typed(verb: str, options_type: Any) -> AbstractContextManager[None]:
+    """Inside, warnings are printed as one line each, in the words of this verb."""
+    from vitscope.report.console import notes_on_stderr
+
+    return notes_on_stderr(lambda message: as_typed(message, verb, options_type, speaker.get()))
 
 
 def _flags(options_type: Any, exam: str | None) -> dict[str, str]:
@@ -50,12 +61,15 @@ def _flags(options_type: Any, exam: str | None) -> dict[str, str]:
     hints = hints_of_options(options_type)
     fields = [field.name for field in dataclasses.fields(options_type)]
     found = {name: f"--{name.replace('_', '-')}" for name in fields if not is_positional(hints[name])}
-    if exam in _exams():
-        from vitscope.engine.options import options_of
+    return found | {name: f"--{exam}.{name.replace('_', '-')}" for name in _options_of(exam)}
 
-        own = options_of(_exams()[exam])
-        found |= {name: f"--{exam}.{name.replace('_', '-')}" for name in own}
-    return found
+
+def _options_of(exam: str | None) -> dict[str, Any]:
+    if exam not in _exams():
+        return {}
+    from vitscope.engine.options import options_of
+
+    return options_of(_exams()[exam])
 
 
 def _exams() -> dict[str, Any]:
@@ -71,7 +85,8 @@ def _address(found: re.Match[str]) -> str:
 def _flag(flag: str, found: re.Match[str]) -> str:
     value = found["value"]
     if value in ("True", "False"):
-        return flag if value == "True" else flag.replace("--", "--no-", 1)
+        off = f"{flag}=false" if "." in flag else flag.replace("--", "--no-", 1)
+        return flag if value == "True" else off
     return f"{flag} {_word(value, ' ')}".rstrip()
 
 

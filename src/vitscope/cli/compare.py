@@ -6,6 +6,7 @@ from typing import Annotated
 
 import tyro
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.core.arguments import Address, BatchSize, Count, Device, Minutes, Number, Positive, Seed
 
 
@@ -63,7 +64,7 @@ def run(options: Options) -> None:
     from vitscope.core import distributed
     from vitscope.core.interface import Interface
     from vitscope.report import report
-    from vitscope.report.console import notes_on_stderr, print_verdicts
+    from vitscope.report.console import print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
     from vitscope.results.plain_files import check_page
@@ -71,7 +72,7 @@ def run(options: Options) -> None:
 
     page = options.page or options.out / "report.html"
     check_page(page)
-    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_as_typed("compare", Options):
         runs = examined_runs(
             options.first,
             options.second,

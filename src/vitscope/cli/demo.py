@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.core.arguments import Count, Seed
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def run(options: Options) -> None:
     from vitscope.engine.fitting import NothingToShow
     from vitscope.exams import diagnose
     from vitscope.report import report
-    from vitscope.report.console import notes_on_stderr, print_results, print_verdicts
+    from vitscope.report.console import print_results, print_verdicts
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
     from vitscope.results.plain_files import check_page
@@ -55,7 +56,7 @@ def run(options: Options) -> None:
         f"vitscope demo: {', '.join(MODELS)}, trained on Fashion-MNIST, on its test images; {count} exams each"
     )
     results: dict[str, dict[str, Result]] = {}
-    with notes_on_stderr(), warnings.catch_warnings():
+    with notes_as_typed("demo", Options), warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingToShow)  # nobody has asked for it
         for name in MODELS:
             model = create_model(name, pretrained=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.exam_options import epilogue, expand
 from vitscope.core.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
 
@@ -73,7 +74,7 @@ def run(options: Options) -> None:
     from vitscope.engine.options import read_options, with_options
     from vitscope.exams import diagnose, find_exams
     from vitscope.models.create import check_name
-    from vitscope.report.console import notes_on_stderr, print_results
+    from vitscope.report.console import print_results
     from vitscope.results.plain_files import run_folders
 
     if not options.models:
@@ -85,7 +86,7 @@ def run(options: Options) -> None:
     folders = run_folders(options.models, options.out, Path("runs/diagnose"))
     for name in folders:
         check_name(name, options.trust_code)
-    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_as_typed("diagnose", Options):
         data = load_data(options.data, split=options.split)
         sizes: dict[str, Any] = {"img_size": options.img_size, "num_classes": options.num_classes}
         results: dict[str, dict[str, Result]] = {}

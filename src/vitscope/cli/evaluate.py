@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.exam_options import epilogue, expand
 from vitscope.core.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
 
@@ -87,14 +88,13 @@ def run(options: Options) -> None:
     from vitscope.data import load_data
     from vitscope.engine.options import read_options, with_options
     from vitscope.exams import find_exams
-    from vitscope.report.console import notes_on_stderr
 
     names = options.exams or None
     own = read_options(options.options)
     with_options(
         find_exams(names, purpose="evaluation"), own
     )  # a misspelt one is noticed before data is loaded
-    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_as_typed("evaluate", Options):
         found = evaluate(
             options.models,
             load_data(options.data, split=options.split),

@@ -131,11 +131,12 @@ def run(options: Options) -> None:
             seed=options.seed,
             trust_code=options.trust_code,
         )
-    for warning in noted:
-        if issubclass(warning.category, UserWarning):
-            print(f"vitscope: {as_typed(str(warning.message), 'operate', Options)}", file=sys.stderr)
+    notes = [str(warning.message) for warning in noted if issubclass(warning.category, UserWarning)]
     if not operated.changed:
-        raise VitscopeError(f"{options.model} is as it was" + (", nothing was saved" if options.out else ""))
+        unsaved = f"{options.model} is as it was" + (", nothing was saved" if options.out else "")
+        raise VitscopeError(unsaved + (f": {'; '.join(notes)}" if notes else ""))
+    for note in notes:
+        print(f"vitscope: {as_typed(note, 'operate', Options)}", file=sys.stderr)
     console = Console()
     if operated.members > 1:
         names = ", ".join((options.model, *options.deep_ensemble))

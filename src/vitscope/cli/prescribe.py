@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.core.arguments import Device, Epochs, Fraction, Minutes, Number, Positive, Seed
 from vitscope.core.errors import VitscopeError
 
@@ -66,7 +67,6 @@ def run(options: Options) -> None:
 
     from vitscope.core import distributed
     from vitscope.prescribe import apply, prescribe
-    from vitscope.report.console import notes_on_stderr
 
     if options.apply and options.epochs is None:
         raise VitscopeError("--apply trains two models: state the budget, for example --epochs 1")
@@ -74,7 +74,7 @@ def run(options: Options) -> None:
         _refuse_without_apply(options)
     said: dict[str, Any] = {"output": options.output, "mean": options.mean, "std": options.std}
     said["trust_code"] = options.trust_code
-    with distributed.process_group(options.timeout_minutes), notes_on_stderr():
+    with distributed.process_group(options.timeout_minutes), notes_as_typed("prescribe", Options):
         told = _print if distributed.is_main() else None
         if not options.apply:
             found = prescribe(options.run, options.model, **said)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import tyro
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.core.arguments import Address
 
 
@@ -30,8 +31,7 @@ class Options:
 def run(options: Options) -> None:
     """Write the page and say where it is."""
     from vitscope.report import report
-    from vitscope.report.console import notes_on_stderr
 
-    with notes_on_stderr():
+    with notes_as_typed("report", Options):
         path = report(options.runs, options.out, options.title, options.docs, options.verdicts)
     print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

@@ -1,5 +1,12 @@
 """Errors that a user can act on: what was seen, what was expected, what to type next."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+speaker: ContextVar[str | None] = ContextVar("speaker", default=None)
+"""The exam with passes of its own that is under way: whose options a warning is about."""
+
 
 class VitscopeError(Exception):
     """Base of every error vitscope raises on purpose; the command line prints it without a traceback.
@@ -40,3 +47,16 @@ class FileTrouble(VitscopeError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[-1]) if self.args else ""
+
+
+@contextmanager
+def said_by(exam: str) -> Iterator[None]:
+    """Inside, errors and warnings are about the options of this exam."""
+    before = speaker.set(exam)
+    try:
+        yield
+    except VitscopeError as error:
+        error.exam = exam
+        raise
+    finally:
+        speaker.reset(before)

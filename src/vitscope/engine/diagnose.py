@@ -18,7 +18,7 @@ from vitscope.anatomy import kept_anatomies
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import said_by
 from vitscope.core.interface import takes_interface
 from vitscope.data import load_data
 from vitscope.drawing.figures import save_figures
@@ -169,11 +169,8 @@ def _examined(
         if isinstance(exam, Procedure):
             own: dict[str, Any] = {"parts": parts.get(exam.result.exam)} if exam.resumable else {}
             own |= {"stream": stream} if exam.needs_maps else {}
-            try:
+            with said_by(exam.result.exam):
                 found = exam.run(model, data, **request, name=name, **own)
-            except VitscopeError as error:
-                error.exam = exam.result.exam
-                raise
             yield found
 
 

@@ -28,7 +28,6 @@ from vitscope.engine.exam import Accumulator, Procedure, find_exams
 from vitscope.engine.fitting import fitting, tell_of_nothing
 from vitscope.engine.options import with_options
 from vitscope.engine.prediction.prediction_scores import Temperature
-from vitscope.findings.corruption import CorruptionResult
 from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
 from vitscope.models.create import check_name
@@ -161,9 +160,14 @@ def _chosen(
     """The exams with their options, of which two have a short form."""
     exams = find_exams(names, purpose="evaluation")
     given = {name: dict(own) for name, own in (options or {}).items()}
+    names = [exam.result.exam for exam in exams]
+    if temperature is not None and "prediction" not in names:
+        raise BadArgument(
+            f"temperature is for prediction, which is not among the exams: {', '.join(names)}; add it"
+        )
     if temperature is not None:
         given.setdefault("prediction", {})["temperature"] = temperature
-    if cache is not None and not any(exam.result is CorruptionResult for exam in exams):
+    if cache is not None and "corruption" not in names:
         raise BadArgument(
             "cache (--no-cache) is about corrupted images, and corruption is not among the exams; leave it out"
         )

@@ -45,8 +45,10 @@ def with_options(exams: Iterable[Exam], options: Mapping[str, Mapping[str, Any]]
                 f"options are for an exam '{name}', which there is not; there are: {', '.join(EXAMS)}"
             )
         if name not in names:
+            said = ", ".join(f"{name}.{option}" for option in given) or "options"
+            one = "is" if len(given) == 1 else "are"
             raise BadArgument(
-                f"options are for {name}, which is not among the exams: {', '.join(names)}; add it"
+                f"{said} {one} for {name}, which is not among the exams: {', '.join(names)}; add it"
             )
     return [_with(exam, (options or {}).get(exam.result.exam) or {}) for exam in chosen]
 

@@ -26,7 +26,7 @@ from vitscope.core.arguments import (
     Range,
     Refine,
     Share,
-    check,
+    check_fields,
     from_yaml,
 )
 from vitscope.core.arguments.files import read_yaml
@@ -139,8 +139,7 @@ class Recipe:
     patience: Count = 3
 
     def __post_init__(self) -> None:
-        for name, hint in get_type_hints(Recipe, include_extras=True).items():
-            object.__setattr__(self, name, check(getattr(self, name), hint, f"recipe: {name}"))
+        check_fields(self, "recipe: ")
         self._expect("accumulate", self.accumulate <= self.batch_size, f"at most {self.batch_size} (a batch)")
         self._expect(
             "warmup_epochs",

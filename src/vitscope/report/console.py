@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -134,8 +134,11 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console | None = None) 
 
 
 @contextmanager
-def notes_on_stderr() -> Iterator[None]:
-    """Print warnings as one line each, without the place in the code that a user does not care about."""
+def notes_on_stderr(typed: Callable[[str], str] = str) -> Iterator[None]:
+    """Print warnings as one line each, without the place in the code that a user does not care about.
+
+    `typed` makes of a warning what is printed.
+    """
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: print(f"note: {message}", file=sys.stderr)
+        warnings.showwarning = lambda message, *_: print(f"note: {typed(str(message))}", file=sys.stderr)
         yield

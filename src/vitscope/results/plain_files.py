@@ -61,9 +61,9 @@ def check_plain(paths: Iterable[Path], most: int | None = None) -> None:
 def _check(path: Path, status: os.stat_result, most: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise BadResult(f"{path.name} is {kind}, not a file; remove it and repeat the command")
+        raise BadResult(f"{path} is {kind}, not a file; remove it and repeat the command")
     if most is not None and status.st_size > most:
-        raise BadResult(f"{path.name} has {status.st_size} bytes; at most {most} are read")
+        raise BadResult(f"{path} has {status.st_size} bytes; at most {most} are read")
 
 
 LOCK = ".lock"

@@ -4,6 +4,7 @@ from vitscope.recipes.named import RECIPES, get_recipe, hdv, mini
 from vitscope.recipes.recipe import Recipe
 from vitscope.training.evaluate import Score, evaluate
 from vitscope.training.loop import Trained, train
+from vitscope.training.options import TrainOptions
 from vitscope.training.recipe_differences import RecipeSummary, describe_recipe
 from vitscope.training.steps import TrainingDiverged
 
@@ -12,6 +13,7 @@ __all__ = [
     "Recipe",
     "RecipeSummary",
     "Score",
+    "TrainOptions",
     "Trained",
     "TrainingDiverged",
     "describe_recipe",

@@ -5,7 +5,7 @@ What can go wrong while images are loaded, said in one line.
 
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -81,6 +81,11 @@ def without_broken(data: ImageData) -> tuple[ImageData, list[str]]:
         except BadData:
             names.append(data.name(index))
     return (data.subset(np.asarray(good, np.int64)) if names else data), names
+
+
+def few(names: Sequence[str], most: int = 5) -> str:
+    """The first of many names."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @contextmanager

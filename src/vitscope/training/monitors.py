@@ -11,8 +11,6 @@ it is the smallest with which looking takes less than 5 % of the time of the who
 import math
 import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,8 +24,9 @@ from vitscope.curvature import top_eigenvalues
 from vitscope.exams import EXAMS, Accumulator, examine
 from vitscope.recipes.seeding import STEP, order, seed_all
 from vitscope.results import atomic_write, tidy
-from vitscope.training.checkpoint import Progress
 from vitscope.training.parallel import is_sharded, share_buffers
+from vitscope.training.resume import Start
+from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper
 
 FILE = "monitors.csv"
@@ -41,38 +40,27 @@ class Monitors:
     """Looks at the model of a training now and then, and keeps what it sees in `monitors.csv`.
 
     Args:
-        names: Exams that share one pass, and `hessian`.
-        every: Epochs between two looks; None: as often as 5 % of the time allow.
-        images: What the exams are shown: the held-out images, or those to train on.
+        plan: Says which exams, and how often to look; they are shown the held-out images, or those to train on.
         stepper: The training.
-        folder: Its run folder.
-        position: Where it stands; keeps how long looking took, so that a resumed training goes on the same way.
-        epochs: Of the whole training.
-        resumed: It goes on; what was seen up to where it stands is kept. Else the first look is still to come.
+        start: Where it begins; its position keeps how long looking took, so that a resumed training goes on the same
+            way. What was seen up to there is kept.
     """
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        every: int | None,
-        images: Any,
-        stepper: Stepper,
-        folder: Path,
-        position: Progress,
-        epochs: int,
-        resumed: bool = False,
-    ) -> None:
-        self._exams = find_monitors(names)
-        self._hessian = HESSIAN in names
+    def __init__(self, plan: Plan, stepper: Stepper, start: Start) -> None:
+        options, images = plan.options, plan.images
+        self._exams = find_monitors(options.monitor)
+        self._hessian = HESSIAN in options.monitor
         self.active = bool(self._exams or self._hessian)
         if self.active and is_sharded(stepper.model):
             raise VitscopeError(
                 "monitors need the whole model in each process; leave --monitor out, or do without --shard"
             )
-        self._every, self._images, self._stepper, self._epochs = every, images, stepper, epochs
-        self._path, self._position = folder / FILE, position
+        self._every, self._stepper, self._position = options.monitor_every, stepper, start.position
+        self._images = images.held_out if images.held_out is not None else images.train.data
+        self._epochs = math.ceil(stepper.recipe.total_epochs)
+        self._path = plan.folder / FILE
         self._probe: tuple[Tensor, Tensor] | None = None
-        self._rows = self._earlier(position.epoch if resumed else -1)
+        self._rows = self._earlier(start.position.epoch if start.resumed else -1)
 
     @property
     def share(self) -> float:

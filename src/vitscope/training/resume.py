@@ -1,8 +1,6 @@
 """Whether and how a training goes on with what its run folder holds."""
 
 import difflib
-import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +10,13 @@ from torch import nn
 
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.models import name_of, origin, run_of
+from vitscope.models import run_of
 from vitscope.models.sources.run_folder import CONFIG
-from vitscope.recipes.recipe import Recipe
 from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
 from vitscope.training.collective import together
-from vitscope.training.setup import Images
+from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper
 
 
@@ -42,10 +39,9 @@ class Start:
     missed: str = ""
 
 
-def find_position(
-    folder: Path, stepper: Stepper, setting: dict[str, Any], resume: bool, force: bool
-) -> Start:
+def find_position(plan: Plan, stepper: Stepper) -> Start:
     """Where to begin: at the start, or where the training in the folder stands, whose state is then loaded."""
+    folder, resume = plan.folder, plan.options.resume
     seen = distributed.gather(checkpoint.exists(folder))
     if any(seen) and not all(seen):
         blind = [rank for rank, there in enumerate(seen) if not there]
@@ -58,7 +54,7 @@ def find_position(
                 f"{folder} was trained, and its state ({checkpoint.TENSORS}) is gone; copy it there again, or give "
                 "another --out"
             )
-        _refuse_to_overwrite(folder, stepper.model, setting)
+        _refuse_to_overwrite(folder, stepper.model, plan.setting)
         return Start(Progress(), missed=_missed(folder) if resume else "")
     with together():
         saved = checkpoint.find_state(folder)
@@ -72,8 +68,8 @@ def find_position(
             f"{folder} holds a training that has finished {record['progress']['epoch']} epochs; "
             "go on with --resume (resume=True), or give another --out"
         )
-    changed = differences(record["setting"], setting)
-    if changed and not force:
+    changed = differences(record["setting"], plan.setting)
+    if changed and not plan.options.force:
         raise VitscopeError(
             f"cannot go on with {folder}: {'; '.join(changed)}. Give the same, --force to go on all the same, "
             "or another --out"
@@ -128,31 +124,6 @@ def _records(folder: Path) -> list[Mapping[str, Any]]:
     record = Run.open(folder).record
     options = [one.get("options") for one in (record, *(record.get("earlier") or ()))]
     return [one for one in options if isinstance(one, Mapping)]
-
-
-def describe_setting(
-    name: str,
-    model: nn.Module,
-    images: Images,
-    recipe: Recipe,
-    fraction: float,
-    seed: int,
-    teacher: str | os.PathLike[str] | nn.Module | None = None,
-) -> dict[str, Any]:
-    """What two trainings must have in common for one to go on with the other."""
-    made = origin(model)
-    setting = {
-        "model": name,
-        "arguments": dict(made.arguments) if made else {},
-        "surgery": getattr(model, "vitscope_surgery", []),
-        "data": images.name,
-        "images": len(images.train),
-        "fraction": fraction,
-        "seed": seed,
-        "teacher": name_of(teacher) if isinstance(teacher, nn.Module) else teacher and os.fspath(teacher),
-        "recipe": recipe.to_dict(),
-    }
-    return json.loads(json.dumps(setting))
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:

@@ -8,8 +8,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -17,7 +15,6 @@ from torch import Tensor
 from vitscope.core import distributed
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.memory import kept_memory
-from vitscope.data import DataConfig
 from vitscope.models import save_model
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage
@@ -30,30 +27,9 @@ from vitscope.training.monitors import Monitors
 from vitscope.training.named_checkpoints import Kept
 from vitscope.training.parallel import share_buffers, whole
 from vitscope.training.resume import Start
-from vitscope.training.setup import Images
+from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper, TrainingDiverged
 from vitscope.training.tracking import Tracking
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Where a training writes to and how often.
-
-    Attributes:
-        folder: The run folder.
-        config: How images are prepared.
-        classes: What the outputs stand for.
-        setting: What a training that goes on with this one must have in common with it.
-        save_every: Steps between two writings of the state, besides the one after every epoch.
-        checkpoint_every: Epochs between two kept checkpoints.
-    """
-
-    folder: Path
-    config: DataConfig
-    classes: tuple[str, ...]
-    setting: dict[str, Any]
-    save_every: int | None
-    checkpoint_every: int | None
 
 
 class Session:
@@ -63,7 +39,6 @@ class Session:
         self,
         plan: Plan,
         stepper: Stepper,
-        images: Images,
         start: Start,
         bar: Bar,
         tracking: Tracking,
@@ -71,7 +46,7 @@ class Session:
     ) -> None:
         self.plan = plan
         self.stepper = stepper
-        self.images = images
+        self.interrupt = Interruptible(patient=distributed.is_active())
         self.position = start.position
         self.resumed = start.resumed
         self.bar = bar
@@ -79,11 +54,14 @@ class Session:
         self.monitors = monitors
         self.total = math.ceil(stepper.recipe.total_epochs)
         self._warmup_end = math.ceil(stepper.recipe.warmup_epochs * stepper.steps)
-        self._kept = Kept(plan.folder, plan.checkpoint_every, self._epochs() if self.resumed else None)
+        self._kept = Kept(
+            plan.folder, plan.options.checkpoint_every, self._epochs() if self.resumed else None
+        )
         self._saved = self._place() if self.resumed else None
         self._keep_previous = (
             not start.fell_back
         )  # a damaged state is not worth keeping, the one before it is
+        self._metrics: Metrics | None = None
         self._mark = time.monotonic()
 
     def run(self) -> None:
@@ -95,18 +73,18 @@ class Session:
             CannotWrite: The disk is full, or the folder not writable any more.
         """
         with self._writing():
-            metrics = Metrics(self.plan.folder, self.position.rows) if distributed.is_main() else None
+            self._metrics = Metrics(self.plan.folder, self.position.rows) if distributed.is_main() else None
             if not self.resumed:
                 self._keep(["init"], self._weights())
         if not self.resumed:
             self._look(0)
         self._restore_model()
-        with Interruptible(patient=distributed.is_active()) as interrupt, kept_memory(self.stepper.device):
+        with self.interrupt, kept_memory(self.stepper.device):
             while self.position.epoch < self.total:
-                complete = self._train_epoch(interrupt)
-                if complete and not any_of_us(interrupt.asked):
-                    self._end_epoch(interrupt, metrics)
-                if any_of_us(interrupt.asked) and self.position.epoch < self.total:
+                complete = self._train_epoch()
+                if complete and not any_of_us(self.interrupt.asked):
+                    self._end_epoch()
+                if any_of_us(self.interrupt.asked) and self.position.epoch < self.total:
                     self._stop()
 
     def _restore_model(self) -> None:
@@ -120,44 +98,28 @@ class Session:
                 print(f"vitscope: {problem}; written anew from the state", file=sys.stderr)
                 save_model(self.stepper.model, plan.folder, plan.classes, plan.config, weights)
 
-    def _end_epoch(self, interrupt: Interruptible, metrics: Metrics | None) -> None:
+    def _end_epoch(self) -> None:
         """Measure the model and count the epoch as done; if asked to stop, keep the state after its last step."""
         try:
-            row = self._measure(interrupt)
+            row = self._measure()
             # of several processes none can leave a look alone: the others would wait for it
-            with interrupt.at_once() if distributed.world_size() == 1 else interrupt.deferring():
+            alone = distributed.world_size() == 1
+            with self.interrupt.at_once() if alone else self.interrupt.deferring():
                 seen = self._look(self.position.epoch + 1)
         except Stopped:
-            interrupt.asked = True  # a pass of a monitor takes the signal for itself
+            self.interrupt.asked = True  # a pass of a monitor takes the signal for itself
             self._save_state()
             return
         row |= {"seconds": self._seconds(), "monitoring": round(self.monitors.share, 4)}
-        self._finish_epoch(row, metrics)
+        self._finish_epoch(row)
         self.bar.row(row)
         self.tracking.row({**row, **seen})
 
-    def _train_epoch(self, interrupt: Interruptible) -> bool:
+    def _train_epoch(self) -> bool:
         """Go on with the epoch; whether it is complete."""
-
-        def after_step(n_images: int, loss: float) -> bool:
-            self._tick(training=True)
-            here, done = self.position, self._global_step()
-            self.bar.step(here.epoch, n_images, loss, here.waited / here.spent)
-            stop = any_of_us(interrupt.asked)
-            saves = stop or (self.plan.save_every and done % self.plan.save_every == 0)
-            if saves or done == self._warmup_end or here.step == self.stepper.steps:
-                self.stepper.check_weights(here)
-            if done == self._warmup_end:
-                with self._writing():
-                    self._keep(["warmup"], self._weights())
-            if saves:
-                self._save_state()
-            self._tick()
-            return stop
-
         self._tick()
         try:
-            return self.stepper.epoch(self.position, after_step, interrupt)
+            return self.stepper.epoch(self.position, self._after_step, self.interrupt)
         except Stopped:
             self._tick()
             if self._global_step():
@@ -168,16 +130,31 @@ class Session:
             with together():
                 raise self._diverged(error) from error
 
-    def _measure(self, interrupt: Interruptible) -> dict[str, Any]:
+    def _after_step(self, n_images: int, loss: float) -> bool:
+        """Show and keep what a step has brought; whether somebody asks to stop."""
+        self._tick(training=True)
+        here, done, every = self.position, self._global_step(), self.plan.options.save_every
+        self.bar.step(here.epoch, n_images, loss, here.waited / here.spent)
+        stop = any_of_us(self.interrupt.asked)
+        saves = stop or (every and done % every == 0)
+        if saves or done == self._warmup_end or here.step == self.stepper.steps:
+            self.stepper.check_weights(here)
+        if done == self._warmup_end:
+            with self._writing():
+                self._keep(["warmup"], self._weights())
+        if saves:
+            self._save_state()
+        self._tick()
+        return stop
+
+    def _measure(self) -> dict[str, Any]:
         """A row of `metrics.csv`; looks at the held-out images."""
-        here, model = self.position, self.stepper.measured
+        here, model, images = self.position, self.stepper.measured, self.plan.images
         measured = {"nll": math.nan, "accuracy": math.nan, "low": math.nan, "high": math.nan}
         share_buffers(model)
-        if self.images.held_out is not None:
-            device = self.stepper.device
-            score = evaluate(
-                model, self.images.held_out, self.plan.config, device=device, interrupt=interrupt
-            )
+        if images.held_out is not None:
+            device, interrupt = self.stepper.device, self.interrupt
+            score = evaluate(model, images.held_out, self.plan.config, device=device, interrupt=interrupt)
             measured = {name: getattr(score, name) for name in measured}
         return {
             "epoch": here.epoch + 1,
@@ -186,7 +163,7 @@ class Session:
             **measured,
             "images_per_second": round(here.images / here.spent, 1),
             "waiting": round(here.waited / here.spent, 4),
-            "broken": len(self.images.train.broken_names()),
+            "broken": len(images.train.broken_names()),
         }
 
     def _look(self, epoch: int) -> dict[str, float]:
@@ -199,17 +176,17 @@ class Session:
         self._tick()
         return round(self.position.seconds, 2)
 
-    def _finish_epoch(self, row: dict[str, Any], metrics: Metrics | None) -> None:
+    def _finish_epoch(self, row: dict[str, Any]) -> None:
         """Write the model, its checkpoints, the row, and last of all the state that counts the epoch as done."""
         self.position.finish_epoch(row)
         with self._writing():
             weights, plan = self._weights(), self.plan
-            if metrics is not None:
+            if self._metrics is not None:
                 save_model(self.stepper.model, plan.folder, plan.classes, plan.config, weights)
             self._keep(self._kept.names_for(self.position.rows), weights, row)
-            if metrics is not None:
+            if self._metrics is not None:
                 self._kept.keep("last", weights, self.position.epoch, row, file=WEIGHTS)
-                metrics.add(row)
+                self._metrics.add(row)
         self._save_state()
 
     def _save_state(self) -> None:

@@ -1,6 +1,8 @@
 """What a training works on: a model, training images, held-out images, the names of the classes."""
 
+import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,21 +12,99 @@ import torch
 from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
-from vitscope.core.errors import BadData, VitscopeError
+from vitscope.anatomy.taps.cannot_run import runs_on
+from vitscope.core import distributed
+from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.data import DataConfig, ImageData, data_config, load_data
-from vitscope.models import UnknownArgument, create_model, name_of
+from vitscope.models import UnknownArgument, create_model, name_of, origin
+from vitscope.models.create import check_name
+from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
+from vitscope.recipes.seeding import seed_all
+from vitscope.training import parallel
+from vitscope.training.broken_images import Readable, few, without_broken
+from vitscope.training.options import TrainOptions
 
 
 @dataclass(frozen=True)
 class Images:
-    """Images to train on and images to look at; `held_out` is None if there are none."""
+    """Images to train on and images to look at; `held_out` is None if there are none.
+
+    Attributes:
+        not_held_out: Names of those that are broken, and left out.
+    """
 
     train: Any
     held_out: Any
     classes: tuple[str, ...] | None
     name: str
+    not_held_out: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is trained, on what, how, where, and where it is written to.
+
+    Attributes:
+        options: As they were given.
+        recipe: With the choices that were changed.
+        images: Readable ones.
+        model: On its device.
+        teacher: What it learns from besides the labels.
+        device: Of this process.
+        config: How images are prepared.
+        classes: What the outputs stand for.
+        folder: The run folder.
+        setting: What a training that goes on with this one must have in common with it.
+        facts: What the record of the run says about the model.
+    """
+
+    options: TrainOptions
+    recipe: Recipe
+    images: Images
+    model: nn.Module
+    teacher: nn.Module | None
+    device: torch.device
+    config: DataConfig
+    classes: tuple[str, ...]
+    folder: Path
+    setting: dict[str, Any]
+    facts: dict[str, Any]
+
+
+def make_plan(
+    model: str | os.PathLike[str] | nn.Module,
+    data: Any,
+    recipe: str | os.PathLike[str] | Recipe,
+    out: str | os.PathLike[str] | None,
+    options: TrainOptions,
+) -> Plan:
+    """Find everything that a training needs; refuses what does not fit together."""
+    teacher, trusted = options.teacher, options.trust_code
+    if isinstance(teacher, str | os.PathLike):
+        check_name(teacher, trusted)
+    seed_all(options.seed)
+    own = {"epochs": options.epochs, "batch_size": options.batch_size, "lr": options.lr}
+    choices = get_recipe(recipe, **own | dict(options.changes or {}))
+    found = find_images(data, options.held_out, options.fraction, options.seed, options.skip_broken)
+    images = readable(found, options.skip_broken)
+    device = parallel.device_of_process(options.device)
+    net = find_model(model, images.classes, options.img_size, choices, trusted).to(device)
+    config, classes = settle(net, images.classes, device)
+    if isinstance(teacher, str | os.PathLike):
+        teacher = create_model(teacher, pretrained=None, trust_code=trusted)
+    folder = Path(out) if out is not None else Path("runs") / _file_name(f"{name_of(net)}-{images.name}")
+    if folder.exists() and not folder.is_dir():
+        raise BadArgument(f"{folder} is a file; expected a folder to write the run into: --out runs/NAME")
+    asked = name_of(net) if isinstance(model, nn.Module) else os.fspath(model)
+    setting = _setting(asked, net, images, choices, options)
+    facts = {
+        "name": name_of(net),
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+        "input_size": config.input_size,
+    }
+    return Plan(options, choices, images, net, teacher, device, config, classes, folder, setting, facts)
 
 
 def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broken: bool = False) -> Images:
@@ -52,6 +132,18 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
     return Images(data, held_out, tuple(map(str, classes)) if classes else None, type(data).__name__)
 
 
+def readable(images: Images, skip_broken: bool) -> Images:
+    """The images, of which the broken ones are named, or passed over."""
+    held_out: Any = images.held_out
+    names: list[str] = []
+    if skip_broken and isinstance(held_out, ImageData):
+        held_out, names = without_broken(held_out)
+        if names and distributed.is_main():
+            print(f"vitscope: {len(names)} held-out images are broken: {few(names)}", file=sys.stderr)
+    train = Readable(images.train, skip_broken)
+    return replace(images, train=train, held_out=held_out, not_held_out=names)
+
+
 def find_model(
     model: str | os.PathLike[str] | nn.Module,
     classes: Sequence[str] | None,
@@ -77,8 +169,10 @@ def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) ->
     training = model.training
     model.eval()
     try:
-        with torch.no_grad():
-            logits = class_scores(model, model(torch.zeros(1, *config.input_size, device=device)), 1)
+        images = torch.zeros(1, *config.input_size, device=device)
+        with torch.no_grad(), runs_on(model, images):
+            outputs = model(images)
+        logits = class_scores(model, outputs, 1)
     finally:
         model.train(training)
     if logits.ndim != 2:
@@ -103,3 +197,30 @@ def settle(
             f"{name_of(model)} has {outputs} outputs for {len(names)} classes; make it with that num_classes"
         )
     return config, names + tuple(str(i) for i in range(len(names), outputs))
+
+
+def _setting(
+    name: str,
+    model: nn.Module,
+    images: Images,
+    recipe: Recipe,
+    options: TrainOptions,
+) -> dict[str, Any]:
+    """What two trainings must have in common for one to go on with the other."""
+    made, teacher = origin(model), options.teacher
+    setting = {
+        "model": name,
+        "arguments": dict(made.arguments) if made else {},
+        "surgery": getattr(model, "vitscope_surgery", []),
+        "data": images.name,
+        "images": len(images.train),
+        "fraction": options.fraction,
+        "seed": options.seed,
+        "teacher": name_of(teacher) if isinstance(teacher, nn.Module) else teacher and os.fspath(teacher),
+        "recipe": recipe.to_dict(),
+    }
+    return json.loads(json.dumps(setting))
+
+
+def _file_name(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-._" else "_" for c in text)

@@ -6,7 +6,7 @@ from vitscope.core.arguments import Count, checked
 def examine(model: nn.Module, limit: Count | None = None): ...
 """
 
-from vitscope.core.arguments.calling import checked
+from vitscope.core.arguments.calling import check_fields, checked
 from vitscope.core.arguments.checking import check
 from vitscope.core.arguments.files import files_in_words
 from vitscope.core.arguments.reading import from_yaml, read, read_list
@@ -18,6 +18,7 @@ from vitscope.core.arguments.vocabulary import (
     CountFromZero,
     Device,
     Epochs,
+    FieldsOf,
     Fraction,
     LearningRate,
     Minutes,
@@ -44,6 +45,7 @@ __all__ = [
     "CountFromZero",
     "Device",
     "Epochs",
+    "FieldsOf",
     "Fraction",
     "LearningRate",
     "Minutes",
@@ -60,6 +62,7 @@ __all__ = [
     "Side",
     "Workers",
     "check",
+    "check_fields",
     "checked",
     "describe",
     "files_in_words",

@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 
 from vitscope.core.arguments.checking import check
 from vitscope.core.arguments.files import files_in_words
-from vitscope.core.arguments.kinds import alternatives, base_of
-from vitscope.core.arguments.vocabulary import BY_NAME
+from vitscope.core.arguments.kinds import alternatives, base_of, conditions_of
+from vitscope.core.arguments.vocabulary import BY_NAME, FieldsOf
 from vitscope.core.errors import BadArgument
 
 P = ParamSpec("P")
@@ -27,6 +27,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         with files_in_words():
             return function(*bound.args, **bound.kwargs)
 
+    call.__signature__ = signature_of(function)  # type: ignore[attr-defined]
     return call
 
 
@@ -37,18 +38,37 @@ def reader(
 
     `also` are arguments that somebody around the function takes; they are named where an unknown one is refused.
     """
-    signature = inspect.signature(function)
+    signature = signature_of(function)
     hints: dict[str, Any] = {}
 
     def look(args: Any, kwargs: Any) -> inspect.BoundArguments:
         if not hints:
             hints.update(hints_of(function))
+            for kind in map(_fields_of, inspect.signature(function).parameters.values()):
+                hints.update(hints_of(kind) if kind is not None else {})
         bound = bind(function, signature, args, kwargs, also)
         for name, value in bound.arguments.items():
             bound.arguments[name] = _checked(signature.parameters[name], value, hints.get(name, Any))
         return bound
 
     return look
+
+
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """A function's signature, with the fields of a dataclass in the place of its `**changes` (see `FieldsOf`)."""
+    signature = inspect.signature(function)
+    spread: list[inspect.Parameter] = []
+    for one in signature.parameters.values():
+        kind = _fields_of(one)
+        fields = inspect.signature(kind).parameters.values() if kind is not None else ()
+        spread += [field.replace(kind=field.KEYWORD_ONLY) for field in fields] or [one]
+    return signature.replace(parameters=spread)
+
+
+def check_fields(options: Any, prefix: str = "") -> None:
+    """In a frozen dataclass's `__post_init__`: every value as its type wants it; else refuses it."""
+    for name, hint in hints_of(type(options)).items():
+        object.__setattr__(options, name, check(getattr(options, name), hint, f"{prefix}{name}"))
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
@@ -87,6 +107,11 @@ def bind(
         raise BadArgument(
             f"{_called(function)}(): {_why_not_bound(signature, args, kwargs, also, error)}"
         ) from None
+
+
+def _fields_of(parameter: inspect.Parameter) -> type | None:
+    found = (one.kind for one in conditions_of(parameter.annotation) if isinstance(one, FieldsOf))
+    return next(found, None)
 
 
 def _called(function: Callable[..., Any]) -> str:

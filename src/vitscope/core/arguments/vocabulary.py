@@ -79,6 +79,13 @@ class Refine:
     expected: str
 
 
+@dataclass(frozen=True)
+class FieldsOf:
+    """On `**changes`: they are fields of this dataclass, by name and type."""
+
+    kind: type
+
+
 def _device_problem(name: Any) -> str | None:
     from vitscope.core.arguments.devices import problem_with_device
 

@@ -30,12 +30,17 @@ _CLASSES = {
     "Axes": "axes of matplotlib",
 }
 
+_SEVERAL = "several of: "
+
 
 def describe(hint: Any, value: Any = None) -> str:
     """What a type allows, in words, for somebody who has given `value`."""
     words = list(dict.fromkeys(filter(None, (_describe(one, value) for one in alternatives(hint)))))
     if "a path" in words and "text" in words:
         words.remove("text")
+    for one in [word for word in words if f"{_SEVERAL}{word}" in words]:
+        words.remove(f"{_SEVERAL}{one}")
+        words[words.index(one)] = f"{one}, or several"
     return ", or ".join(words)
 
 
@@ -90,7 +95,7 @@ def _describe(hint: Any, value: Any) -> str:
         inner = [describe(one) for one in get_args(base) if one is not Ellipsis]
         if get_origin(base) is tuple and Ellipsis not in get_args(base) and inner:
             return f"{len(inner)} values: {inner[0]}" + (" each" if len(set(inner)) == 1 else "")
-        return f"several of: {inner[0]}" if inner and inner[0] else "a list"
+        return f"{_SEVERAL}{inner[0]}" if inner and inner[0] else "a list"
     if is_mapping(base) or is_typeddict(base):
         return "a dict"
     if is_function(base):

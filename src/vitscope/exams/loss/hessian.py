@@ -183,7 +183,7 @@ def _result(found: dict[str, Any], about: dict[str, Any]) -> HessianResult:
     if result.unconverged and distributed.is_main():
         warnings.warn(
             f"{result.unconverged} of {result.converged.size} eigenvalues did not reach a residual of {result.tol:g} "
-            f"(worst {result.residuals.max():.2g}): raise max_products (--hessian.max-products), or take them as rough",
+            f"(worst {result.residuals.max():.2g}): raise max_products, or take them as rough",
             stacklevel=3,
         )
     return result
