@@ -17,7 +17,7 @@ from vitscope.cli.app import main
 from vitscope.core.errors import VitscopeError
 from vitscope.data import load_data
 from vitscope.results import Run
-from vitscope.training.collective import any_of_us, together
+from vitscope.training.collective import any_process, together
 
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
@@ -114,5 +114,5 @@ def test_alone_nothing_is_changed() -> None:
 
     with pytest.raises(VitscopeError, match="seen here"):
         fail()
-    assert any_of_us(True)
-    assert not any_of_us(False)
+    assert any_process(True)
+    assert not any_process(False)

@@ -95,7 +95,7 @@ def run(options: Options) -> None:
     from vitscope.core.interrupt import Interruptible
     from vitscope.models.trust import names_code
     from vitscope.training import train
-    from vitscope.training.collective import one_voice
+    from vitscope.training.collective import errors_said_once
 
     values: dict[str, Any] = dict(vars(options))
     changes = {name: values.pop(name) for name in _CHANGES}
@@ -103,7 +103,7 @@ def run(options: Options) -> None:
         if not distributed.is_active():
             done = train(**values, changes=changes)
         else:
-            with Interruptible(patient=True), one_voice():
+            with Interruptible(patient=True), errors_said_once():
                 done = train(**values, changes=changes)
         if not distributed.is_main():
             return

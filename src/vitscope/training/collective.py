@@ -1,6 +1,6 @@
 """Several processes do the same thing at the same time, or none of them does.
 
-A process that fails alone would leave the others waiting for it. Here failures and wishes to stop are shared at
+A process that fails alone would leave the others waiting for it. Here failures and requests to stop are shared at
 fixed points, and a peer that has vanished becomes an error that says so.
 
 How long a training waits for its images.
@@ -44,17 +44,17 @@ def together() -> Iterator[None]:
     raise EndedElsewhere(f"process {speaker} stopped: {reports[speaker]}")
 
 
-def any_of_us(wish: bool) -> bool:
-    """Whether any process wishes it; all of them call this, and all get the same answer."""
+def any_process(asks: bool) -> bool:
+    """Whether any process asks for it; all of them call this, and all get the same answer."""
     if not distributed.is_active():
-        return wish
-    flag = torch.tensor([int(wish)])
+        return asks
+    flag = torch.tensor([int(asks)])
     distributed.all_reduce(flag, op=dist.ReduceOp.MAX, group=distributed.cpu_group())
     return bool(flag)
 
 
 @contextmanager
-def one_voice() -> Iterator[None]:
+def errors_said_once() -> Iterator[None]:
     """Say at once why a process ends, since `torchrun` ends it as soon as another has gone; others leave quietly."""
     try:
         yield

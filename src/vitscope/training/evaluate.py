@@ -17,7 +17,7 @@ from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import share_interval
 from vitscope.data import DataConfig, batches, data_config
 from vitscope.data.batching import Batches
-from vitscope.training.collective import any_of_us
+from vitscope.training.collective import any_process
 from vitscope.training.parallel import is_sharded
 
 
@@ -83,7 +83,7 @@ def _batch_by_batch(
             with suppress(Stopped), nullcontext() if is_sharded(model) else interrupt.at_once():
                 images, labels, _ = next(mine)
                 found.append(_sums(model, images, labels))
-        if any_of_us(interrupt.asked):
+        if any_process(interrupt.asked):
             raise Stopped
     return found
 

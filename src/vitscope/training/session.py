@@ -19,7 +19,7 @@ from vitscope.models import save_model
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage
 from vitscope.training import checkpoint
-from vitscope.training.collective import any_of_us, together
+from vitscope.training.collective import any_process, together
 from vitscope.training.disk import writing
 from vitscope.training.evaluate import evaluate
 from vitscope.training.log import Bar, Metrics
@@ -82,9 +82,9 @@ class Session:
         with self.interrupt, kept_memory(self.stepper.device):
             while self.position.epoch < self.total:
                 complete = self._train_epoch()
-                if complete and not any_of_us(self.interrupt.asked):
+                if complete and not any_process(self.interrupt.asked):
                     self._end_epoch()
-                if any_of_us(self.interrupt.asked) and self.position.epoch < self.total:
+                if any_process(self.interrupt.asked) and self.position.epoch < self.total:
                     self._stop()
 
     def _restore_model(self) -> None:
@@ -135,7 +135,7 @@ class Session:
         self._tick(training=True)
         here, done, every = self.position, self._global_step(), self.plan.options.save_every
         self.bar.step(here.epoch, n_images, loss, here.waited / here.spent)
-        stop = any_of_us(self.interrupt.asked)
+        stop = any_process(self.interrupt.asked)
         saves = stop or (every and done % every == 0)
         if saves or done == self._warmup_end or here.step == self.stepper.steps:
             self.stepper.check_weights(here)

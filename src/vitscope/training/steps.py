@@ -27,7 +27,7 @@ from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
 from vitscope.training.broken_images import loading_explained
 from vitscope.training.checkpoint import Progress, load_whole
-from vitscope.training.collective import any_of_us, timed
+from vitscope.training.collective import any_process, timed
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
 from vitscope.training.divergence import (
     FiniteGradients,
@@ -176,7 +176,7 @@ class Stepper:
         states = (value for state in self.optimizer.state.values() for value in state.values())
         learning = (parameter for parameter in self.model.parameters() if parameter.requires_grad)
         own = are_finite(learning) and are_finite(value for value in states if isinstance(value, Tensor))
-        if any_of_us(not own):
+        if any_process(not own):
             raise TrainingDiverged(
                 f"a weight, or what the optimiser keeps of it, is no longer finite in epoch {progress.epoch + 1}, "
                 f"after step {progress.step}"

@@ -45,7 +45,7 @@ class AttentionMap:
 
 
 @dataclass(frozen=True)
-class _Wishes:
+class _Asked:
     """What is wanted of one unit."""
 
     feature: bool
@@ -109,14 +109,14 @@ class Tap:
         wants_attention = attention or on_attention is not None or explicit_attention
         for unit in parts:
             picked = unit.name in chosen
-            wishes = _Wishes(
+            asked = _Asked(
                 feature=picked and wants_feature and unit.map_shape is not None,
                 stream=picked and streams and unit.residual,
                 remove=unit.name in removed,
                 edit=edits.get(unit.name),
             )
-            if wishes.any():
-                self._tap_stream(unit, wishes)
+            if asked.any():
+                self._tap_stream(unit, asked)
             if picked and wants_attention and unit.attention is not None:
                 for site in unit.attention.sites:
                     self._tap_attention(unit, site)
@@ -129,24 +129,24 @@ class Tap:
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def _tap_stream(self, unit: Unit, wishes: _Wishes) -> None:
+    def _tap_stream(self, unit: Unit, asked: _Asked) -> None:
         later = unit.read_site if self._stream == "read" else None
 
         def finish(result: Any, after: Tensor) -> Any:
-            if wishes.edit is not None:
-                result = after = wishes.edit(after)
-            if wishes.feature:
+            if asked.edit is not None:
+                result = after = asked.edit(after)
+            if asked.feature:
                 self._deliver_feature(unit, after)
             return result
 
         def handle(call: Call) -> Any:
             operands = call.operands
-            kept = [operand.clone() for operand in operands[:2]] if wishes.stream else []
-            result = _leave_out(unit, operands) if wishes.remove else call.run()
+            kept = [operand.clone() for operand in operands[:2]] if asked.stream else []
+            result = _leave_out(unit, operands) if asked.remove else call.run()
             outputs = list(tensors_in(result)) or operands[:1]  # an item assignment returns nothing
             after = outputs[unit.site.output]
             self._watch.check_shape(unit, after)
-            if wishes.stream:
+            if asked.stream:
                 before, branch = kept[unit.stream_operand], kept[1 - unit.stream_operand]
                 self.streams[unit.name] = (before, branch, after.clone())
             return finish(result, after) if later is None else result
@@ -156,9 +156,9 @@ class Tap:
             self._watch.check_shape(unit, result)
             return finish(result, result)
 
-        if later is None or wishes.stream or wishes.remove:
+        if later is None or asked.stream or asked.remove:
             self._watch.expect(unit.site, unit, handle)
-        if later is not None and (wishes.feature or wishes.edit is not None):
+        if later is not None and (asked.feature or asked.edit is not None):
             self._watch.expect(later, unit, handle_activation)
 
     def _deliver_feature(self, unit: Unit, stream: Tensor) -> None:

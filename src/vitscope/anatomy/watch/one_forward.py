@@ -2,7 +2,7 @@
 as frames.
 
 Both look at a forward pass through a `TorchFunctionMode`. An operation is found again in a later pass by
-its `Site`: the module that called it, which call of that module, the operation's name, and its how-manieth
+its `Site`: the module that called it, which call of that module, the operation's name, and the number of its
 occurrence inside that call.
 """
 
