@@ -137,7 +137,7 @@ def _projection(graph: Graph, node: Node, a: int, b: int, known: dict[int, Addit
 
 
 def _is_one_convolution(graph: Graph, *sides: list[int]) -> bool:
-    """Parallel linear maps of one tensor, added up (RepVGG, MobileOne): a single convolution, in the form in which it is trained."""
+    """Parallel linear maps of one tensor, added up (RepVGG, MobileOne): one convolution, as it is trained."""
     nodes = [i for side in sides for i in side]
     heavy = [i for i in nodes if graph[i].name in HEAVY]
     linear = all(graph[i].name in LINEAR for i in nodes)
