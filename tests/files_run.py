@@ -18,12 +18,14 @@ def files_run(arguments: list[str]) -> list[str]:
     from vitscope.cli.app import main
 
     found: dict[str, None] = {}
+    ours = str(ROOT)
 
     def watch(frame: FrameType, event: str, argument: Any) -> None:
-        file, name = frame.f_code.co_filename, frame.f_code.co_name
-        ours = event == "call" and file.startswith(str(ROOT)) and not name.startswith("<")
-        if ours and not _importing(frame):
-            found.setdefault(str(Path(file).relative_to(ROOT)))
+        file = frame.f_code.co_filename
+        if event != "call" or file in found or not file.startswith(ours):
+            return
+        if not frame.f_code.co_name.startswith("<") and not _importing(frame):
+            found[file] = None
 
     sys.setprofile(watch)
     try:
@@ -32,7 +34,7 @@ def files_run(arguments: list[str]) -> list[str]:
         pass
     finally:
         sys.setprofile(None)
-    return list(found)
+    return [str(Path(file).relative_to(ROOT)) for file in found]
 
 
 def _importing(frame: FrameType | None) -> bool:
