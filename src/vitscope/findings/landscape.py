@@ -177,8 +177,8 @@ _TALL = 4.0
 
 def common_levels(results: Sequence[LandscapeResult]) -> dict[str, Any]:
     """Levels for the NLL of several models: on the same colours it is seen which one is flat."""
-    values = [_masked(result.of("nll")[0]).compressed() for result in results]
-    together = _masked(np.concatenate(values))
+    values = [masked(result.of("nll")[0]).compressed() for result in results]
+    together = masked(np.concatenate(values))
     return {"levels": _levels(together)} if together.count() else {}
 
 
@@ -207,7 +207,7 @@ def plot_landscape(
     model's own least and largest value.
     """
     ax = axes_or_new(ax)
-    values = _masked(result.of(quantity)[0])
+    values = masked(result.of(quantity)[0])
     ax.set_facecolor("#b9bec4")  # shows where values are masked
     if values.count():
         levels = _levels(values) if levels is None else levels
@@ -223,7 +223,7 @@ def plot_landscape(
     ax.set_ylim(result.y[0], result.y[-1])
     ax.set_xlabel(_direction(result, 0))
     ax.set_ylabel(_direction(result, 1))
-    _count(ax, result.not_finite, result.nll.size)
+    note_missing(ax, result.not_finite, result.nll.size)
     return ax
 
 
@@ -246,7 +246,7 @@ def plot_landscape_surface(
     model's own values begin and end.
     """
     space: Any = projected(axes_or_new(ax), "3d")
-    value = _masked(result.of(quantity)[0])
+    value = masked(result.of(quantity)[0])
     if height is not None:
         value = np.ma.minimum(value, height[1])
     x, y = np.meshgrid(result.x, result.y)
@@ -294,7 +294,7 @@ def plot_landscape_surfaces(
             panels.append(plot_landscape_surface(result, panel, quantity=quantity))
             panel.set_title(result.model, y=0.97)
             panel.set_box_aspect((1.0, 1.0, 0.75), zoom=0.9)
-    values = [_masked(result.of(quantity)[0]) for result in results]
+    values = [masked(result.of(quantity)[0]) for result in results]
     low, high = (float(end) for end in (min(v.min() for v in values), max(v.max() for v in values)))
     for panel in panels:
         _raise_to(panel, (low, high))
@@ -307,7 +307,8 @@ def _raise_to(space: Any, height: tuple[float, float]) -> None:
         surface.set_clim(*height)
 
 
-def _masked(values: np.ndarray) -> np.ma.MaskedArray[Any, Any]:
+def masked(values: np.ndarray) -> np.ma.MaskedArray[Any, Any]:
+    """The values, those that are not finite left out."""
     return np.ma.masked_invalid(values)
 
 
@@ -356,6 +357,7 @@ def _missing(count: int, total: int) -> str:
     return f"{count} of {total} points not finite"
 
 
-def _count(ax: Axes, count: int, total: int) -> None:
+def note_missing(ax: Axes, count: int, total: int) -> None:
+    """Say on the figure how many points could not be measured."""
     if count:
         ax.text(0.0, 1.02, _missing(count, total), transform=ax.transAxes, fontsize=9.0)

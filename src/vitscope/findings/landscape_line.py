@@ -9,7 +9,7 @@ from matplotlib.ticker import PercentFormatter
 
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
-from vitscope.findings.landscape import LABELS, _count, _masked
+from vitscope.findings.landscape import LABELS, note_missing, masked
 from vitscope.results import About, Result, tidy
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
@@ -105,7 +105,7 @@ def plot_landscape_line(result: LandscapeLineResult, ax: Axes | None = None, col
     right.spines["right"].set_visible(True)
     lines = []
     for panel, quantity, shade, style in ((ax, "nll", colour, "-"), (right, "accuracy", MODELS[1], "--")):
-        value, low, high = (_masked(part) for part in result.of(quantity))
+        value, low, high = (masked(part) for part in result.of(quantity))
         panel.fill_between(result.t, low, high, color=shade, alpha=0.2, linewidth=0)
         lines += panel.plot(
             result.t, value, style, color=shade, marker="o", markersize=3.0, label=LABELS[quantity]
@@ -116,5 +116,5 @@ def plot_landscape_line(result: LandscapeLineResult, ax: Axes | None = None, col
     ax.set_xlabel(f"0: {result.model}      1: {result.other}")
     ax.legend(handles=lines, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     grid(ax)
-    _count(ax, result.not_finite, len(result.t))
+    note_missing(ax, result.not_finite, len(result.t))
     return ax

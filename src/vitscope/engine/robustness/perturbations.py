@@ -54,14 +54,15 @@ def perturbed(perturbation: Perturbation, pixels: Tensor, seed: int, indices: Te
     return (pixels + perturbation.strength / 255 * noise).clamp(0.0, 1.0)
 
 
-def _positive(strengths: Sequence[float]) -> list[float]:
+def ascending(strengths: Sequence[float]) -> list[float]:
+    """Each strength once, the least first."""
     found = sorted({float(strength) for strength in strengths})
     if not found:
         raise VitscopeError("strengths is empty; expected numbers above 0, in 1/255")
     return found
 
 
-def _perturbed(
+def scored_under(
     exam: str, request: tuple[Any, ...], perturbations: Sequence[Perturbation], draws: int
 ) -> dict[str, Any]:
     """The fields of the result: every perturbation of every batch in one pass over the images."""

@@ -9,7 +9,7 @@ from torch import nn
 from vitscope.core.arguments import Positive
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.robustness.perturbations import _perturbed, _positive
+from vitscope.engine.robustness.perturbations import scored_under, ascending
 from vitscope.findings.blur import BlurResult
 from vitscope.findings.noise import BLUR, Perturbation
 
@@ -28,4 +28,6 @@ def blur(
 ) -> BlurResult:
     """Score `model` under Gaussian blur; `noise` documents the arguments, `strengths` are deviations in pixels."""
     request = (model, data, limit, batch_size, seed, device, name, parts)
-    return BlurResult(**_perturbed("blur", request, [Perturbation(BLUR, s) for s in _positive(strengths)], 1))
+    return BlurResult(
+        **scored_under("blur", request, [Perturbation(BLUR, s) for s in ascending(strengths)], 1)
+    )

@@ -9,7 +9,7 @@ from torch import nn
 from vitscope.core.arguments import Count, Positive
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.robustness.perturbations import PHOTONS, _perturbed, _positive
+from vitscope.engine.robustness.perturbations import PHOTONS, scored_under, ascending
 from vitscope.findings.noise import GAUSSIAN, SHOT, NoiseResult, Perturbation
 
 
@@ -36,6 +36,6 @@ def noise(
         strengths: Deviations of the Gaussian noise, in 1/255.
         draws: How often the noise of each image is drawn.
     """
-    gaussian = [Perturbation(GAUSSIAN, strength) for strength in _positive(strengths)]
+    gaussian = [Perturbation(GAUSSIAN, strength) for strength in ascending(strengths)]
     request = (model, data, limit, batch_size, seed, device, name, parts)
-    return NoiseResult(**_perturbed("noise", request, [Perturbation(SHOT, PHOTONS), *gaussian], draws))
+    return NoiseResult(**scored_under("noise", request, [Perturbation(SHOT, PHOTONS), *gaussian], draws))
