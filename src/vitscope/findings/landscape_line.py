@@ -9,7 +9,7 @@ from matplotlib.ticker import PercentFormatter
 
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
-from vitscope.findings.landscape import LABELS, note_missing, masked
+from vitscope.findings.landscape import LABELS, masked, note_missing
 from vitscope.results import About, Result, tidy
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number

@@ -9,7 +9,7 @@ from torch import nn
 from vitscope.core.arguments import Positive
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.robustness.perturbations import scored_under, ascending
+from vitscope.engine.robustness.perturbations import ascending, scored_under
 from vitscope.findings.blur import BlurResult
 from vitscope.findings.noise import BLUR, Perturbation
 

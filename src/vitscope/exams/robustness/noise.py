@@ -9,7 +9,7 @@ from torch import nn
 from vitscope.core.arguments import Count, Positive
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
-from vitscope.engine.robustness.perturbations import PHOTONS, scored_under, ascending
+from vitscope.engine.robustness.perturbations import PHOTONS, ascending, scored_under
 from vitscope.findings.noise import GAUSSIAN, SHOT, NoiseResult, Perturbation
 
 
