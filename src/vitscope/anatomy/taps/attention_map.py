@@ -82,7 +82,7 @@ def _by_hand(graph: Graph, softmax: Node) -> AttentionProduct | None:
 
 
 def _written_out(graph: Graph, layouts: Layouts, softmax: Node) -> AttentionProduct | None:
-    """Products of factors that are multiplied element by element (`broadcast_attention.py`)."""
+    """Products of factors that are multiplied element by element (`point_mixing.py`)."""
     axis = summed_axis(graph, softmax) if softmax.name in SOFTMAX else len(softmax.shape) - 1
     found = weighted_sum(graph, layouts, softmax, axis) if axis is not None else None
     if found is None or axis is None:

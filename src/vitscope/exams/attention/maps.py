@@ -7,8 +7,8 @@ the mean over all queries. It is shown as
 
 with the least and largest value over the points of that one map. So a map looks the same whatever models, layers, heads
 or images are shown beside it, and maps of two models can be compared. The same rule holds for attention rollout
-(`rollout.py`). `area` is the share of a map that is marked: small where attention picks few points. A map is kept as a
-byte per point (`layer_maps.py`).
+(`key_maps.py`). `area` is the share of a map that is marked: small where attention picks few points. A map is kept as a
+byte per point (`findings/maps.py`).
 """
 
 from dataclasses import replace
