@@ -3,7 +3,7 @@
 D6: attention that is applied again and again removes every frequency but 0. E1: attention in vision transformers is
 dense, and Context Broadcasting lowers its entropy. E2: Context Broadcasting leaves the distance it reaches as it was.
 
-Each is decided by a mean over layers (`results/unit_changes.py`). That a distance stays as it was needs its interval inside a
+Each is decided by a mean over layers (`mean_over_units`). That a distance stays as it was needs its interval inside a
 margin: an interval that contains 0 alone would let few images prove anything.
 """
 

@@ -8,7 +8,7 @@ Claims about what a kind of unit does to feature maps: D1 and D3.
 D1: MSAs lower the high frequencies of feature maps, the early ones excepted, convolutions and MLPs raise them. D3: MSAs
 lower the variance of feature maps over space, convolutions and MLPs raise it.
 
-Decided by the mean change across the units of a kind (`results/unit_changes.py`). The paper does not say how many MSAs are early:
+Decided by the mean change across the units of a kind (`mean_over_units`). The paper does not say how many MSAs are early:
 here it is those in the first third of the depth. They are left out of D1, and their mean change is told beside it.
 
 The claim that the variance of a CNN's feature maps peaks at the ends of stages: D3.
@@ -18,7 +18,7 @@ With l the variance after the last unit of a stage and o the mean of those after
     2 (l - o) / (l + o)
 
 the difference relative to the mean of the two, which changes its sign if the two are exchanged. Decided by the mean
-over stages (`results/unit_changes.py`).
+over stages (`mean_over_units`).
 """
 
 import math
