@@ -8,8 +8,9 @@ Claims about what a kind of unit does to feature maps: D1 and D3.
 D1: MSAs lower the high frequencies of feature maps, the early ones excepted, convolutions and MLPs raise them. D3: MSAs
 lower the variance of feature maps over space, convolutions and MLPs raise it.
 
-Decided by the mean change across the units of a kind (`mean_over_units`). The paper does not say how many MSAs are early:
-here it is those in the first third of the depth. They are left out of D1, and their mean change is told beside it.
+Decided by the mean change across the units of a kind (`mean_over_units`). The paper does not say how many MSAs are
+early: here it is those in the first third of the depth. They are left out of D1, and their mean change is told
+beside it.
 
 The claim that the variance of a CNN's feature maps peaks at the ends of stages: D3.
 
