@@ -1,6 +1,12 @@
 """`vitscope models`: what it prints."""
 
+import copy
+from typing import Any
+
 import pytest
+import timm
+from timm.models import _registry
+from torch import Tensor, nn
 
 from vitscope.cli.app import main
 from vitscope.models import OURS
@@ -37,8 +43,28 @@ def test_only_the_table_goes_to_the_output(capsys: Capture) -> None:
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_flops_of_a_pass_that_needs_weights(capsys: Capture) -> None:
-    assert lines(capsys, "gemma4_vit_167m")[1].split()[3] == "-"
+class ReadsValues(nn.Module):
+    """Cannot find its way through a pass without weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(3, 10)
+        self.pretrained_cfg = {"input_size": (3, 8, 8)}
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.head(images.mean((2, 3)))
+        return scores if float(self.head.bias.sum()) < 100 else -scores
+
+
+def reads_values(pretrained: bool = False, **arguments: Any) -> nn.Module:
+    return ReadsValues()
+
+
+def test_flops_of_a_pass_that_needs_weights(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    for held in ("_model_entrypoints", "_model_to_module", "_module_to_models"):  # as before afterwards
+        monkeypatch.setattr(_registry, held, copy.deepcopy(getattr(_registry, held)))
+    timm.models.register_model(reads_values)
+    assert lines(capsys, "reads_values")[1].split()[3] == "-"
 
 
 def test_pattern(capsys: Capture) -> None:

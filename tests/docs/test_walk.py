@@ -1,7 +1,7 @@
 import re
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.processes import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -12,11 +12,6 @@ def test_the_walk_through_goes_one_way(tmp_path):
     told = re.findall(r"^\| (\S+\.py) \|", part, re.M)
     assert 15 < len(told) <= 25
     command = ["diagnose", "vit_mini", "--data", "fashion", "--exams", "fourier", "--limit", "8"]
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.files_run", *command, "--out", str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    run = re.findall(r"^ *\d+ (\S+)$", done.stdout, re.M)
-    assert [file for file in run if file in told] == told, done.stderr
+    done = run("-m", "tests.files_run", *command, "--out", tmp_path / "run", cwd=ROOT)
+    entered = re.findall(r"^ *\d+ (\S+)$", done.stdout, re.M)
+    assert [file for file in entered if file in told] == told, done.stderr

@@ -4,9 +4,10 @@ import pytest
 import timm
 import torch
 from timm.models.resnet import BasicBlock
+from torch import nn
 
 from vitscope.core.errors import VitscopeError
-from vitscope.models.zoo.small_images import SmallStemResNet
+from vitscope.models.zoo.small_images import SmallStemResNet, make_transformer
 
 
 def test_stem_keeps_the_resolution() -> None:
@@ -39,5 +40,5 @@ def test_features_are_as_large_as_timm_is_told(name: str, sides: list[int]) -> N
 
 
 def test_class_without_maps_says_so() -> None:
-    with pytest.raises(VitscopeError, match=r"convit_mini cannot be built with features_only; .*Tap"):
-        timm.create_model("convit_mini", features_only=True)
+    with pytest.raises(VitscopeError, match=r"plain cannot be built with features_only; .*Tap"):
+        make_transformer(nn.Linear, "plain", False, {"features_only": True})
