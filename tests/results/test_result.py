@@ -1,6 +1,7 @@
 import json
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from vitscope.core.errors import BadResult
 from vitscope.findings.fourier import FourierResult
 from vitscope.findings.variance import VarianceResult
 from vitscope.results import Result, UnitRow
+from vitscope.results.result import result_types
 
 NUMBERS: dict[str, Any] = {
     "value": np.array([0.1, 1 / 3]),
@@ -140,3 +142,10 @@ def test_an_unknown_exam_is_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(content))
     with pytest.raises(BadResult, match=r"'palmistry'.*fourier"):
         Result.load(tmp_path)
+
+
+def test_exams_stand_after_the_one_they_name_and_the_others_last(monkeypatch):
+    kinds = {"late": "", "b": "a", "a": "first", "first": "", "c": "a", "one": "two", "two": "one"}
+    types = {exam: SimpleNamespace(after=after) for exam, after in kinds.items()}
+    monkeypatch.setattr("vitscope.results.result._TYPES", types)
+    assert list(result_types()) == ["late", "first", "a", "c", "b", "two", "one"]

@@ -16,6 +16,7 @@ from vitscope.core.arguments import NotEmpty, checked
 from vitscope.drawing.figures import axes_or_new, figure, projected
 from vitscope.drawing.style import MODELS, styled
 from vitscope.results import About, Result, tidy
+from vitscope.results.loss_points import LossPoints
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -43,7 +44,7 @@ QUANTITIES = ("nll", "l2", "loss", "accuracy", "rise")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LandscapeResult(Result, exam="landscape", after="hessian_training", version=2):
+class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_training", version=2):
     """The loss on a grid; grids are (y, x), n is the number of images."""
 
     about = About(
@@ -87,29 +88,11 @@ class LandscapeResult(Result, exam="landscape", after="hessian_training", versio
     batch_norm: str
 
     @property
-    def loss(self) -> np.ndarray:
-        """NLL + l2."""
-        return np.asarray(self.nll + self.l2)
-
-    @property
-    def not_finite(self) -> int:
-        """At how many points the NLL is infinite or not a number."""
-        return int((~np.isfinite(self.nll)).sum())
-
-    @property
     def edge(self) -> np.ndarray:
         """Which points lie on the boundary of the grid."""
         found = np.ones(self.nll.shape, dtype=bool)
         found[1:-1, 1:-1] = False
         return found
-
-    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A quantity on the grid, with its interval over images; that of l2, which has none, is NaN."""
-        if quantity == "l2":
-            return self.l2, np.full_like(self.l2, np.nan), np.full_like(self.l2, np.nan)
-        base, shift = ("nll", self.l2) if quantity == "loss" else (quantity, np.zeros_like(self.l2))
-        value, low, high = (getattr(self, f"{base}{end}") + shift for end in ("", "_low", "_high"))
-        return value, low, high
 
     def table(self) -> pd.DataFrame:
         """`nll`, `l2`, `loss`, `accuracy` and `rise` by `x` and `y`, after what `summary` holds."""

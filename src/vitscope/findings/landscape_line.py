@@ -11,6 +11,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
 from vitscope.findings.landscape import LABELS, masked, note_missing
 from vitscope.results import About, Result, tidy
+from vitscope.results.loss_points import LossPoints
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -18,7 +19,7 @@ QUANTITIES = ("nll", "l2", "loss", "accuracy", "excess")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LandscapeLineResult(Result, exam="landscape_line", after="landscape"):
+class LandscapeLineResult(LossPoints, Result, exam="landscape_line", after="landscape"):
     """The loss at `t` from 0 (`model`) to 1 (`other`); arrays are (points,), n is the number of images."""
 
     about = About(
@@ -49,24 +50,6 @@ class LandscapeLineResult(Result, exam="landscape_line", after="landscape"):
     decay_all: bool
     augmentation: str
     batch_norm: str
-
-    @property
-    def loss(self) -> np.ndarray:
-        """NLL + l2."""
-        return np.asarray(self.nll + self.l2)
-
-    @property
-    def not_finite(self) -> int:
-        """At how many points the NLL is infinite or not a number."""
-        return int((~np.isfinite(self.nll)).sum())
-
-    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A quantity along the line, with its interval over images; that of l2, which has none, is NaN."""
-        if quantity == "l2":
-            return self.l2, np.full_like(self.l2, np.nan), np.full_like(self.l2, np.nan)
-        base, shift = ("nll", self.l2) if quantity == "loss" else (quantity, np.zeros_like(self.l2))
-        value, low, high = (getattr(self, f"{base}{end}") + shift for end in ("", "_low", "_high"))
-        return value, low, high
 
     def table(self) -> pd.DataFrame:
         """`nll`, `l2`, `loss`, `accuracy` and `excess` by `t`, after what `summary` holds."""

@@ -35,11 +35,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _short:
-        return _short[name]
-    if name in _functions:
-        return _functions[name]
-    raise AttributeError(f"module 'vitscope.plots' has no attribute '{name}'")
+    raise AttributeError(f"no figure '{name}'; there are: {', '.join(sorted(_short))}")
 
 
-globals().update(_short)  # `training` is a function here, as well as a file
+globals().update(_functions | _short)  # `training` is a function here, as well as a file

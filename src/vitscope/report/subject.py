@@ -101,7 +101,11 @@ def find_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunSubject]:
             )
         if not results:
             again = run.record.get("command") or "vitscope diagnose"
-            todo = f"make some: vitscope diagnose {run.path}" if run.state == "done" else f"repeat: {again}"
+            todo = (
+                f"make some: vitscope diagnose {run.path} --out {run.path}"
+                if run.state == "done"
+                else f"repeat: {again}"
+            )
             raise BadResult(f"{run.path} holds no finished exam (state: {run.state}); {todo}")
         subjects.append(RunSubject(name, model_colour(position), run, results, outdated))
     return subjects

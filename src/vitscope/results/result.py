@@ -122,12 +122,17 @@ class Result:
 def result_types() -> dict[str, type[Result]]:
     """Every exam's result by the exam's name, in the order in which tables and pages show them."""
     ordered: list[str] = []
-    left = dict(_TYPES)
-    while left:
-        ready = [exam for exam, kind in left.items() if kind.after not in left or kind.after == exam]
-        for exam in reversed(ready or list(left)):  # what follows the same exam: in the order of its names
-            kind = left.pop(exam)
-            ordered.insert(ordered.index(kind.after) + 1 if kind.after in ordered else len(ordered), exam)
+
+    def place(exam: str, *following: str) -> None:
+        after = _TYPES[exam].after
+        known = after in _TYPES and after not in (exam, *following)
+        if known and after not in ordered:
+            place(after, exam, *following)
+        if exam not in ordered:
+            ordered.insert(ordered.index(after) + 1 if known else len(ordered), exam)
+
+    for exam in _TYPES:
+        place(exam)
     return {exam: _TYPES[exam] for exam in ordered}
 
 
