@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from vitscope.core.arguments import checked
@@ -19,6 +21,7 @@ from vitscope.drawing.style import styled
 from vitscope.results import Result, atomic_write
 
 PlotFunction = TypeVar("PlotFunction", bound=Callable[..., Axes])
+_DPI = 160
 Common = Callable[[Sequence[Any]], dict[str, Any]]
 
 
@@ -87,8 +90,23 @@ def render(ax: Axes, kind: str, **options: Any) -> bytes:
     metadata = {"Date": None} if kind == "svg" else None
     drawing = ax.get_figure()
     assert isinstance(drawing, Figure)
-    drawing.savefig(buffer, format=kind, dpi=160, metadata=metadata, **options)
+    _lay_out(drawing, kind)
+    drawing.savefig(buffer, format=kind, dpi=_DPI, metadata=metadata, **options)
     return buffer.getvalue()
+
+
+def _lay_out(drawing: Figure, kind: str) -> None:
+    """Place everything, once; left to `savefig`, each file would be laid out and drawn twice."""
+    engine = drawing.get_layout_engine()
+    if engine is None:
+        return
+    canvas, dpi = drawing.canvas, drawing.dpi
+    (FigureCanvasSVG if kind == "svg" else FigureCanvasAgg)(drawing)  # which measures the text
+    drawing.dpi = 72 if kind == "svg" else _DPI
+    engine.execute(drawing)
+    drawing.set_canvas(canvas)
+    drawing.dpi = dpi
+    drawing.set_layout_engine(None)
 
 
 def projected(ax: Axes, projection: str) -> Axes:
