@@ -8,8 +8,8 @@ from torch import nn
 
 import vitscope as vs
 from tests.exams.every_exam import images, small_vit
-from vitscope.engine.exam import EXAMS, find_exams
-from vitscope.engine.fitting import fitting
+from vitscope.engine.choosing import find_exams, fitting
+from vitscope.engine.exam import EXAMS
 
 OF_MODELS = ("cka", "attention", "softmax_gradient", "low_pass", "maps", "cb_scale", "lesion", "trajectory")
 

@@ -22,14 +22,11 @@ from vitscope.core.errors import said_by
 from vitscope.core.interface import takes_interface
 from vitscope.data import load_data
 from vitscope.drawing.figures import save_figures
-from vitscope.engine.cache_key import data_name, exam_keys
-from vitscope.engine.exam import EXAMS, Accumulator, Procedure, find_exams
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.fitting import fitting, tell_of_nothing
-from vitscope.engine.model_facts import model_facts
+from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
+from vitscope.engine.exam import EXAMS, Accumulator, Procedure
+from vitscope.engine.facts import data_name, exam_keys, model_facts
 from vitscope.engine.one_pass import examine
-from vitscope.engine.options import with_options
-from vitscope.engine.partial_pass import Partial
+from vitscope.engine.resuming import Partial, Parts
 from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode

@@ -23,11 +23,10 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
+from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
 from vitscope.engine.diagnose import run_exams
-from vitscope.engine.exam import Accumulator, Procedure, find_exams
-from vitscope.engine.fitting import fitting, tell_of_nothing
-from vitscope.engine.options import with_options
-from vitscope.engine.prediction.prediction_scores import Temperature
+from vitscope.engine.exam import Accumulator, Procedure
+from vitscope.engine.scores import Temperature
 from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
 from vitscope.models.create import check_name

@@ -1,23 +1,86 @@
 """What an exam is: an accumulator that shares the one pass over the data, or a procedure with passes of its own.
 
-A new exam is one file with a function, an accumulator and a result, and one line in `exams/__init__.py` that
-imports it; defining the accumulator, or decorating the function with `@procedure`, registers it under its
-result's exam name.
+Both collect named sums batch by batch, which merge by addition over parts and over processes. Defining an accumulator,
+or decorating a function with `@procedure`, registers it under its result's exam name.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
+from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar
 
+import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
+from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import TakesInterface, takes_interface
 from vitscope.data.readouts import PLAIN, Readout
-from vitscope.engine.sums import Sums
 from vitscope.results import Result, UnitRow
+
+
+class Sums:
+    """Base of accumulators: tensors on the CPU that start at zero and to which `update` adds, without gradients.
+
+    A subclass declares them with `add_sum` and finds them as its attributes.
+    """
+
+    update: Callable[..., None]
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "update" in cls.__dict__:
+            cls.update = torch.no_grad()(cls.__dict__["update"])
+
+    def add_sum(self, name: str, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float64) -> None:
+        """A sum of this shape, zero at first."""
+        self._names.append(name)
+        setattr(self, name, torch.zeros(shape, dtype=dtype))
+
+    def state(self) -> dict[str, Tensor]:
+        """The sums of this process so far, by name."""
+        return {name: getattr(self, name) for name in self._names}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from sums that `state` gave."""
+        for name in self._names:
+            setattr(self, name, state[name].clone())
+
+    def merge_state(self, other: Self) -> None:
+        """Take in what another one of the same kind has collected from other images."""
+        for name, tensor in other.state().items():
+            setattr(self, name, getattr(self, name) + tensor)
+
+    @contextmanager
+    def of_all_processes(self) -> Iterator[None]:
+        """Inside, the sums are those over all processes; afterwards again this one's own."""
+        own = self.state()
+        if distributed.is_active():
+            for name, tensor in own.items():
+                total = tensor.clone()
+                distributed.all_reduce(total, group=distributed.cpu_group())
+                setattr(self, name, total)
+        try:
+            yield
+        finally:
+            self.load_state(own)
+
+
+class OwnNumbers(Sums):
+    """Base of what such an exam collects; `compute` gives what follows from the sums."""
+
+    compute: Callable[[], dict[str, Any]]
+
+    def finish(self) -> dict[str, Any]:
+        """What `compute` gives over all images of all processes."""
+        with self.of_all_processes():
+            return self.compute()
+
 
 EXAMS: dict[str, "type[Accumulator] | Procedure"] = {}
 ALL = "all"
@@ -199,31 +262,3 @@ def procedure(
         return exam
 
     return register
-
-
-def find_exams(
-    names: Iterable[str] | None = None, purpose: Purpose = "diagnosis"
-) -> list[type[Accumulator] | Procedure]:
-    """The exams of these names, in this order and once each, whatever their purpose.
-
-    The name "all" stands for every exam of the purpose that is not costly. Without names: in a diagnosis those that
-    share one pass and add little to it, in an evaluation all.
-    """
-    cheap = [name for name, exam in EXAMS.items() if _serves(exam, purpose)]
-    unasked = [name for name in cheap if isinstance(exam := EXAMS[name], type) and exam.by_default]
-    default = unasked if purpose == "diagnosis" else cheap
-    chosen: Sequence[str] = default if names is None else list(names)
-    chosen = list(dict.fromkeys(found for name in chosen for found in (cheap if name == ALL else [name])))
-    if unknown := [name for name in chosen if name not in EXAMS]:
-        raise VitscopeError(f"no exam '{unknown[0]}'; there are: {', '.join(EXAMS)}, or {ALL}")
-    if not chosen:
-        raise VitscopeError(f"no exam was named; there are: {', '.join(EXAMS)}, or {ALL}")
-    return [EXAMS[name] for name in chosen]
-
-
-def _serves(exam: "type[Accumulator] | Procedure", purpose: Purpose) -> bool:
-    if isinstance(exam, Procedure) and exam.costly:
-        return False
-    if purpose == "evaluation":
-        return exam.evaluation
-    return isinstance(exam, type) or not exam.evaluation

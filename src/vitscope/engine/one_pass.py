@@ -23,11 +23,11 @@ from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.memory import kept_memory
 from vitscope.data import batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
-from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.features.moments import centred_once
+from vitscope.engine.facts import data_name, images_digest
+from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
-from vitscope.engine.partial_pass import Partial
+from vitscope.engine.resuming import Partial
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 

@@ -14,9 +14,8 @@ from vitscope.anatomy import Tap, anatomy
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.engine.exam import Batch, Subject
-from vitscope.engine.features.hsic import gram
 from vitscope.exams import cka, diagnose
-from vitscope.exams.features.cka import CkaAccumulator
+from vitscope.exams.features.cka import CkaAccumulator, gram
 from vitscope.findings.cka import CkaResult
 from vitscope.models import create_model
 from vitscope.results import Result, UnitRow

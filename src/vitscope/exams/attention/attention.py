@@ -26,9 +26,15 @@ from torch import Tensor, nn
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import student
-from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, visible_keys
-from vitscope.engine.attention.token_places import Geometry, every_point_asks, geometry
 from vitscope.engine.exam import Subject
+from vitscope.engine.heads import (
+    Geometry,
+    HeadMoments,
+    attention_matrix,
+    every_point_asks,
+    geometry,
+    visible_keys,
+)
 from vitscope.engine.one_pass import examine
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 

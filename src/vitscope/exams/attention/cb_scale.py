@@ -18,8 +18,8 @@ from torch import nn
 
 from vitscope.anatomy import Anatomy, Unit, anatomy
 from vitscope.core.statistics import REPLICATES, percentile_interval
-from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
+from vitscope.engine.facts import data_name
 from vitscope.engine.not_finite import require_finite_weights
 from vitscope.findings.cb_scale import QUANTITIES, CbScaleResult
 from vitscope.models import name_of

@@ -22,13 +22,12 @@ from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserve
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
 from vitscope.data import batches, data_config
-from vitscope.engine.attention.head_moments import attention_matrix, why_not
-from vitscope.engine.attention.key_maps import has_class_token, key_map, rollout, rollout_run
-from vitscope.engine.attention.token_places import every_point_asks, geometry
-from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
+from vitscope.engine.facts import data_name
+from vitscope.engine.heads import attention_matrix, every_point_asks, geometry, why_not
 from vitscope.engine.not_finite import finite_scores_in
 from vitscope.engine.one_pass import placed
+from vitscope.engine.token_attention import has_class_token, key_map, rollout, rollout_run
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.models import name_of
 from vitscope.results import UnitRow

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.interface import takes_interface
-from vitscope.engine.attention.head_moments import HeadMoments, visible_keys
-from vitscope.engine.attention.token_places import geometry
+from vitscope.engine.heads import HeadMoments, geometry, visible_keys
 from vitscope.engine.one_pass import examine
 from vitscope.findings.softmax_gradient import QUANTITIES, SoftmaxGradientResult
 

@@ -26,10 +26,10 @@ from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
 from vitscope.core.finite import checksum
 from vitscope.core.statistics import student
-from vitscope.engine.exam import procedure
+from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.one_pass import require_maps
-from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.engine.own_passes import own_passes
 from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import UnitRow
 

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
 from vitscope.core.statistics import paired_interval, share_interval
-from vitscope.engine.exam import procedure
-from vitscope.engine.features.lesion_passes import LesionPasses, contrasts, group_weights, positions
-from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
+from vitscope.engine.own_passes import own_passes
 from vitscope.findings.lesion import Contrast, Group, KeptUnit, LesionResult
 from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass, Part, middle_convolution

@@ -25,12 +25,12 @@ from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
 from vitscope.core.finite import checksum
 from vitscope.core.statistics import mean_interval
-from vitscope.engine.exam import procedure
-from vitscope.engine.features.moments import centred_points
-from vitscope.engine.features.random_network import random_network
+from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.moments import centred_points
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.one_pass import require_maps
-from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.engine.own_passes import own_passes
+from vitscope.engine.random_passes import random_network
 from vitscope.findings.uncertainty import QUANTITIES, UncertaintyResult
 from vitscope.results import UnitRow
 

@@ -25,16 +25,10 @@ from vitscope.core.interface import takes_interface
 from vitscope.curvature import Eigenvalues, HessianProduct, Penalty, lanczos, power
 from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
 from vitscope.curvature.penalty import Convention
-from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.curvature_passes import (
-    CurvaturePasses,
-    CurvatureSetup,
-    ProductBar,
-    curvature_passes,
-)
-from vitscope.engine.loss.held_batches import training_split
-from vitscope.engine.own_passes import OwnNumbers
+from vitscope.engine.curvature_passes import CurvaturePasses, CurvatureSetup, ProductBar, curvature_passes
+from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.held_batches import training_split
+from vitscope.engine.resuming import Parts
 from vitscope.findings.hessian import HessianResult
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
@@ -120,7 +114,7 @@ def hessian(
         name: What to call the model in the result.
         parts: Where finished batches are kept.
     """
-    parts = parts or Parts.nowhere()
+    parts = parts or Parts()
     decay_all = recipe is None or get_recipe(recipe).decay_all
     setup = CurvatureSetup(
         batch_size, batches, Penalty(weight_decay, l2, decay_all), params, recipe, split_batch, seed

@@ -27,9 +27,9 @@ from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, mean_share_interval
 from vitscope.curvature import Penalty, Quadrature, quadrature, random_signs
 from vitscope.curvature.penalty import Convention
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.curvature_passes import CurvatureSetup, ProductBar, curvature_passes
-from vitscope.engine.own_passes import OwnNumbers
+from vitscope.engine.curvature_passes import CurvatureSetup, ProductBar, curvature_passes
+from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.resuming import Parts
 from vitscope.findings.hessian_density import HessianDensityResult
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
@@ -81,7 +81,7 @@ def hessian_density(
         raise VitscopeError(f"steps is {steps}; expected at least 2")
     penalty = Penalty(weight_decay, l2, recipe is None or get_recipe(recipe).decay_all)
     setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
-    parts = parts or Parts.nowhere()
+    parts = parts or Parts()
     with curvature_passes(model, data, setup, device, name) as passes, parts:
         densities = BatchDensities(batches, steps)
         passes.resume(densities, parts)

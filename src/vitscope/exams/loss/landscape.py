@@ -24,14 +24,13 @@ from vitscope.curvature.directions import Normalisation
 from vitscope.curvature.filter_parameters import moved_parameters
 from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.curvature.plane import Plane, PlanePenalty
-from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.held_batches import training_split
-from vitscope.engine.loss.landscape_axes import Directions, Other, Points, choose_axes, find_near
-from vitscope.engine.loss.landscape_layout import MemoryFormat
-from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, score, summarise, visit
+from vitscope.engine.facts import data_name, images_digest
+from vitscope.engine.held_batches import training_split
+from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, score, summarise, visit
+from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
 from vitscope.engine.one_pass import placed
+from vitscope.engine.resuming import Parts
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.models import name_of
 from vitscope.recipes.named import get_recipe
@@ -92,7 +91,7 @@ def landscape(
         parts: Where finished points are kept.
     """
     decay_all = recipe is None or get_recipe(recipe).decay_all
-    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts.nowhere()
+    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts), loss.statistics_restored():

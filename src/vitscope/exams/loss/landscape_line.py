@@ -21,12 +21,11 @@ from vitscope.core.arguments import NotNegative
 from vitscope.core.interface import takes_interface
 from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.curvature.plane import Plane, PlanePenalty
-from vitscope.engine.cache_key import data_name, images_digest
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.landscape_axes import Other, Points, difference, other_name, state_of
-from vitscope.engine.loss.landscape_layout import MemoryFormat
-from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, Place, summarise, visit
+from vitscope.engine.facts import data_name, images_digest
+from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, summarise, visit
+from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
 from vitscope.engine.one_pass import placed
+from vitscope.engine.resuming import Parts
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of
 from vitscope.recipes.named import get_recipe
@@ -57,7 +56,7 @@ def landscape_line(
     `landscape` documents the other arguments. Statistics of batch norms that are "kept" lie on the line, too.
     """
     decay_all = recipe is None or get_recipe(recipe).decay_all
-    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts.nowhere()
+    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts):

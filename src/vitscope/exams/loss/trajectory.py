@@ -26,10 +26,10 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import BadResult, NotFinite
 from vitscope.core.finite import all_finite
 from vitscope.curvature.dots import norm
-from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
+from vitscope.engine.facts import data_name
+from vitscope.engine.landscape_axes import checkpoint_series
 from vitscope.engine.not_finite import require_finite_weights
-from vitscope.engine.run_checkpoints import checkpoint_series
 from vitscope.findings.trajectory import TrajectoryResult
 from vitscope.models import Checkpoint, create_model, list_checkpoints, name_of, run_of
 from vitscope.models.checkpoints import difference, read_weights

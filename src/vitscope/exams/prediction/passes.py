@@ -19,16 +19,13 @@ from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import asked_output, declared, interface_of
 from vitscope.data import Readout, readout
+from vitscope.engine.conditions import score_columns
 from vitscope.engine.exam import procedure
-from vitscope.engine.features.random_network import random_network
-from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.prediction.pass_scores import PassScores, RunningMean
-from vitscope.engine.prediction.pass_sources import Members, PassSource, RandomPasses
-from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.engine.robustness.conditions import score_columns
-from vitscope.engine.throughput import Stopwatch
-from vitscope.exams.prediction.prediction import check_predictions
+from vitscope.engine.pass_scores import PassScores, RunningMean, Stopwatch
+from vitscope.engine.random_passes import Members, PassSource, RandomPasses, random_network
+from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.scores import check_predictions
 from vitscope.findings.passes import PassesResult
 from vitscope.surgery import deep_ensemble
 from vitscope.surgery.ensemble import DeepEnsemble

@@ -26,24 +26,23 @@ from vitscope.core.statistics import (
     standard_error,
 )
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.image_draws import lengthened, with_bits
 from vitscope.engine.one_pass import examine
-from vitscope.engine.prediction.calibration import (
+from vitscope.engine.scores import (
     CELLS,
-    adaptive_gaps,
-    adaptive_least_error,
-    confidence_cells,
-    error_interval,
-    least_error,
-)
-from vitscope.engine.prediction.prediction_scores import (
     TEMPERATURES,
     Temperature,
+    adaptive_gaps,
+    adaptive_least_error,
     check_predictions,
     confidence_bins,
+    confidence_cells,
+    error_interval,
     find_scaling,
     in_fitting_half,
+    least_error,
+    lengthened,
     scores,
+    with_bits,
 )
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS

@@ -30,13 +30,11 @@ from vitscope.core import distributed
 from vitscope.core.arguments import CountFromZero, Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.data import Readout
+from vitscope.engine.conditions import accuracy_headline, score_conditions, scored
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.image_draws import START, uniform
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.engine.robustness.conditions import accuracy_headline, scored
-from vitscope.engine.robustness.pixels import PixelModel, pixel_space
+from vitscope.engine.pixels import START, PixelModel, pixel_space, uniform
+from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
 from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 

@@ -24,11 +24,11 @@ from vitscope.data.corruptions.constants import rule
 from vitscope.data.corruptions.published import open_published
 from vitscope.data.corruptions.registry import CHANNELS, SMALLEST, check_conditions
 from vitscope.data.subsets import limit_indices
-from vitscope.engine.cache_key import data_name
+from vitscope.engine.corruption_passes import CorruptionPasses, Found, Replicates
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
+from vitscope.engine.facts import data_name
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.robustness.corruption_passes import CorruptionPasses, Found, Replicates
+from vitscope.engine.resuming import Parts
 from vitscope.findings.corruption import CLEAN, CorruptionResult
 from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
@@ -76,7 +76,7 @@ def corruption(
     published = None
     if source is not None:
         published = open_published(source, data, conditions, _chosen(data, limit, seed))
-    parts = parts or Parts.nowhere()
+    parts = parts or Parts()
     with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own, parts:
         if reference is not None and reference.n != (n := sum(distributed.gather(own.n_images))):
             raise VitscopeError(

@@ -20,14 +20,11 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import UnsupportedModel
+from vitscope.engine.conditions import drawn_accuracy, score_conditions, scored
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.image_draws import NOISE, gaussian
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.engine.robustness.conditions import drawn_accuracy, scored
-from vitscope.engine.robustness.pixels import PixelModel, pixel_space
-from vitscope.engine.robustness.swaps import band_numbers
+from vitscope.engine.pixels import NOISE, PixelModel, gaussian, pixel_space
+from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.findings.frequency_noise import CLEAN, HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
 from vitscope.results.condition_rows import Headline
 
@@ -127,3 +124,30 @@ def _headlines(bands: Sequence[int], found: Mapping[str, Mapping[str, Tensor]]) 
     named = {LOW: low, HIGH: high, HIGH_MINUS_LOW: high - low}
     n = int(found[CLEAN]["n"])
     return tuple(Headline.of_drop(condition, drawn, n) for condition, drawn in named.items())
+
+
+_ROUNDING = 1e-9  # a frequency on an edge belongs to the band above it, whatever way its radius was rounded
+
+
+def radius(height: int, width: int) -> Tensor:
+    """(H, W // 2 + 1): |f| in units of pi; sqrt(2) in the corners of the plane."""
+    rows = 2 * torch.fft.fftfreq(height, dtype=torch.float64)
+    columns = 2 * torch.fft.rfftfreq(width, dtype=torch.float64)
+    return torch.hypot(rows[:, None], columns[None, :])
+
+
+def band_numbers(height: int, width: int, bands: int) -> Tensor:
+    """(H, W // 2 + 1): band k holds k / bands <= |f| / pi < (k + 1) / bands, the last one also pi itself.
+
+    What lies beyond pi, in the corners, belongs to no band: -1.
+    """
+    distance = radius(height, width)
+    number = (distance * bands + _ROUNDING).long()
+    number[(number == bands) & (distance <= 1 + _ROUNDING)] = bands - 1
+    number[number >= bands] = -1
+    return number
+
+
+def below(height: int, width: int, cutoff: float) -> Tensor:
+    """(H, W // 2 + 1): 1.0 where |f| < cutoff, in units of pi, else 0.0."""
+    return (radius(height, width) < cutoff - _ROUNDING).double()

@@ -1,7 +1,11 @@
 """Shape or texture: does a model go by low or by high frequencies, by phase or by amplitude?
 
-Two pictures of different classes, both classified rightly, are mixed (see `swaps`) and shown to the model. Over all
-mixed pictures, of which every pair gives two,
+Two pictures a and b of different classes, both classified rightly, are mixed and shown to the model:
+
+    bands    x = F^-1(F(a) * L + F(b) * (1 - L))             L = 1 where |f| < cutoff, else 0
+    phase    x = F^-1(|F(b)| exp(i arg F(a)))
+
+Over all mixed pictures, of which every pair gives two,
 
     low       share of decisions for the class that the low frequencies (the phase) come from
     high      share of decisions for the class that the high frequencies (the amplitude) come from
@@ -9,9 +13,12 @@ mixed pictures, of which every pair gives two,
     bias      low / (low + high): 1 if shape decides, 0 if texture does
     crossover the cutoff at which low = high, between the cutoffs by straight lines: low where shape decides
 
+The cut is sharp, channels are swapped each on its own, and what lies beyond pi, in the corners of the plane, is high.
+Of a picture and itself both ways give the picture. Pixels are not clipped: that would mix the frequencies again.
+
 Pairs are made inside a batch: its rightly classified images, in an order drawn from the seed and their places in the
 data, each with the next one of another class. No image is in two pairs, so pairs are independent, and the bootstrap
-draws pairs; shares have Wilson's interval with its error. Pixels are not clipped: that would mix the frequencies again.
+draws pairs; shares have Wilson's interval with its error.
 """
 
 from collections.abc import Sequence
@@ -25,16 +32,45 @@ from torch import Tensor, nn
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import REPLICATES, poisson_weights, score_interval, standard_error
-from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.image_draws import PAIRS, image_generators
-from vitscope.engine.own_passes import OwnNumbers, OwnPasses, own_passes
-from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.engine.robustness.pixels import PixelModel, pixel_space
-from vitscope.engine.robustness.swaps import pairs, swap_bands, swap_phase
-from vitscope.exams.prediction.prediction import check_predictions
+from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.own_passes import OwnPasses, own_passes
+from vitscope.engine.pixels import PAIRS, PixelModel, image_generators, pixel_space
+from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.scores import check_predictions
+from vitscope.exams.robustness.frequency_noise import below
 from vitscope.findings.shape_bias import DECISIONS, PHASE, QUANTITIES, ShapeBiasResult, crossover
 from vitscope.results.condition_rows import Headline
+
+
+def swap_bands(low: Tensor, high: Tensor, cutoff: float) -> Tensor:
+    """Pictures (N, C, H, W): frequencies of `low` below the cutoff, in units of pi, and of `high` above it."""
+    size = (low.shape[2], low.shape[3])
+    kept = below(*size, cutoff).to(low)
+    return torch.fft.irfft2(torch.fft.rfft2(high) + torch.fft.rfft2(low - high) * kept, s=size)
+
+
+def swap_phase(phase: Tensor, amplitude: Tensor) -> Tensor:
+    """Pictures (N, C, H, W) with the phases of one and the amplitudes of the other."""
+    size = (phase.shape[2], phase.shape[3])
+    spectrum = torch.polar(torch.fft.rfft2(amplitude).abs(), torch.fft.rfft2(phase).angle())
+    return torch.fft.irfft2(spectrum, s=size)
+
+
+def pairs(labels: Sequence[int]) -> list[tuple[int, int]]:
+    """Places of images that make pairs of different classes, no image in two of them.
+
+    Each image is paired with the first one before it that is still single and of another class. The singles left over
+    are all of one class.
+    """
+    waiting: list[int] = []  # all of one class
+    found = []
+    for place, label in enumerate(labels):
+        if waiting and labels[waiting[0]] != label:
+            found.append((waiting.pop(0), place))
+        else:
+            waiting.append(place)
+    return found
+
 
 CUTOFFS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 USUAL = 0.25  # the cutoff, in units of pi, whose bias is named first: the nearest one is taken

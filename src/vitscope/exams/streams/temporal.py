@@ -21,17 +21,15 @@ from vitscope.core.arguments import Count, CountFromZero, NotNegative, Probabili
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
 from vitscope.data.streams.frames import FrameData, pieces
-from vitscope.engine.cache_key import data_name
+from vitscope.engine.choosing import require_frames
 from vitscope.engine.exam import procedure
-from vitscope.engine.features.random_network import random_network
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.fitting import require_frames
+from vitscope.engine.facts import data_name
+from vitscope.engine.frame_scores import FrameScores, blocks_of
 from vitscope.engine.one_pass import compare_classes, placed, progress
-from vitscope.engine.prediction.pass_sources import RandomPasses
-from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.engine.streams.frame_scores import FrameScores, blocks_of
-from vitscope.engine.streams.sequence_scorer import SequenceScorer, predictors, without_memory
-from vitscope.engine.throughput import Stopwatch
+from vitscope.engine.pass_scores import Stopwatch
+from vitscope.engine.random_passes import RandomPasses, random_network
+from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.sequence_scorer import SequenceScorer, predictors, without_memory
 from vitscope.findings.temporal import TemporalResult
 from vitscope.models import name_of
 

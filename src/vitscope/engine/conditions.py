@@ -1,0 +1,193 @@
+"""The same images under several conditions: corrupted, occluded, attacked, or as they are.
+
+Under each condition the predictions are scored as in `prediction`. Bootstrap weights depend on the seed and the place
+of an image in the data alone, so that replicate r of one condition and of another, or of another model, has drawn the
+same images: the difference of the two is a replicate of the paired difference.
+
+Intervals: of accuracies Wilson's, of drops Agresti and Min's (`vitscope.core.statistics`), with the bootstrap's
+standard error where scores are means over conditions; of calibration errors see `calibration`; of other means the
+middle 95 % of the replicates.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitscope.core.statistics import (
+    REPLICATES,
+    mean_interval_of_few,
+    of_few,
+    poisson_weights,
+    score_interval,
+    share_interval,
+    standard_error,
+)
+from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.own_passes import OwnPasses
+from vitscope.engine.resuming import ResumablePass
+from vitscope.engine.scores import check_predictions, confidence_bins, error_interval, least_error, scores
+from vitscope.results.condition_rows import BINS, MEANS, QUANTITIES, ConditionTable, Headline, drop_interval
+
+SHARES = ("accuracy", "top5")
+COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin
+FILLED = 2 * BINS  # whether an image is in each bin, and whether it is in it and right
+_ACCURACY, _ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
+
+
+def score_columns(logits: Tensor, labels: Tensor) -> Tensor:
+    """(N, COLUMNS): what every prediction adds to the sums."""
+    per_image = scores(logits, labels)
+    right, confidence = per_image[:, :1], per_image[:, -1:]
+    gaps = confidence_bins(confidence[:, 0]) * (confidence - right)
+    return torch.cat([torch.ones_like(right), per_image, gaps], 1)
+
+
+def filled_bins(columns: Tensor) -> Tensor:
+    """(N, FILLED): the bin of every prediction, from its `score_columns`."""
+    confidence, right = columns[:, 1 + MEANS.index("confidence")], columns[:, 1 + MEANS.index("accuracy")]
+    bins = confidence_bins(confidence)
+    return torch.cat([bins, bins * right[:, None]], 1)
+
+
+class ConditionScores(OwnNumbers):
+    """Sums over the images seen under one condition, plain (first row) and in every bootstrap replicate."""
+
+    n: Tensor
+    sums: Tensor
+    filled: Tensor
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self._seed = seed
+        self.add_sum("sums", (1 + REPLICATES, COLUMNS))
+        self.add_sum("filled", (FILLED,))
+        self.add_sum("n", (), torch.int64)
+
+    def update(self, logits: Tensor, labels: Tensor, indices: Tensor) -> None:
+        """Take in the predictions (N, classes) for the images at these places of the data."""
+        logits, labels, indices = logits.detach().cpu(), labels.cpu(), indices.cpu()
+        check_predictions(logits, labels, indices)
+        columns = score_columns(logits, labels)
+        weights = torch.from_numpy(poisson_weights(indices.numpy(), self._seed))
+        self.sums += weights.T @ columns
+        self.filled += filled_bins(columns).sum(0)
+        self.n += len(labels)
+
+    def compute(self) -> dict[str, Tensor]:
+        """The sums of all processes: what a part of an exam keeps."""
+        return {"sums": self.sums.clone(), "filled": self.filled.clone(), "n": self.n.clone()}
+
+
+def replicates(sums: Tensor) -> np.ndarray:
+    """(1 + replicates, quantities): every quantity, plain and in every replicate."""
+    found = sums.numpy()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = found[:, 1 : 1 + len(MEANS)] / found[:, :1]
+        ece = np.abs(found[:, 1 + len(MEANS) :]).sum(1) / found[:, 0]
+    return np.column_stack([means, ece])
+
+
+def drawn_accuracy(scores: Mapping[str, Tensor]) -> np.ndarray:
+    """(1 + replicates,): the accuracy under a condition, plain and in every replicate."""
+    return replicates(scores["sums"])[:, _ACCURACY]
+
+
+def scored(parts: Sequence[Mapping[str, Tensor]], reference: Mapping[str, Tensor]) -> ConditionTable:
+    """Every condition's quantities with intervals, and its drop in accuracy against the reference.
+
+    Args:
+        parts: What `ConditionScores.finish` gave, per condition.
+        reference: The same of the condition that drops are measured from.
+    """
+    return scored_means([[part] for part in parts], reference)
+
+
+def scored_means(
+    groups: Sequence[Sequence[Mapping[str, Tensor]]], reference: Mapping[str, Tensor]
+) -> ConditionTable:
+    """`scored`, of means over several conditions each, with the intervals of those means over images."""
+    n = int(reference["n"])
+    found = [mean_scores(group, n) for group in groups]
+    value, low, high = (
+        np.stack(numbers) for numbers in zip(*((d[0], *ends) for d, *ends in found), strict=True)
+    )
+    drops = np.stack([drawn_accuracy(reference) - drawn[:, _ACCURACY] for drawn, _, _ in found])
+    drop_low, drop_high = drop_interval(drops, n)
+    return ConditionTable(
+        n=n, value=value, low=low, high=high, drop=drops[:, 0], drop_low=drop_low, drop_high=drop_high
+    )
+
+
+def mean_of_conditions(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, float, float]]:
+    """Each quantity's mean over conditions, with the interval of that mean over images."""
+    drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
+    return {
+        quantity: (float(drawn[0, i]), float(low[i]), float(high[i])) for i, quantity in enumerate(QUANTITIES)
+    }
+
+
+def mean_scores(
+    parts: Sequence[Mapping[str, Tensor]], n: int, blocks: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means over conditions (1 + replicates, quantities), and their intervals (quantities,).
+
+    Args:
+        parts: Sums over the same images under each condition.
+        n: How many images; or blocks of them, if these are what the bootstrap draws.
+        blocks: Whether they are blocks.
+    """
+    drawn: np.ndarray = np.mean([replicates(part["sums"]) for part in parts], axis=0)
+    low, high = mean_interval_of_few(drawn[1:], n)
+    for i in map(QUANTITIES.index, SHARES):
+        if len(parts) == 1 and not blocks:
+            low[i], high[i] = share_interval(n * drawn[0, i], n)
+        else:
+            error = standard_error(drawn[1:, i])
+            low[i], high[i] = score_interval(drawn[0, i], of_few(error, n) if blocks else error, n)
+    sums, filled = (np.stack([part[name].numpy() for part in parts]) for name in ("sums", "filled"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        gaps = (sums[..., 1 + len(MEANS) :] / sums[..., :1]).swapaxes(0, 1)
+    low[_ECE], high[_ECE] = error_interval(gaps, least_error(filled[:, :BINS], filled[:, BINS:], n))
+    return drawn, low, high
+
+
+def accuracy_headline(condition: str, parts: Sequence[Mapping[str, Tensor]]) -> Headline:
+    """The mean accuracy over what `ConditionScores` found under one or more conditions."""
+    drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
+    i = QUANTITIES.index("accuracy")
+    value = float(drawn[0, i])
+    return Headline("accuracy", condition, value, float(low[i]), float(high[i]), drawn[:, i].copy())
+
+
+Predict = Callable[[Tensor, Tensor, Tensor], Iterable[tuple[str, Tensor]]]
+
+
+def score_conditions(
+    exam: str,
+    own: OwnPasses,
+    resumable: ResumablePass,
+    conditions: Iterable[str],
+    predict: Predict,
+    seed: int,
+) -> dict[str, dict[str, Tensor]]:
+    """What `ConditionScores` gives for each condition, over all images of all processes.
+
+    Args:
+        exam: Its name, for the progress bar.
+        own: The open images.
+        resumable: Where the pass stands.
+        conditions: Their names.
+        predict: From images, labels and indices of a batch to each condition's name and logits.
+        seed: Of the bootstrap.
+    """
+    scores = {name: ConditionScores(seed) for name in conditions}
+    resumable.restore(scores)
+    with resumable, own.progress(exam) as advance:
+        for images, labels, indices in own.stream:
+            for name, logits in predict(images, labels, indices):
+                scores[name].update(*own.readout(logits, labels, indices), indices)
+            resumable.keep(scores)
+            advance(len(labels))
+    return {name: found.finish() for name, found in scores.items()}

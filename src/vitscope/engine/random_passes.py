@@ -1,0 +1,232 @@
+"""What gives several predictions of the same images: passes of a random network, or the members of an ensemble.
+
+A random network is another one in every pass: by a model's own dropout, or by MC dropout put into a copy of it.
+"""
+
+import warnings
+from collections.abc import Generator
+from contextlib import AbstractContextManager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import Anatomy, Tap, Unit
+from vitscope.core.errors import VitscopeError
+from vitscope.core.outputs import Place
+from vitscope.engine.not_finite import finite_scores
+from vitscope.surgery import mc_dropout, smooth
+from vitscope.surgery.ensemble import PassEnsemble
+from vitscope.surgery.mc_dropout import draw_number, dropouts, sampling
+from vitscope.surgery.tools.graft import grafts, ungraft
+from vitscope.surgery.tools.record import CannotOperate, NoEffectWarning, record
+
+TRIES = 8  # passes in which a model's own dropout must show
+TELLING = 1e-3  # of the largest number: more than rounding ever does
+
+
+@dataclass(frozen=True)
+class RandomNetwork:
+    """A model whose passes differ inside `passes`, and agree outside."""
+
+    model: nn.Module
+    source: str  # what makes it random
+    own: bool  # it is the model's own dropout, which draws for every image anew
+    p: float | None = None  # of MC dropout that was put into a copy
+
+    def passes(self, seed: int, first_image: int) -> AbstractContextManager[None]:
+        """Inside it pass k is the k-th network of this seed.
+
+        MC dropout gives all images the same networks. A model's own dropout draws a mask for every image of a batch; so
+        that two batches get different ones, whoever computes them, it is seeded by their first image.
+        """
+        return sampling(
+            self.model, draw_number(seed, first_image) if self.own else seed, own_dropout=self.own
+        )
+
+
+def random_network(
+    model: nn.Module, parts: Anatomy | None, images: Tensor, p: float, seed: int
+) -> RandomNetwork | None:
+    """What is random in the model already, else MC dropout with probability `p` in a copy; None where it has no place.
+
+    Args:
+        model: In evaluation mode.
+        parts: Its anatomy, if features are looked at: draws count that reach them, and among which its units are
+            found. None: draws count that reach the prediction.
+        images: A few, to see whether its passes differ.
+        p: Of the dropout that is put in.
+        seed: Of those passes.
+    """
+    model = _one_pass_at_a_time(model)
+    if dropouts(model):
+        return RandomNetwork(model, "the model's MC dropout", own=False)
+    own = RandomNetwork(model, "the model's own dropout", own=True)
+    if _passes_differ(own, parts, images, seed):
+        return own
+    copy = deepcopy(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NoEffectWarning)  # said below in the words of this exam
+        mc_dropout(copy, p=p, example=tuple(images.shape[1:]))
+    if not dropouts(copy):
+        warnings.warn("no branch of the model can take dropout: no spread over passes", stacklevel=3)
+        return None
+    return RandomNetwork(copy, f"MC dropout, p = {p:g}", own=False, p=p)
+
+
+def _one_pass_at_a_time(model: nn.Module) -> nn.Module:
+    """The model, or where it averages over passes by itself a copy that does not."""
+    averaging = [path for path, graft in grafts(model) if isinstance(graft, PassEnsemble)]
+    if not averaging:
+        return model
+    copy = deepcopy(model)
+    for path in averaging:
+        ungraft(copy, path)
+    return copy
+
+
+@torch.inference_mode()
+def _passes_differ(network: RandomNetwork, parts: Anatomy | None, images: Tensor, seed: int) -> bool:
+    """Whether some pass changes what is looked at: the map after a unit, or without `parts` the prediction."""
+    model = network.model
+    if parts is None:
+        plain = finite_scores(model, images)
+        try:
+            with network.passes(seed, 0):
+                return any(_differ(finite_scores(model, images), plain) for _ in range(TRIES))
+        except CannotOperate:  # nothing in it could be random
+            return False
+    features: dict[str, Tensor] = {}
+    changed: set[str] = set()
+
+    def keep(unit: Unit, feature: Tensor) -> None:
+        if unit.kind != "head":  # draws in a head reach no feature
+            features[unit.name] = feature.clone()
+
+    def compare(unit: Unit, feature: Tensor) -> None:
+        if unit.name in features and _differ(feature, features[unit.name]):
+            changed.add(unit.name)
+
+    with Tap(model, parts, parts.mapped, on_feature=keep):
+        model(images)
+    try:
+        with network.passes(seed, 0), Tap(model, parts, parts.mapped, on_feature=compare):
+            for _ in range(TRIES):
+                model(images)
+    except VitscopeError:  # nothing in it could be random, or its units are lost among what dropout computes
+        return False
+    return bool(changed)
+
+
+def _differ(drawn: Tensor, plain: Tensor) -> bool:
+    return bool((drawn - plain).abs().max() > TELLING * plain.abs().max())
+
+
+Where = Literal["subsampling", "stage_ends"]
+
+
+class PassSource(Protocol):
+    """Predictions of the same images, one after the other."""
+
+    source: str  # what makes them differ
+    p: float | None  # of MC dropout that was put in for this
+    most: int | None  # how many there are; None: as many as wanted
+    deterministic: bool  # beside them there is a model that draws nothing
+
+    def single(self, images: Tensor) -> Tensor:
+        """The logits of the deterministic model; where there is none, the first of the predictions."""
+
+    def passes(self, images: Tensor, first_image: int, count: int) -> Generator[Tensor]:
+        """The logits of `count` passes; `first_image` is the place of the first image in the data."""
+
+    def smoothed(self, shape: tuple[int, ...]) -> Self | None:
+        """The same with spatial smoothing in a copy, for images of this shape; None where it has no place."""
+
+
+class RandomPasses:
+    """Passes of a random network; without one the model is all there is."""
+
+    deterministic = True
+
+    def __init__(self, model: nn.Module, network: RandomNetwork | None, seed: int) -> None:
+        # a copy with dropout put in says the same as the model, a little slower
+        self._model = model if network is None or network.p is not None else network.model
+        self._network, self._seed = network, seed
+        self.source = "" if network is None else network.source
+        self.p = None if network is None else network.p
+        self.most = 0 if network is None else None
+
+    def single(self, images: Tensor) -> Tensor:
+        """What the model says with dropout off."""
+        return finite_scores(self._model, images)
+
+    def passes(self, images: Tensor, first_image: int, count: int) -> Generator[Tensor]:
+        """One sampled network after the other."""
+        if self._network is None:
+            return
+        with self._network.passes(self._seed, first_image):
+            for _ in range(count):
+                yield finite_scores(self._network.model, images)
+
+    def draw(self, images: Tensor, place: int) -> Tensor:
+        """One pass, of a network that depends on a place in the data."""
+        assert self._network is not None
+        with self._network.passes(draw_number(self._seed, place), place):
+            return finite_scores(self._network.model, images)
+
+    def smoothed(self, shape: tuple[int, ...]) -> Self | None:
+        """The same networks, masks included, with smoothing."""
+        subject = self._model if self._network is None else self._network.model
+        changed = smoothed_copy(subject, shape)
+        if changed is None:
+            return None
+        network = None if self._network is None else replace(self._network, model=changed)
+        return type(self)(changed, network, self._seed)
+
+
+class Members:
+    """The members of an ensemble, in their order."""
+
+    source = "members of an ensemble"
+    p: float | None = None
+    deterministic = False
+
+    def __init__(self, members: list[nn.Module], said: Place | None = None) -> None:
+        self._members, self._said = (
+            members,
+            said,
+        )  # which output holds the class scores, as `class_scores` takes it
+        self.most: int | None = len(members)
+
+    def single(self, images: Tensor) -> Tensor:
+        """What the first member says."""
+        return finite_scores(self._members[0], images, self._said)
+
+    def passes(self, images: Tensor, first_image: int, count: int) -> Generator[Tensor]:
+        """One member after the other."""
+        for member in self._members[:count]:
+            yield finite_scores(member, images, self._said)
+
+    def smoothed(self, shape: tuple[int, ...]) -> Self | None:
+        """Every member with smoothing."""
+        changed = [smoothed_copy(member, shape) for member in self._members]
+        found = [member for member in changed if member is not None]
+        return type(self)(found, self._said) if len(found) == len(changed) else None
+
+
+def smoothed_copy(model: nn.Module, shape: tuple[int, ...]) -> nn.Module | None:
+    """A copy with spatial smoothing before every subsampling, or where there is none at the ends of stages.
+
+    None where neither has a place.
+    """
+    copy = deepcopy(model)
+    places: tuple[Where, ...] = ("subsampling", "stage_ends")
+    for where in places:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoEffectWarning)  # a result says by itself what was not done
+            smooth(copy, where, example=shape)
+        if len(record(copy)) > len(record(model)):
+            return copy
+    return None
