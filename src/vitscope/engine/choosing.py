@@ -20,15 +20,86 @@ from vitscope.core.arguments.kinds import alternatives, base_of, is_several
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.data.fetchers import is_unlabelled
 from vitscope.data.streams.frames import FrameData
-from vitscope.engine.exam import ALL, EXAMS, Accumulator, Procedure, Purpose
+from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
 from vitscope.results import Result
 
-Exam = type[Accumulator] | Procedure
-# What every exam takes, and `diagnose` itself hands on.
+ALL = "all"
+# diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
+Purpose = Literal["diagnosis", "evaluation"]
+# what every exam takes, and `diagnose` itself hands on
 _COMMON = frozenset(
     "model data limit batch_size seed device name output mean std parts stream return".split()
 )
+
+
+class NothingToShow(UserWarning):
+    """An exam that was asked for has no row in its table."""
+
+
+def find_exams(names: Iterable[str] | None = None, purpose: Purpose = "diagnosis") -> list[Exam]:
+    """The exams of these names, in this order and once each, whatever their purpose.
+
+    The name "all" stands for every exam of the purpose that is not costly. Without names: in a diagnosis those that
+    share one pass and add little to it, in an evaluation all.
+    """
+    cheap = [name for name, exam in EXAMS.items() if _serves(exam, purpose)]
+    unasked = [name for name in cheap if isinstance(exam := EXAMS[name], type) and exam.by_default]
+    if names is None:
+        names = unasked if purpose == "diagnosis" else cheap
+    chosen = list(dict.fromkeys(found for name in names for found in (cheap if name == ALL else [name])))
+    there = f"there are: {', '.join(EXAMS)}, or {ALL}"
+    if unknown := [name for name in chosen if name not in EXAMS]:
+        raise VitscopeError(f"no exam '{unknown[0]}'; {there}")
+    if not chosen:
+        raise VitscopeError(f"no exam was named; {there}")
+    return [EXAMS[name] for name in chosen]
+
+
+def _serves(exam: Exam, purpose: Purpose) -> bool:
+    if isinstance(exam, type):
+        return purpose == "diagnosis" or exam.evaluation
+    return not exam.costly and exam.evaluation == (purpose == "evaluation")
+
+
+def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any) -> list[Exam]:
+    """Of exams that nobody has named, those that the data can serve; one that was named is refused if it cannot."""
+    if names is None and is_unlabelled(data):
+        found = [exam for exam in found if isinstance(exam, type) and not exam.needs_labels]
+    kept = []
+    for exam in found:
+        if not lacks_frames(exam, data):
+            kept.append(exam)
+        elif exam.result.exam in (names or ()):
+            require_frames(data)
+        else:
+            warnings.warn(f"{exam.result.exam} is left out: it needs {exam.result.needs}", stacklevel=3)
+    return kept
+
+
+def lacks_frames(exam: Exam, data: Any) -> bool:
+    """Whether an exam is about streams and the data is none."""
+    return isinstance(exam, Procedure) and exam.needs_frames and not isinstance(data, FrameData)
+
+
+def require_frames(data: Any) -> None:
+    """Refuse images alone where a stream is needed."""
+    if not isinstance(data, FrameData):
+        raise BadData(
+            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH "
+            "(in Python vs.load_data('frames:PATH'))"
+        )
+
+
+def tell_of_nothing(results: Mapping[str, Result], names: Sequence[str] | None) -> None:
+    """Say of exams that were named and have nothing to show what they need."""
+    for exam, result in results.items():
+        if exam in (names or ()) and result.table().empty:
+            warnings.warn(
+                f"{exam} has nothing to show of {result.model} on {result.data}: it needs {result.needs}",
+                NothingToShow,
+                stacklevel=3,
+            )
 
 
 def options_of(exam: Exam) -> dict[str, Any]:
@@ -41,22 +112,20 @@ def options_of(exam: Exam) -> dict[str, Any]:
 
 def with_options(exams: Iterable[Exam], options: Mapping[str, Mapping[str, Any]] | None) -> list[Exam]:
     """The exams with their options; one that is not among them, and what it does not take, is refused."""
-    chosen = list(exams)
+    chosen, options = list(exams), options or {}
     names = [exam.result.exam for exam in chosen]
-    for name, given in (options or {}).items():
+    for name, given in options.items():
         if not isinstance(given, Mapping):
             raise BadArgument(f"options of {name} are {given!r}; expected a dict such as {{'limit': 8}}")
         if name not in EXAMS:
-            raise BadArgument(
-                f"options are for an exam '{name}', which there is not; there are: {', '.join(EXAMS)}"
-            )
+            there = ", ".join(EXAMS)
+            raise BadArgument(f"options are for an exam '{name}', which there is not; there are: {there}")
         if name not in names:
             said = ", ".join(f"{name}.{option}" for option in given) or "options"
             one = "is" if len(given) == 1 else "are"
-            raise BadArgument(
-                f"{said} {one} for {name}, which is not among the exams: {', '.join(names)}; add it"
-            )
-    return [_with(exam, (options or {}).get(exam.result.exam) or {}) for exam in chosen]
+            others = ", ".join(names)
+            raise BadArgument(f"{said} {one} for {name}, which is not among the exams: {others}; add it")
+    return [_with(exam, options.get(exam.result.exam) or {}) for exam in chosen]
 
 
 def read_options(words: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -98,12 +167,9 @@ def _known(exam: str, option: str, hints: Mapping[str, Any]) -> Any:
     if not hints:
         raise BadArgument(f"no option {exam}.{option}; {exam} takes none")
     near = difflib.get_close_matches(option, hints, 1)
-    meant = (
-        f"did you mean {exam}.{near[0]}?"
-        if near
-        else "it takes " + ", ".join(f"{exam}.{name}" for name in hints)
-    )
-    raise BadArgument(f"no option {exam}.{option}; {meant}")
+    taken = ", ".join(f"{exam}.{name}" for name in hints)
+    hint = f"did you mean {exam}.{near[0]}?" if near else f"it takes {taken}"
+    raise BadArgument(f"no option {exam}.{option}; {hint}")
 
 
 def _can_be_written(hint: Any) -> bool:
@@ -111,78 +177,3 @@ def _can_be_written(hint: Any) -> bool:
     kinds = [base_of(one) for one in alternatives(hint)]
     kinds = [base_of(get_args(kind)[0]) if is_several(kind) else kind for kind in kinds]
     return any(kind in (int, float, str, bool, Path) or get_origin(kind) is Literal for kind in kinds)
-
-
-def find_exams(
-    names: Iterable[str] | None = None, purpose: Purpose = "diagnosis"
-) -> list[type[Accumulator] | Procedure]:
-    """The exams of these names, in this order and once each, whatever their purpose.
-
-    The name "all" stands for every exam of the purpose that is not costly. Without names: in a diagnosis those that
-    share one pass and add little to it, in an evaluation all.
-    """
-    cheap = [name for name, exam in EXAMS.items() if _serves(exam, purpose)]
-    unasked = [name for name in cheap if isinstance(exam := EXAMS[name], type) and exam.by_default]
-    default = unasked if purpose == "diagnosis" else cheap
-    chosen: Sequence[str] = default if names is None else list(names)
-    chosen = list(dict.fromkeys(found for name in chosen for found in (cheap if name == ALL else [name])))
-    if unknown := [name for name in chosen if name not in EXAMS]:
-        raise VitscopeError(f"no exam '{unknown[0]}'; there are: {', '.join(EXAMS)}, or {ALL}")
-    if not chosen:
-        raise VitscopeError(f"no exam was named; there are: {', '.join(EXAMS)}, or {ALL}")
-    return [EXAMS[name] for name in chosen]
-
-
-def _serves(exam: "type[Accumulator] | Procedure", purpose: Purpose) -> bool:
-    if isinstance(exam, Procedure) and exam.costly:
-        return False
-    if purpose == "evaluation":
-        return exam.evaluation
-    return isinstance(exam, type) or not exam.evaluation
-
-
-Exam = type[Accumulator] | Procedure
-
-
-class NothingToShow(UserWarning):
-    """An exam that was asked for has no row in its table."""
-
-
-def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any) -> list[Exam]:
-    """Of exams that nobody has named, those that the data can serve; one that was named is refused if it cannot."""
-    if names is None and is_unlabelled(data):
-        found = [exam for exam in found if isinstance(exam, type) and not exam.needs_labels]
-    kept = []
-    for exam in found:
-        if not lacks_frames(exam, data):
-            kept.append(exam)
-        elif exam.result.exam in (names or ()):
-            require_frames(data)
-        else:
-            warnings.warn(f"{exam.result.exam} is left out: it needs {exam.result.needs}", stacklevel=3)
-    return kept
-
-
-def lacks_frames(exam: Exam, data: Any) -> bool:
-    """Whether an exam is about streams and the data is none."""
-    return isinstance(exam, Procedure) and exam.needs_frames and not isinstance(data, FrameData)
-
-
-def require_frames(data: Any) -> None:
-    """Refuse images alone where a stream is needed."""
-    if not isinstance(data, FrameData):
-        raise BadData(
-            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH "
-            "(in Python vs.load_data('frames:PATH'))"
-        )
-
-
-def tell_of_nothing(results: Mapping[str, Result], names: Sequence[str] | None) -> None:
-    """Say of exams that were named and have nothing to show what they need."""
-    for exam, result in results.items():
-        if exam in (names or ()) and result.table().empty:
-            warnings.warn(
-                f"{exam} has nothing to show of {result.model} on {result.data}: it needs {result.needs}",
-                NothingToShow,
-                stacklevel=3,
-            )

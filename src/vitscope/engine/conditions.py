@@ -5,7 +5,7 @@ of an image in the data alone, so that replicate r of one condition and of anoth
 same images: the difference of the two is a replicate of the paired difference.
 
 Intervals: of accuracies Wilson's, of drops Agresti and Min's (`vitscope.core.statistics`), with the bootstrap's
-standard error where scores are means over conditions; of calibration errors see `calibration`; of other means the
+standard error where scores are means over conditions; of calibration errors see `scores`; of other means the
 middle 95 % of the replicates.
 """
 
@@ -26,7 +26,6 @@ from vitscope.core.statistics import (
 )
 from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.own_passes import OwnPasses
-from vitscope.engine.resuming import ResumablePass
 from vitscope.engine.scores import check_predictions, confidence_bins, error_interval, least_error, scores
 from vitscope.results.condition_rows import BINS, MEANS, QUANTITIES, ConditionTable, Headline, drop_interval
 
@@ -165,29 +164,17 @@ Predict = Callable[[Tensor, Tensor, Tensor], Iterable[tuple[str, Tensor]]]
 
 
 def score_conditions(
-    exam: str,
-    own: OwnPasses,
-    resumable: ResumablePass,
-    conditions: Iterable[str],
-    predict: Predict,
-    seed: int,
+    exam: str, own: OwnPasses, conditions: Iterable[str], predict: Predict
 ) -> dict[str, dict[str, Tensor]]:
     """What `ConditionScores` gives for each condition, over all images of all processes.
 
-    Args:
-        exam: Its name, for the progress bar.
-        own: The open images.
-        resumable: Where the pass stands.
-        conditions: Their names.
-        predict: From images, labels and indices of a batch to each condition's name and logits.
-        seed: Of the bootstrap.
+    `predict` goes from images, labels and indices of a batch to each condition's name and logits.
     """
-    scores = {name: ConditionScores(seed) for name in conditions}
-    resumable.restore(scores)
-    with resumable, own.progress(exam) as advance:
-        for images, labels, indices in own.stream:
-            for name, logits in predict(images, labels, indices):
-                scores[name].update(*own.readout(logits, labels, indices), indices)
-            resumable.keep(scores)
-            advance(len(labels))
+    scores = {name: ConditionScores(own.common["seed"]) for name in conditions}
+
+    def take(images: Tensor, labels: Tensor, indices: Tensor) -> None:
+        for name, logits in predict(images, labels, indices):
+            scores[name].update(*own.readout(logits, labels, indices), indices)
+
+    own.take_in(exam, scores, take)
     return {name: found.finish() for name, found in scores.items()}

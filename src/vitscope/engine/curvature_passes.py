@@ -25,7 +25,7 @@ from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batches import HeldBatches
 from vitscope.engine.not_finite import finite_scores
-from vitscope.engine.one_pass import placed
+from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
 from vitscope.findings.hessian import ALL_PARAMETERS
 from vitscope.models import name_of

@@ -25,7 +25,7 @@ from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
 from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
 from vitscope.engine.diagnose import run_exams
-from vitscope.engine.exam import Accumulator, Procedure
+from vitscope.engine.exam import Exam
 from vitscope.engine.scores import Temperature
 from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
@@ -155,22 +155,23 @@ def _chosen(
     temperature: Temperature,
     cache: bool | None,
     options: Mapping[str, Mapping[str, Any]] | None,
-) -> list[type[Accumulator] | Procedure]:
+) -> list[Exam]:
     """The exams with their options, of which two have a short form."""
     exams = find_exams(names, purpose="evaluation")
     given = {name: dict(own) for name, own in (options or {}).items()}
     names = [exam.result.exam for exam in exams]
-    if temperature is not None and "prediction" not in names:
-        raise BadArgument(
-            f"temperature is for prediction, which is not among the exams: {', '.join(names)}; add it"
-        )
     if temperature is not None:
+        if "prediction" not in names:
+            others = ", ".join(names)
+            raise BadArgument(
+                f"temperature is for prediction, which is not among the exams: {others}; add it"
+            )
         given.setdefault("prediction", {})["temperature"] = temperature
-    if cache is not None and "corruption" not in names:
-        raise BadArgument(
-            "cache (--no-cache) is about corrupted images, and corruption is not among the exams; leave it out"
-        )
     if cache is not None:
+        if "corruption" not in names:
+            raise BadArgument(
+                "cache (--no-cache) is about corrupted images, and corruption is not among the exams; leave it out"
+            )
         given.setdefault("corruption", {})["cache"] = cache
     return with_options(exams, given)
 
@@ -206,8 +207,7 @@ def _made(
 
 def _whole(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of no single unit, without the columns that are about units."""
-    rows = table[table["unit"].isna()]
-    return rows.drop(columns=["unit", "stage", "depth"])
+    return table[table["unit"].isna()].drop(columns=["unit", "stage", "depth"])
 
 
 def _ordered(parts: Sequence[pd.DataFrame], first: tuple[str, ...]) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -72,9 +72,14 @@ class Sums:
 
 
 class OwnNumbers(Sums):
-    """Base of what such an exam collects; `compute` gives what follows from the sums."""
+    """Base of what an exam with passes of its own collects."""
 
-    compute: Callable[[], dict[str, Any]]
+    def compute(self) -> dict[str, Any]:
+        """What follows from the sums: unless an exam says more, the sums themselves, in numpy."""
+        return {
+            name: total.numpy().copy() if total.dim() else total.item()
+            for name, total in self.state().items()
+        }
 
     def finish(self) -> dict[str, Any]:
         """What `compute` gives over all images of all processes."""
@@ -82,12 +87,23 @@ class OwnNumbers(Sums):
             return self.compute()
 
 
-EXAMS: dict[str, "type[Accumulator] | Procedure"] = {}
-ALL = "all"
+class Rows(OwnNumbers):
+    """Tables with a row for each batch, place or group, of which each process fills in its own."""
+
+    def __init__(self, **shapes: tuple[int, ...]) -> None:
+        super().__init__()
+        for name, shape in shapes.items():
+            self.add_sum(name, shape)
+
+    def fill(self, row: int | slice, **numbers: Any) -> None:
+        """Put numbers into the tables of these names."""
+        for name, found in numbers.items():
+            self.state()[name][row] = torch.as_tensor(found, dtype=torch.float64)
+
+
+EXAMS: dict[str, "Exam"] = {}
 Parameters = ParamSpec("Parameters")
 Found = TypeVar("Found", bound=Result)
-# diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
-Purpose = Literal["diagnosis", "evaluation"]
 
 
 @dataclass(frozen=True)
@@ -117,34 +133,20 @@ class Batch:
 
 
 class Accumulator(Sums):
-    """Base of every streaming exam: bounded memory in the number of images, and states that merge by sums.
+    """Base of every streaming exam: bounded memory in the number of images, and states that merge by sums."""
 
-    Attributes:
-        result: The type `finish` returns; its exam name is the accumulator's name.
-        needs_maps: Whether `measure` is to be called on every unit's map.
-        whole_maps: Whether `measure` wants the map of the whole batch at once, not piece by piece.
-        needs_attention: Whether `measure_attention` is to be called on every MSA.
-        needs_labels: Whether labels have to fit the model's classes.
-        batch_matters: Whether the result depends on how images are put together to batches.
-        least_images: How many images a batch needs at least to be of use.
-        evaluation: Whether it is a part of an evaluation as well as of a diagnosis.
-        by_default: Whether a diagnosis does it without being asked; one that takes half as long as the pass itself is
-            named, or comes with "all".
-        settings: Options that change the result, as JSON, for the key it is found by.
-        OPTIONS: Options that `with_options` takes, with their types.
-    """
-
-    result: ClassVar[type[Result]]
-    needs_maps: ClassVar[bool] = False
-    whole_maps: ClassVar[bool] = False
-    needs_attention: ClassVar[bool] = False
-    needs_labels: ClassVar[bool] = False
-    batch_matters: ClassVar[bool] = False
-    least_images: ClassVar[int] = 1
-    evaluation: ClassVar[bool] = False
+    result: ClassVar[type[Result]]  # what `finish` returns; its exam name is the accumulator's name
+    needs_maps: ClassVar[bool] = False  # `measure` is to be called on every unit's map
+    whole_maps: ClassVar[bool] = False  # on that of the whole batch at once, not piece by piece
+    needs_attention: ClassVar[bool] = False  # `measure_attention` is to be called on every MSA
+    needs_labels: ClassVar[bool] = False  # labels have to fit the model's classes
+    batch_matters: ClassVar[bool] = False  # the result depends on how images are put together to batches
+    least_images: ClassVar[int] = 1  # that make a batch of use
+    evaluation: ClassVar[bool] = False  # a part of an evaluation as well as of a diagnosis
+    # a diagnosis does it unasked; one that takes half as long as the pass itself is named, or comes with "all"
     by_default: ClassVar[bool] = True
-    settings: ClassVar[str] = ""
-    OPTIONS: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    settings: ClassVar[str] = ""  # options that change the result, as JSON, for the key it is found by
+    OPTIONS: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # that `with_options` takes, with their types
 
     def __init__(self, subject: Subject) -> None:
         super().__init__()
@@ -204,61 +206,36 @@ class Accumulator(Sums):
 
 @dataclass(frozen=True)
 class Procedure:
-    """An exam that needs passes of its own, because it changes the model, the images, or their number.
+    """An exam that needs passes of its own, because it changes the model, the images, or their number."""
 
-    Attributes:
-        result: The type that `run` returns.
-        run: Called with (model, data, limit=, batch_size=, seed=, device=, name=).
-        costly: Takes minutes: done only if named.
-        batch_matters: Whether the result depends on the batch size.
-        evaluation: A part of an evaluation, not of a diagnosis.
-        resumable: `run` also takes `parts`, where it keeps what it has finished of its work.
-        needs_maps: `run` also takes `stream`, which says what the map after a unit is.
-        needs_frames: The data has to be a stream of frames.
-        settings: Options that `run` was given, as JSON, for the key a result is found by.
-        options: The function whose arguments `run` hands on, if it has others than its own.
-    """
+    result: type[Result]  # what `run` returns
+    run: Callable[..., Result]  # called with (model, data, limit=, batch_size=, seed=, device=, name=)
+    costly: bool = False  # takes minutes: done only if named
+    batch_matters: bool = False  # the result depends on the batch size
+    evaluation: bool = False  # a part of an evaluation, not of a diagnosis
+    resumable: bool = False  # `run` also takes `parts`, where it keeps what it has finished of its work
+    needs_maps: bool = False  # `run` also takes `stream`, which says what the map after a unit is
+    needs_frames: bool = False  # the data has to be a stream of frames
+    settings: str = ""  # options that `run` was given, as JSON, for the key a result is found by
+    options: Callable[..., Result] | None = (
+        None  # whose arguments `run` hands on, if it has others than its own
+    )
 
-    result: type[Result]
-    run: Callable[..., Result]
-    costly: bool = False
-    batch_matters: bool = False
-    evaluation: bool = False
-    resumable: bool = False
-    needs_maps: bool = False
-    needs_frames: bool = False
-    settings: str = ""
-    options: Callable[..., Result] | None = None
+
+Exam = type[Accumulator] | Procedure
 
 
 def procedure(
-    result: type[Result],
-    costly: bool = False,
-    batch_matters: bool = False,
-    evaluation: bool = False,
-    resumable: bool = False,
-    needs_maps: bool = False,
-    needs_frames: bool = False,
-    options: Callable[..., Result] | None = None,
+    result: type[Result], **fields: Any
 ) -> Callable[[Callable[Parameters, Found]], TakesInterface[Parameters, Found]]:
     """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`.
 
-    It then takes `output`, `mean` and `std` by name, too: how the model is spoken to.
+    It then takes `output`, `mean` and `std` by name, too: how the model is spoken to. `fields` are of `Procedure`.
     """
 
     def register(function: Callable[Parameters, Found]) -> TakesInterface[Parameters, Found]:
         exam = takes_interface(function)
-        EXAMS[result.exam] = Procedure(
-            result,
-            exam,
-            costly,
-            batch_matters,
-            evaluation,
-            resumable,
-            needs_maps,
-            needs_frames,
-            options=options,
-        )
+        EXAMS[result.exam] = Procedure(result, exam, **fields)
         return exam
 
     return register

@@ -31,7 +31,7 @@ from vitscope.data import batches, data_config
 from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.held_batches import HeldBatch, HeldBatches
 from vitscope.engine.not_finite import finite_scores
-from vitscope.engine.one_pass import progress
+from vitscope.engine.own_passes import progress
 from vitscope.engine.resuming import Parts
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all

@@ -19,7 +19,7 @@ clock's, after the device has finished.
 import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Stopwatch:
     def __init__(self, device: torch.device) -> None:
         self._on_cpu = device.type == "cpu"
         self._device = device
-        self.seconds = 0.0  # in all blocks since `reset`
+        self.seconds = 0.0  # in all blocks so far
 
     @property
     def clock(self) -> str:
@@ -65,9 +65,10 @@ class Stopwatch:
         finally:
             self.seconds += self._now() - start
 
-    def reset(self) -> None:
-        """Begin again at zero."""
+    def from_zero(self) -> AbstractContextManager[None]:
+        """The same, forgetting what was timed before."""
         self.seconds = 0.0
+        return self.running()
 
     def _now(self) -> float:
         if self._on_cpu:
@@ -81,10 +82,7 @@ def relative_throughput(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(ways,) each: throughput relative to way 0, and its 95 % interval; NaN for fewer than two pieces.
 
-    Args:
-        seconds: (ways,) sums over pieces.
-        products: (ways, ways) sums over pieces of the products of two ways' times.
-        pieces: How many.
+    `seconds` (ways,) are sums over pieces, `products` (ways, ways) those of the products of two ways' times.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         value = seconds[0] / seconds
@@ -184,11 +182,7 @@ class PassScores(OwnNumbers):
 def _changes(drawn: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> dict[str, np.ndarray]:
     """`change`, `change_low`, `change_high` of `CHANGES` against the first condition, on the same images.
 
-    Args:
-        drawn: (conditions, 1 + replicates, changes).
-        low: (conditions, changes): of the quantities themselves.
-        high: The same.
-        n: How many images.
+    `drawn` is (conditions, 1 + replicates, changes), `low` and `high` are of the quantities themselves.
     """
     change = drawn - drawn[:1]
     change_low, change_high = map(np.array, percentile_interval(change[:, 1:].swapaxes(0, 1)))

@@ -16,6 +16,7 @@ of processes, and two models on the same images, see the same noise.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Self
 
 import numpy as np
 import torch
@@ -63,9 +64,7 @@ class UnknownNormalisation(BadData):
 class PixelSpace:
     """The two ways for one data configuration; both keep gradients.
 
-    Args:
-        config: Says mean and std.
-        as_given: Images came as numbers: those that are no pictures are refused.
+    Of images that came as numbers (`as_given`) those that are no pictures are refused.
     """
 
     def __init__(self, config: DataConfig, as_given: bool = False) -> None:
@@ -165,21 +164,23 @@ class NoGradient(UnsupportedModel):
 
 
 class PixelModel:
-    """What `model` says about pictures (N, C, H, W) with pixels from 0 to 1.
+    """What a classifier says about pictures (N, C, H, W) with pixels from 0 to 1: the normalisation is folded in.
 
-    Args:
-        model: A classifier.
-        dtype: In which it computes.
-        space: Between its input and pictures; default: as its data configuration says.
+    `dtype` is that in which it computes, `space` is by default as its data configuration says.
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, space: PixelSpace | None = None) -> None:
         self._model, self._dtype = model, dtype
-        self._space = space or PixelSpace(data_config(model))
+        self.space = space or PixelSpace(data_config(model))
+
+    @classmethod
+    def of(cls, own: OwnPasses) -> Self:
+        """The model of an exam, and its images."""
+        return cls(own.model, own.dtype, pixel_space(own))
 
     def pixels(self, images: Tensor) -> Tensor:
         """The pictures of images that are prepared for the model."""
-        return self._space.to_pixels(images)
+        return self.space.to_pixels(images)
 
     def clean(self, images: Tensor) -> Tensor:
         """(N, classes) of images that are prepared for the model, as they are."""
@@ -193,10 +194,6 @@ class PixelModel:
 
     def gradient(self, pixels: Tensor, score: Score) -> Tensor:
         """The gradient of each picture's own score with respect to its pixels; parameters get none.
-
-        Args:
-            pixels: (N, C, H, W).
-            score: From logits (N, classes) to (N,).
 
         Raises:
             NoGradient: The model cuts it off.
@@ -220,4 +217,4 @@ class PixelModel:
         return True
 
     def _forward(self, pixels: Tensor) -> Tensor:
-        return finite_scores(self._model, self._space.to_input(pixels).to(self._dtype))
+        return finite_scores(self._model, self.space.to_input(pixels).to(self._dtype))

@@ -97,8 +97,7 @@ class SequenceScorer:
         for i, frame in enumerate(frames):
             seconds = []
             for run in ways:
-                watch.reset()
-                with watch.running():
+                with watch.from_zero():
                     run(frame[None], first + i)
                 seconds.append(watch.seconds)
             if i > 0:

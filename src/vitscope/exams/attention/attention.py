@@ -17,14 +17,13 @@ images (and heads), from a histogram of 256 bins between 0 and log N, linear ins
 
 import math
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import student
 from vitscope.engine.exam import Subject
 from vitscope.engine.heads import (
@@ -35,7 +34,7 @@ from vitscope.engine.heads import (
     geometry,
     visible_keys,
 )
-from vitscope.engine.one_pass import examine
+from vitscope.engine.one_pass import alone
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 
 LOWEST = 0.15  # the percentile of the entropy
@@ -166,15 +165,4 @@ def percentile(
     return value, float(low), float(high)
 
 
-@takes_interface
-def attention(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-) -> AttentionResult:
-    """Examine what `model`'s attention looks at on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [AttentionAccumulator], limit, batch_size, seed, device)
-    return cast(AttentionResult, results["attention"])
+attention = alone(AttentionAccumulator, "what `model`'s attention looks at on `data`")

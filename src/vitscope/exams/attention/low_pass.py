@@ -12,16 +12,13 @@ windows never mixes them; padded windows, and those that a cyclic shift puts tog
 out. The value of a layer is the mean over heads; means are over images, intervals too.
 """
 
-from typing import Any, cast
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.watch.places import Places
-from vitscope.core.interface import takes_interface
 from vitscope.engine.heads import HeadMoments, attention_matrix, why_not
-from vitscope.engine.one_pass import examine
+from vitscope.engine.one_pass import alone
 from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 
 
@@ -111,15 +108,4 @@ class LowPassAccumulator(HeadMoments):
         return decay(weights, values, points.to(weights.device))
 
 
-@takes_interface
-def low_pass(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-) -> LowPassResult:
-    """Examine what is left after `model`'s attention is applied again and again; `examine` documents the arguments."""
-    results = examine(model, data, [LowPassAccumulator], limit, batch_size, seed, device)
-    return cast(LowPassResult, results["low_pass"])
+low_pass = alone(LowPassAccumulator, "what is left after `model`'s attention is applied again and again")

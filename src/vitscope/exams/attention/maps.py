@@ -26,7 +26,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.heads import attention_matrix, every_point_asks, geometry, why_not
 from vitscope.engine.not_finite import finite_scores_in
-from vitscope.engine.one_pass import placed
+from vitscope.engine.own_passes import placed
 from vitscope.engine.token_attention import has_class_token, key_map, rollout, rollout_run
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.models import name_of

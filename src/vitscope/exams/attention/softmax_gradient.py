@@ -9,15 +9,12 @@ positive semi-definite, so its nuclear norm is its trace,
 for every row and leaves the comparison alone), `share` is gradient / (1 - 1/N). Means are over images, intervals too.
 """
 
-from typing import Any, cast
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.interface import takes_interface
 from vitscope.engine.heads import HeadMoments, geometry, visible_keys
-from vitscope.engine.one_pass import examine
+from vitscope.engine.one_pass import alone
 from vitscope.findings.softmax_gradient import QUANTITIES, SoftmaxGradientResult
 
 
@@ -44,15 +41,4 @@ class SoftmaxGradientAccumulator(HeadMoments):
         return torch.stack([gradient, gradient / largest], 2)
 
 
-@takes_interface
-def softmax_gradient(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-) -> SoftmaxGradientResult:
-    """Examine the slope of `model`'s attention softmax on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [SoftmaxGradientAccumulator], limit, batch_size, seed, device)
-    return cast(SoftmaxGradientResult, results["softmax_gradient"])
+softmax_gradient = alone(SoftmaxGradientAccumulator, "the slope of `model`'s attention softmax on `data`")

@@ -20,19 +20,17 @@ means are over images, and so are all intervals.
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, ratio_interval, share_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.heads import why_not
-from vitscope.engine.one_pass import examine
+from vitscope.engine.one_pass import alone
 from vitscope.engine.token_attention import (
     border,
     medians_of,
@@ -237,16 +235,6 @@ def _bounded(found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     return value, np.where(seen, np.maximum(low, 0.0), np.nan), np.where(seen, np.minimum(high, 1.0), np.nan)
 
 
-@takes_interface
-def token_norms(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    stream: Stream = "read",
-) -> TokenNormsResult:
-    """Examine the norms of `model`'s tokens on `data` and who receives attention; `examine` documents the arguments."""
-    results = examine(model, data, [TokenNormsAccumulator], limit, batch_size, seed, device, stream=stream)
-    return cast(TokenNormsResult, results["token_norms"])
+token_norms = alone(
+    TokenNormsAccumulator, "the norms of `model`'s tokens on `data` and who receives attention"
+)

@@ -23,17 +23,15 @@ DENSE points one matrix does both directions, above it they follow each other.
 
 import math
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
 from vitscope.engine.moments import FeatureMoments, centred_points
-from vitscope.engine.one_pass import examine
+from vitscope.engine.one_pass import alone
 from vitscope.findings.fourier import FourierResult
 from vitscope.results import UnitRow
 
@@ -219,16 +217,4 @@ def _grid(unit: UnitRow) -> tuple[int, int]:
     return height, width
 
 
-@takes_interface
-def fourier(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    stream: Stream = "read",
-) -> FourierResult:
-    """Examine the frequencies in `model`'s feature maps on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [FourierAccumulator], limit, batch_size, seed, device, stream=stream)
-    return cast(FourierResult, results["fourier"])
+fourier = alone(FourierAccumulator, "the frequencies in `model`'s feature maps on `data`")

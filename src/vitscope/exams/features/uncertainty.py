@@ -23,12 +23,10 @@ from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
-from vitscope.core.finite import checksum
 from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.moments import centred_points
-from vitscope.engine.not_finite import finite_scores_in, require_finite_features
-from vitscope.engine.one_pass import require_maps
+from vitscope.engine.not_finite import look_inside
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.random_passes import random_network
 from vitscope.findings.uncertainty import QUANTITIES, UncertaintyResult
@@ -80,9 +78,7 @@ class UncertaintySums(OwnNumbers):
         super().__init__()
         self._units = units
         shapes = [unit.map_shape or (0, 0, 0) for unit in units]
-        self._several_points = torch.tensor(
-            [height * width > 1 for _, height, width in shapes], dtype=torch.bool
-        )
+        self._several_points = torch.tensor([h * w > 1 for _, h, w in shapes], dtype=torch.bool)
         self.add_sum("n", (), torch.int64)
         self.add_sum("total", (len(units), len(QUANTITIES)))
         self.add_sum("squares", (len(units), len(QUANTITIES)))
@@ -121,10 +117,7 @@ def _spreads(
     points: dict[str, Tensor] = {}
     over_passes: dict[str, SpreadOverPasses] = {}
 
-    checksums: list[Tensor] = []
-
     def plain(unit: Unit, feature: Tensor) -> None:
-        checksums.append(checksum(feature))
         points[unit.name] = spread_over_points(feature)
         if sampled is not None:
             over_passes[unit.name] = SpreadOverPasses(feature)
@@ -132,10 +125,7 @@ def _spreads(
     def random(unit: Unit, feature: Tensor) -> None:
         over_passes[unit.name].add(feature)
 
-    with Tap(model, parts, parts.mapped, on_feature=plain, stream=stream):
-        output = model(images)
-    finite_scores_in(model, output, images)
-    require_finite_features(checksums, model, images, parts)
+    look_inside(model, parts, images, plain, stream)
     data = torch.stack([points[unit.name] for unit in parts.mapped])
     if sampled is None:
         return torch.stack([data, *[torch.full_like(data, torch.nan)] * 2], 2)
@@ -175,8 +165,7 @@ def uncertainty(
         raise VitscopeError(f"passes is {passes}; a spread over passes needs at least 2")
     limit = most if limit is None else min(limit, most)
     with own_passes(model, data, limit, batch_size, seed, device, name) as own:
-        require_maps(own.parts)
-        units = own.parts.mapped
+        units = own.mapped_parts.mapped
         rows = tuple(UnitRow.of(unit, stream) for unit in units)
         sums = UncertaintySums(rows)
         network = random_network(model, own.parts, own.noise(FEW), p, seed)

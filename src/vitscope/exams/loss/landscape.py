@@ -29,7 +29,7 @@ from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batches import training_split
 from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, score, summarise, visit
 from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
-from vitscope.engine.one_pass import placed
+from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.models import name_of

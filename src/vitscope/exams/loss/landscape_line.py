@@ -24,7 +24,7 @@ from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, summarise, visit
 from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
-from vitscope.engine.one_pass import placed
+from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of

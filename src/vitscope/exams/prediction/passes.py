@@ -2,7 +2,7 @@
 
     p = 1/T sum_t p_t        T passes; probabilities are averaged, never logits
 
-`pass_scores` defines what is measured of p, `throughput` what it costs. One pass is computed at a time and added to
+`pass_scores` defines what is measured of p, and what it costs. One pass is computed at a time and added to
 the average; nothing else is kept of it.
 """
 
@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import asked_output, declared, interface_of
-from vitscope.data import Readout, readout
+from vitscope.data import Readout
 from vitscope.engine.conditions import score_columns
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pass_scores import PassScores, RunningMean, Stopwatch
 from vitscope.engine.random_passes import Members, PassSource, RandomPasses, random_network
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.resuming import Parts
 from vitscope.engine.scores import check_predictions
 from vitscope.findings.passes import PassesResult
 from vitscope.surgery import deep_ensemble
@@ -64,9 +64,8 @@ def passes(
         raise VitscopeError("passes is empty; expected numbers from 1 on, such as 1 2 5 10 50")
     if not isinstance(model, nn.Module):
         model = deep_ensemble(list(model))
-    resumable = ResumablePass(parts, batch_size)
     with (
-        own_passes(model, data, limit, batch_size, seed, device, name, True, resumable.done) as own,
+        own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own,
         _asked_of_members(model),
     ):
         plain = _source(model, own, p, seed)
@@ -77,14 +76,13 @@ def passes(
         watch = Stopwatch(own.device)
         each = [0, *counts] if plain.deterministic else counts
         scores = PassScores(len(each) * len(sources), seed)
-        measure = _Measure(sources, counts, watch, readout(data))
-        resumable.restore({"passes": scores})
-        with resumable, own.progress("passes") as advance:
-            for images, labels, indices in own.stream:
-                columns, seconds = measure(images.to(own.dtype), labels, indices)
-                scores.update(columns, indices, seconds)
-                resumable.keep({"passes": scores})
-                advance(len(labels))
+        measure = _Measure(sources, counts, watch, own.readout)
+
+        def take(images: Tensor, labels: Tensor, indices: Tensor) -> None:
+            columns, seconds = measure(images.to(own.dtype), labels, indices)
+            scores.update(columns, indices, seconds)
+
+        own.take_in("passes", {"passes": scores}, take)
         found = scores.finish()
         found["drawn"] = found["drawn"][len(each) - 1].T.copy()
         return PassesResult(
@@ -141,12 +139,11 @@ class _Measure:
     ) -> Generator[tuple[RunningMean, float]]:
         if source.deterministic:
             mean = RunningMean()
-            self._watch.reset()
-            with self._watch.running():
+            with self._watch.from_zero():
                 mean.add(source.single(images))
             yield mean, self._watch.seconds
         mean = RunningMean()
-        self._watch.reset()
+        self._watch.seconds = 0.0
         with closing(source.passes(images, first_image, max(self._counts, default=0))) as drawn:
             for count in self._counts:
                 with self._watch.running():

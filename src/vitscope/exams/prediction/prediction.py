@@ -1,8 +1,8 @@
 """How good the predictions are, and whether the model knows it.
 
-Accuracy, top-5, negative log-likelihood, Brier score and calibration errors, whose formulas are in `prediction_scores`
-and `calibration`, with intervals over images; accuracy, precision and confidence of every class; and what
-dividing the logits by a number does (`prediction_temperature`). All of it comes from sums over one pass.
+Accuracy, top-5, negative log-likelihood, Brier score and calibration errors with intervals over images; accuracy,
+precision and confidence of every class; and what dividing the logits by a number does. The formulas are in
+`engine/scores.py`; all of it comes from sums over one pass.
 """
 
 import json

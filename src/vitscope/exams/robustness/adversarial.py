@@ -1,20 +1,17 @@
 """Adversarial attacks: how far must each pixel move until the model is wrong?
 
-`attacks` defines FGSM and PGD. The loss is the cross-entropy of the true label, the model is in evaluation mode, the
-gradient is that of the picture with the normalisation folded in, and eps is in 1/255 of the pixel range.
+    FGSM    x' = P(x + eps sign(g))                     g = d loss / d x at x
+    PGD     x_0 = P(x + eps u),  u uniform in [-1, 1]   x_{t+1} = P(x_t + step sign(d loss / d x at x_t))
+
+P puts every pixel back into [x - eps, x + eps] and into 0 .. 1. A pixel of x that lies outside 0 .. 1 already, by
+rounding or because x is no picture, bounds itself: without an attack nothing changes. The loss is the cross-entropy of
+the true label, the model is in evaluation mode, the gradient is that of the picture with the normalisation folded in,
+and eps is in 1/255 of the pixel range.
 
 FGSM takes one step at each strength. PGD takes `steps` steps of size 2.5 eps / steps from a random start in the ball,
 drawn for each image from the seed and its place in the data. An image that is wrong as it is, or that PGD could change
 within a smaller eps, counts as wrong at every larger one, for the changed picture lies in the larger ball too. So PGD
 is tried only on the images that are left, and its accuracy can only fall with eps.
-
-Attacks in pixel space: small changes of a picture that raise the loss.
-
-    FGSM    x' = P(x + eps sign(g))                     g = d loss / d x at x
-    PGD     x_0 = P(x + eps u),  u uniform in [-1, 1]   x_{t+1} = P(x_t + step sign(d loss / d x at x_t))
-
-P puts every pixel back into [x - eps, x + eps] and into 0 .. 1. A pixel of x that lies outside 0 .. 1 already, by
-rounding or because x is no picture, bounds itself: without an attack nothing changes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +30,8 @@ from vitscope.data import Readout
 from vitscope.engine.conditions import accuracy_headline, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.pixels import START, PixelModel, pixel_space, uniform
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.pixels import START, PixelModel, uniform
+from vitscope.engine.resuming import Parts
 from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
 from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
@@ -59,10 +56,6 @@ def adversarial(
     """Attack `model` with FGSM and PGD; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
-        data: Labelled images.
-        seed: Of the subset, the start of PGD and the bootstrap.
-        parts: Where an interrupted pass is kept.
         strengths: How far a pixel may move, in 1/255.
         steps: Of PGD; 0: FGSM only.
     """
@@ -71,18 +64,14 @@ def adversarial(
     strengths = sorted(set(map(float, strengths)))
     attacks = (FGSM, PGD) if steps else (FGSM,)
     attacked = (Attacked("", 0.0), *(Attacked(attack, eps) for attack in attacks for eps in strengths))
-    resumable = ResumablePass(parts, batch_size)
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
-        seen = PixelModel(model, own.dtype, pixel_space(own))
+        seen = PixelModel.of(own)
         if not seen.has_gradient(own.noise(1)):
             return _nothing(own, steps)
 
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
-            pixels = seen.pixels(images)
-            logits = seen.clean(images)
+            pixels, logits = seen.pixels(images), seen.clean(images)
             yield CLEAN, logits
             gradient = seen.gradient(pixels, partial(_loss, own.readout, labels, indices))
             for eps in strengths:
@@ -93,7 +82,7 @@ def adversarial(
                 yield from _pgd_logits(seen, pixels, answers, strengths, steps, start)
 
         names = [a.condition for a in attacked]
-        found = score_conditions("adversarial", own, resumable, names, predict, seed)
+        found = score_conditions("adversarial", own, names, predict)
         scores = scored([found[condition] for condition in names], reference=found[CLEAN])
         return AdversarialResult(
             **own.common,
@@ -174,16 +163,7 @@ def pgd(
     step: float,
     start: Tensor,
 ) -> Tensor:
-    """Steps of size `step` along the sign of the gradient, from a random picture near by.
-
-    Args:
-        pixels: (N, C, H, W).
-        gradient_at: The gradient of the loss at pictures.
-        eps: How far each pixel may move.
-        steps: How many steps.
-        step: Size of each.
-        start: (N, C, H, W), numbers in [-1, 1]: where in the ball to begin.
-    """
+    """Steps of size `step` along the sign of the gradient, from where `start`, in [-1, 1], lies in the ball."""
     moved = project(pixels + eps * start, pixels, eps)
     for _ in range(steps):
         moved = project(moved + step * gradient_at(moved).sign(), pixels, eps)

@@ -1,4 +1,4 @@
-"""Blur as slight as a camera's (formulas: `engine/robustness/perturbations.py`)."""
+"""Blur as slight as a camera's (formulas: `noise.py`)."""
 
 from collections.abc import Sequence
 from typing import Any

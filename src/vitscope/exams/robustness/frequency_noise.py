@@ -23,8 +23,8 @@ from vitscope.core.errors import UnsupportedModel
 from vitscope.engine.conditions import drawn_accuracy, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.pixels import NOISE, PixelModel, gaussian, pixel_space
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.pixels import NOISE, PixelModel, gaussian
+from vitscope.engine.resuming import Parts
 from vitscope.findings.frequency_noise import CLEAN, HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
 from vitscope.results.condition_rows import Headline
 
@@ -35,11 +35,7 @@ MIDDLE = 0.5  # of the bands, in units of pi
 def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float) -> Tensor:
     """(N, C, H, W): what `mask` leaves of noise, scaled image by image to the root mean square `rms`.
 
-    Args:
-        spectrum: (N, C, H, W // 2 + 1), the noise's `rfft2`.
-        mask: (H, W // 2 + 1).
-        size: (H, W).
-        rms: In units of a pixel's range.
+    `spectrum` is the noise's `rfft2`, (N, C, H, W // 2 + 1), `rms` in units of a pixel's range.
     """
     noise = torch.fft.irfft2(spectrum * mask, s=size)
     return noise * (rms / noise.square().mean((1, 2, 3), keepdim=True).sqrt())
@@ -60,18 +56,11 @@ def frequency_noise(
     """Score `model` under noise of each of ten bands of frequencies; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
-        data: Labelled images.
-        seed: Of the subset, the noise and the bootstrap.
-        parts: Where an interrupted pass is kept.
         strength: Root mean square of the noise in 1/255. At 32, models of a few hundred thousand weights lose up to
             20 points of accuracy on 32-pixel images: a clear drop, far from chance.
     """
-    resumable = ResumablePass(parts, batch_size)
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
-        seen = PixelModel(model, own.dtype, pixel_space(own))
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+        seen = PixelModel.of(own)
         size = (own.input_shape[1], own.input_shape[2])
         number = band_numbers(*size, BANDS)
         bands = [k for k in range(BANDS) if (number == k).any()]
@@ -85,7 +74,7 @@ def frequency_noise(
             for band, mask in masks.items():
                 yield band, seen.logits(pixels + band_noise(spectrum, mask, size, strength / 255))
 
-        found = score_conditions("frequency_noise", own, resumable, [CLEAN, *masks], predict, seed)
+        found = score_conditions("frequency_noise", own, [CLEAN, *masks], predict)
         scores = scored(list(found.values()), reference=found[CLEAN])
         return FrequencyNoiseResult(
             **own.common,

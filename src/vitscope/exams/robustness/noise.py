@@ -22,35 +22,24 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.data.corruptions.filters import draws_for, gaussian_blur, normals, to_unit
 from vitscope.data.corruptions.noise import shot_noise
-from vitscope.engine.conditions import accuracy_headline, replicates, score_conditions, scored_means
+from vitscope.engine.conditions import accuracy_headline, drawn_accuracy, score_conditions, scored_means
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.pixels import PixelModel, pixel_space
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.pixels import PixelModel
+from vitscope.engine.resuming import Parts
 from vitscope.findings.noise import BLUR, CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
-from vitscope.results.condition_rows import QUANTITIES
 
 PHOTONS = 255.0  # of a white pixel
-
-
 _PURPOSE = 100  # above the numbers of the corruptions, whose draws are others
-
-
-_ACCURACY = QUANTITIES.index("accuracy")
 
 
 def perturbed(perturbation: Perturbation, pixels: Tensor, seed: int, indices: Tensor, draw: int) -> Tensor:
     """Pictures (N, C, H, W) with pixels from 0 to 1, changed."""
     if perturbation.kind == BLUR:
         return gaussian_blur(pixels, perturbation.strength)
-    own = draws_for(
-        seed,
-        indices.tolist(),
-        _PURPOSE + (perturbation.kind == SHOT),
-        round(1000 * perturbation.strength),
-        draw,
-    )
-    if perturbation.kind == SHOT:
+    shot = perturbation.kind == SHOT
+    own = draws_for(seed, indices.tolist(), _PURPOSE + shot, round(1000 * perturbation.strength), draw)
+    if shot:
         counted = shot_noise((255 * pixels).round().clamp(0, 255).byte().cpu(), own, perturbation.strength)
         return to_unit(counted).to(pixels)
     noise = normals(own, *pixels.shape[1:]).to(pixels)
@@ -70,11 +59,8 @@ def scored_under(
 ) -> dict[str, Any]:
     """The fields of the result: every perturbation of every batch in one pass over the images."""
     model, data, limit, batch_size, seed, device, name, parts = request
-    resumable = ResumablePass(parts, batch_size)
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
-        seen = PixelModel(model, own.dtype, pixel_space(own))
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+        seen = PixelModel.of(own)
         runs = {_run(p, draw): (p, draw) for p in perturbations for draw in range(draws)}
 
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
@@ -83,7 +69,7 @@ def scored_under(
             for run, (perturbation, draw) in runs.items():
                 yield run, seen.logits(perturbed(perturbation, pixels, seed, indices, draw))
 
-        found = score_conditions(exam, own, resumable, [CLEAN, *runs], predict, seed)
+        found = score_conditions(exam, own, [CLEAN, *runs], predict)
         return {**own.common, **_summarised(found, perturbations, draws)}
 
 
@@ -96,22 +82,19 @@ def _summarised(
 ) -> dict[str, Any]:
     """The result's own fields; a clean picture has no draws, and counts as having had the same each time."""
     runs = [[found[_run(p, draw)] for draw in range(draws)] for p in perturbations]
-    by_draw = [[replicates(part["sums"])[0, _ACCURACY] for part in parts] for parts in runs]
-    clean = replicates(found[CLEAN]["sums"])[0, _ACCURACY]
-    accuracy = np.array([[clean] * draws, *by_draw])
+    groups = [[found[CLEAN]] * draws, *runs]
+    accuracy = np.array([[drawn_accuracy(part)[0] for part in parts] for parts in groups])
     _, draw_low, draw_high = mean_interval(accuracy.sum(1), (accuracy**2).sum(1), draws)
-    draw_low, draw_high = np.clip(draw_low, 0.0, 1.0), np.clip(draw_high, 0.0, 1.0)
-    names = [p.condition for p in perturbations]
     return {
         "n": int(found[CLEAN]["n"]),
         "perturbations": (Perturbation(CLEAN, 0.0), *perturbations),
         "draws": draws,
         "scores": scored_means([[found[CLEAN]], *runs], found[CLEAN]),
         "draw_accuracy": accuracy,
-        "draw_low": draw_low,
-        "draw_high": draw_high,
+        "draw_low": np.clip(draw_low, 0.0, 1.0),
+        "draw_high": np.clip(draw_high, 0.0, 1.0),
         "headlines": tuple(
-            accuracy_headline(condition, parts) for condition, parts in zip(names, runs, strict=True)
+            accuracy_headline(p.condition, own) for p, own in zip(perturbations, runs, strict=True)
         ),
     }
 
@@ -132,10 +115,6 @@ def noise(
     """Score `model` under shot noise and Gaussian noise; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
-        data: Labelled images.
-        seed: Of the subset, the noise and the bootstrap.
-        parts: Where an interrupted pass is kept.
         strengths: Deviations of the Gaussian noise, in 1/255.
         draws: How often the noise of each image is drawn.
     """

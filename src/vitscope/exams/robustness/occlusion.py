@@ -31,8 +31,8 @@ from vitscope.core.errors import VitscopeError
 from vitscope.engine.conditions import accuracy_headline, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.pixels import PATCHES, PixelModel, Score, image_generators, pixel_space
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.pixels import PATCHES, PixelModel, Score, image_generators
+from vitscope.engine.resuming import Parts
 from vitscope.findings.occlusion import CENTRE, CLEAN, NON_SALIENT, RANDOM, SALIENT, Occluded, OcclusionResult
 from vitscope.results.condition_rows import Headline
 
@@ -108,9 +108,6 @@ def occlusion(
 
     Args:
         model: A classifier; one without a gradient is measured in random order only.
-        data: Labelled images.
-        seed: Of the subset, the random order and the bootstrap.
-        parts: Where an interrupted pass is kept.
         fill: What stands in masked places: the model's mean colour, or black.
         side: Patches along each side of the picture; the patches of a side of 32 pixels are 4 pixels wide.
         shares: Of the patches that are dropped.
@@ -119,15 +116,12 @@ def occlusion(
         raise VitscopeError(
             f"side is {side}, shares are {tuple(shares)}; expected 2 or more, and numbers between 0 and 1"
         )
-    resumable = ResumablePass(parts, batch_size)
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
-        space = pixel_space(own)
-        seen = PixelModel(model, own.dtype, space)
-        colour = torch.tensor(space.config.mean if fill == "mean" else 0.0, device=own.device)
-        colour = colour.view(1, -1, 1, 1)
+        seen = PixelModel.of(own)
+        colour = torch.tensor(seen.space.config.mean if fill == "mean" else 0.0, device=own.device).view(
+            1, -1, 1, 1
+        )
         size = (own.input_shape[1], own.input_shape[2])
         number, centre = patch_numbers(*size, side).to(own.device), centre_mask(*size).to(own.device)
         guided = seen.has_gradient(own.noise(1))
@@ -152,7 +146,7 @@ def occlusion(
                 yield own_order.condition, seen.logits(masked(pixels, mask, colour))
 
         names = [o.condition for o in conditions]
-        found = score_conditions("occlusion", own, resumable, names, predict, seed)
+        found = score_conditions("occlusion", own, names, predict)
         scores = scored([found[condition] for condition in names], reference=found[CLEAN])
         return OcclusionResult(
             **own.common,

@@ -34,8 +34,8 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import REPLICATES, poisson_weights, score_interval, standard_error
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.pixels import PAIRS, PixelModel, image_generators, pixel_space
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.pixels import PAIRS, PixelModel, image_generators
+from vitscope.engine.resuming import Parts
 from vitscope.engine.scores import check_predictions
 from vitscope.exams.robustness.frequency_noise import below
 from vitscope.findings.shape_bias import DECISIONS, PHASE, QUANTITIES, ShapeBiasResult, crossover
@@ -91,21 +91,12 @@ class Decisions(OwnNumbers):
         self.add_sum("sums", (ways, 1 + REPLICATES, len(DECISIONS)))
 
     def update(self, images: int, shares: Tensor, indices: Tensor) -> None:
-        """Take in a batch.
-
-        Args:
-            images: How many images it has.
-            shares: (ways, pairs, decisions) of each pair's two pictures.
-            indices: (pairs,), the place in the data of one image of each pair.
-        """
+        """Take in a batch: how many images it has, (ways, pairs, decisions) of each pair's two pictures, and (pairs,)
+        the place in the data of one image of each pair."""
         self.n += images
         self.pairs += len(indices)
         weights = torch.from_numpy(poisson_weights(indices.cpu().numpy(), self._seed))
         self.sums += weights.T @ shares
-
-    def compute(self) -> dict[str, Any]:
-        """The sums of all processes."""
-        return {"n": int(self.n), "pairs": int(self.pairs), "sums": self.sums.numpy().copy()}
 
 
 def decisions_for(chosen: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -129,14 +120,7 @@ def shape_bias(
     """Show `model` pictures that are mixed of two classes; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
         data: Labelled images; classes should be mixed within batches.
-        limit: As in `examine`.
-        batch_size: As in `examine`; pairs are made inside a batch.
-        seed: Of the subset, the pairs and the bootstrap.
-        device: As in `examine`.
-        name: As in `examine`.
-        parts: Where an interrupted pass is kept.
         cutoffs: Between low and high frequencies, in units of pi.
     """
     if not cutoffs or not all(0 < cutoff < 1.5 for cutoff in cutoffs):
@@ -144,18 +128,14 @@ def shape_bias(
             f"cutoffs are {tuple(cutoffs)}; expected numbers above 0, in units of pi, such as 0.25"
         )
     ordered = np.array(sorted(set(cutoffs)), dtype=np.float64)
-    resumable = ResumablePass(parts, batch_size)
     decisions = Decisions(len(ordered) + 1, seed)
-    resumable.restore({"decisions": decisions})
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
-        measure = partial(_measure, own, PixelModel(model, own.dtype, pixel_space(own)), ordered, seed)
-        with resumable, own.progress("shape_bias") as advance:
-            for images, labels, indices in own.stream:
-                decisions.update(len(labels), *measure(images, labels, indices))
-                resumable.keep({"decisions": decisions})
-                advance(len(labels))
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+        measure = partial(_measure, own, PixelModel.of(own), ordered, seed)
+
+        def take(*batch: Tensor) -> None:
+            decisions.update(len(batch[0]), *measure(*batch))
+
+        own.take_in("shape_bias", {"decisions": decisions}, take)
         return ShapeBiasResult(**own.common, cutoff=ordered, **_summarise(ordered, **decisions.finish()))
 
 

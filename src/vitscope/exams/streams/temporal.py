@@ -25,7 +25,7 @@ from vitscope.engine.choosing import require_frames
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.frame_scores import FrameScores, blocks_of
-from vitscope.engine.one_pass import compare_classes, placed, progress
+from vitscope.engine.own_passes import compare_classes, placed, progress
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.random_passes import RandomPasses, random_network
 from vitscope.engine.resuming import Parts, ResumablePass
