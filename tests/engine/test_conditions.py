@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from vitscope.core.statistics import poisson_weights, score_interval
-from vitscope.engine.conditions import ConditionScores, mean_of_conditions, scored
+from vitscope.engine.conditions import ConditionScores, Scored, scored
 from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY, ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
@@ -69,11 +69,16 @@ def test_drops_are_paired_over_images():
     assert half < 0.7 * unpaired
 
 
+def mean_of(parts: list[dict[str, torch.Tensor]], quantity: str) -> tuple[float, float, float]:
+    found = Scored([parts], parts[0]).headline(quantity, "mean")
+    return found.value, found.low, found.high
+
+
 def test_means_over_conditions_keep_the_images_together():
     logits, labels, indices = drawn(0)
     part = sums_of(logits, labels, indices)
     single = scored([part], reference=part)
-    value, low, high = mean_of_conditions([part, part, part])["accuracy"]
+    value, low, high = mean_of([part, part, part], "accuracy")
     found = (single.value[0, ACCURACY], single.low[0, ACCURACY], single.high[0, ACCURACY])
     assert value == found[0]  # three times the same tells nothing new, but for the noise of 1000 replicates
     assert np.allclose((low, high), found[1:], atol=0.05 * (found[2] - found[1]))
@@ -88,7 +93,7 @@ def test_all_right_is_not_certainty():
         place = QUANTITIES.index(quantity)
         assert table.value[0, place] == table.high[0, place] == 1.0
         assert np.isclose(table.low[0, place], wilson, rtol=1e-6)
-        assert np.isclose(mean_of_conditions([part, part])[quantity][1], wilson, rtol=1e-6)
+        assert np.isclose(mean_of([part, part], quantity)[1], wilson, rtol=1e-6)
 
 
 def test_mean_accuracies_near_one_are_covered():

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from vitscope.engine.robustness import corruption_passes
 
 from tests.exams.factories import spread_transformer as transformer
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData
 from vitscope.data.corruptions.cache import cache_folder
+from vitscope.engine import corruption_passes
 from vitscope.engine.conditions import ConditionScores
 from vitscope.engine.corruption_passes import CorruptionPasses, Replicates, part_name, rows_of
 from vitscope.engine.own_passes import own_passes

@@ -14,7 +14,10 @@ def setup(**changes) -> CurvatureSetup:
 def test_every_batch_has_its_own_hessian_and_start() -> None:
     model, (images, targets) = small_vit(), batch()
     with curvature_passes(model, (images, targets.argmax(1)), setup(), None, "small") as passes:
-        found = {number: (product.nll, passes.start(number, product)) for number, product in passes}
+        found = {
+            number: (product.nll, passes.start(number, product))
+            for number, product in passes.products(range(3))
+        }
         about = passes.about
     assert list(found) == [0, 1, 2]
     every = torch.nn.functional.cross_entropy(model(images), targets.argmax(1), reduction="none")
@@ -32,7 +35,7 @@ def test_kinds_are_found_by_anatomy() -> None:
     model, (images, targets) = small_vit(), batch()
     data = (images, targets.argmax(1))
     with curvature_passes(model, data, setup(params="kind:msa"), None, None) as passes:
-        sizes = {product.size for _, product in passes}
+        sizes = {product.size for _, product in passes.products(range(3))}
     assert sizes == {sum(p.numel() for p in model.blocks[0].attn.parameters())}
 
 

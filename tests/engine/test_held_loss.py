@@ -7,9 +7,10 @@ from torch.utils.data import DataLoader, TensorDataset
 from tests.exams.landscape_cases import convolutional, images, linear
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.curvature.plane import Plane
+from vitscope.engine.exam import Rows
 from vitscope.engine.held_loss import (
+    COLUMNS,
     HeldLoss,
-    PointScores,
     check_format,
     faster_format,
     laid_out,
@@ -111,7 +112,7 @@ def test_places_are_visited_once() -> None:
     with loss.arranged("contiguous", Parts()), Plane([model[7].bias], directions) as plane:
         nll, _ = loss()
         scores = visit(loss, plane, [(0.0,), (5.0,)], lambda _: nll, Parts(), "test")
-    found = summarise(scores.finish()["sums"], loss.n)
+    found = summarise(scores, loss.n)
     np.testing.assert_allclose(
         found["rise"], [0.0, 0.0], atol=1e-12
     )  # a common shift of scores changes nothing
@@ -135,11 +136,11 @@ def test_means_and_intervals_from_sums() -> None:
 
 
 def test_places_that_are_not_finite_stay_so_and_leave_the_others_alone() -> None:
-    scores = PointScores(3)
+    scores = Rows(sums=(3, COLUMNS))
     good, zeros, right = torch.ones(4).double(), torch.zeros(4).double(), torch.ones(4, dtype=torch.bool)
     bad = torch.tensor([1.0, float("inf"), 1.0, 1.0]).double()
-    scores.update(0, score(good, right, zeros))
-    scores.update(2, score(bad, right, zeros))
+    scores.fill(0, sums=score(good, right, zeros))
+    scores.fill(2, sums=score(bad, right, zeros))
     found = summarise(scores.finish()["sums"], 4)
     assert found["nll"].tolist() == [1.0, 0.0, float("inf")]
     assert np.isnan(found["nll_low"][2])

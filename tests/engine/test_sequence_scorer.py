@@ -6,14 +6,13 @@ import vitscope as vs
 from tests.exams.moving_pictures import known_table, smoothed_by_hand
 from vitscope.engine.frame_scores import FrameScores
 from vitscope.engine.pass_scores import Stopwatch
-from vitscope.engine.random_passes import RandomPasses, random_network
+from vitscope.engine.random_passes import RandomPasses, random_network, without_grafts
 from vitscope.engine.sequence_scorer import (
     Predictor,
     SequenceScorer,
     log_mean,
     predictors,
     smoothed_frames,
-    without_memory,
 )
 from vitscope.surgery.temporal import TemporalSmoothing
 
@@ -99,9 +98,9 @@ def test_smoothing_goes_on_over_pieces() -> None:
 def test_a_model_without_what_it_remembers(small_vit: nn.Module) -> None:
     small_vit.eval()
     said = small_vit(FRAMES)
-    assert without_memory(small_vit) == (small_vit, None)
+    assert without_grafts(small_vit, TemporalSmoothing) == (small_vit, None)
     vs.surgery.temporal(small_vit, rate=0.5, previous=4)
-    plain, smoothing = without_memory(small_vit)
+    plain, smoothing = without_grafts(small_vit, TemporalSmoothing)
     assert smoothing is not None
     assert (smoothing.rate, smoothing.previous) == (0.5, 4)
     for _ in range(2):

@@ -33,6 +33,7 @@ SHARES = ("accuracy", "top5")
 COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin
 FILLED = 2 * BINS  # whether an image is in each bin, and whether it is in it and right
 _ACCURACY, _ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
+Part = Mapping[str, Tensor]  # what `ConditionScores.finish` gives
 
 
 def score_columns(logits: Tensor, labels: Tensor) -> Tensor:
@@ -60,9 +61,8 @@ class ConditionScores(OwnNumbers):
     def __init__(self, seed: int) -> None:
         super().__init__()
         self._seed = seed
-        self.add_sum("sums", (1 + REPLICATES, COLUMNS))
-        self.add_sum("filled", (FILLED,))
-        self.add_sum("n", (), torch.int64)
+        self.add_sums(sums=(1 + REPLICATES, COLUMNS), filled=(FILLED,))
+        self.add_counts("n")
 
     def update(self, logits: Tensor, labels: Tensor, indices: Tensor) -> None:
         """Take in the predictions (N, classes) for the images at these places of the data."""
@@ -76,7 +76,7 @@ class ConditionScores(OwnNumbers):
 
     def compute(self) -> dict[str, Tensor]:
         """The sums of all processes: what a part of an exam keeps."""
-        return {"sums": self.sums.clone(), "filled": self.filled.clone(), "n": self.n.clone()}
+        return {name: total.clone() for name, total in self.state().items()}
 
 
 def replicates(sums: Tensor) -> np.ndarray:
@@ -88,54 +88,51 @@ def replicates(sums: Tensor) -> np.ndarray:
     return np.column_stack([means, ece])
 
 
-def drawn_accuracy(scores: Mapping[str, Tensor]) -> np.ndarray:
+def drawn_accuracy(scores: Part) -> np.ndarray:
     """(1 + replicates,): the accuracy under a condition, plain and in every replicate."""
     return replicates(scores["sums"])[:, _ACCURACY]
 
 
-def scored(parts: Sequence[Mapping[str, Tensor]], reference: Mapping[str, Tensor]) -> ConditionTable:
-    """Every condition's quantities with intervals, and its drop in accuracy against the reference.
+class Scored:
+    """Means over groups of conditions, each group a row, with their drop in accuracy against a reference.
 
-    Args:
-        parts: What `ConditionScores.finish` gave, per condition.
-        reference: The same of the condition that drops are measured from.
+    `drawn` is (rows, 1 + replicates, quantities), `low` and `high` are intervals of the means over images.
     """
-    return scored_means([[part] for part in parts], reference)
+
+    def __init__(self, groups: Sequence[Sequence[Part]], reference: Part) -> None:
+        self.n = int(reference["n"])
+        found = [mean_scores(group, self.n) for group in groups]
+        self.drawn, self.low, self.high = (np.stack(numbers) for numbers in zip(*found, strict=True))
+        self.drops = drawn_accuracy(reference) - self.drawn[:, :, _ACCURACY]
+
+    def table(self) -> ConditionTable:
+        """Values and intervals of all rows."""
+        ends = drop_interval(self.drops, self.n)
+        return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, self.drops[:, 0], *ends)
+
+    def headline(self, quantity: str, condition: str, row: int = 0) -> Headline:
+        """One number of a row."""
+        i = QUANTITIES.index(quantity)
+        drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
+        return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
 
 
-def scored_means(
-    groups: Sequence[Sequence[Mapping[str, Tensor]]], reference: Mapping[str, Tensor]
-) -> ConditionTable:
-    """`scored`, of means over several conditions each, with the intervals of those means over images."""
-    n = int(reference["n"])
-    found = [mean_scores(group, n) for group in groups]
-    value, low, high = (
-        np.stack(numbers) for numbers in zip(*((d[0], *ends) for d, *ends in found), strict=True)
-    )
-    drops = np.stack([drawn_accuracy(reference) - drawn[:, _ACCURACY] for drawn, _, _ in found])
-    drop_low, drop_high = drop_interval(drops, n)
-    return ConditionTable(
-        n=n, value=value, low=low, high=high, drop=drops[:, 0], drop_low=drop_low, drop_high=drop_high
-    )
+def scored(parts: Sequence[Part], reference: Part) -> ConditionTable:
+    """Every condition's quantities with intervals, and its drop in accuracy against the reference."""
+    return Scored([[part] for part in parts], reference).table()
 
 
-def mean_of_conditions(parts: Sequence[Mapping[str, Tensor]]) -> dict[str, tuple[float, float, float]]:
-    """Each quantity's mean over conditions, with the interval of that mean over images."""
-    drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
-    return {
-        quantity: (float(drawn[0, i]), float(low[i]), float(high[i])) for i, quantity in enumerate(QUANTITIES)
-    }
+def accuracy_headline(condition: str, parts: Sequence[Part]) -> Headline:
+    """The mean accuracy over what `ConditionScores` found under one or more conditions."""
+    return Scored([parts], parts[0]).headline("accuracy", condition)
 
 
 def mean_scores(
-    parts: Sequence[Mapping[str, Tensor]], n: int, blocks: bool = False
+    parts: Sequence[Part], n: int, blocks: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Means over conditions (1 + replicates, quantities), and their intervals (quantities,).
 
-    Args:
-        parts: Sums over the same images under each condition.
-        n: How many images; or blocks of them, if these are what the bootstrap draws.
-        blocks: Whether they are blocks.
+    `parts` are sums over the same `n` images, or `blocks` of them if these are what the bootstrap draws.
     """
     drawn: np.ndarray = np.mean([replicates(part["sums"]) for part in parts], axis=0)
     low, high = mean_interval_of_few(drawn[1:], n)
@@ -150,14 +147,6 @@ def mean_scores(
         gaps = (sums[..., 1 + len(MEANS) :] / sums[..., :1]).swapaxes(0, 1)
     low[_ECE], high[_ECE] = error_interval(gaps, least_error(filled[:, :BINS], filled[:, BINS:], n))
     return drawn, low, high
-
-
-def accuracy_headline(condition: str, parts: Sequence[Mapping[str, Tensor]]) -> Headline:
-    """The mean accuracy over what `ConditionScores` found under one or more conditions."""
-    drawn, low, high = mean_scores(parts, int(parts[0]["n"]))
-    i = QUANTITIES.index("accuracy")
-    value = float(drawn[0, i])
-    return Headline("accuracy", condition, value, float(low[i]), float(high[i]), drawn[:, i].copy())
 
 
 Predict = Callable[[Tensor, Tensor, Tensor], Iterable[tuple[str, Tensor]]]

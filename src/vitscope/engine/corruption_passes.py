@@ -1,6 +1,4 @@
-"""The passes of the corruption exam: one over clean images, and one over each corruption of them.
-
-Scores by type, family and severity of a corruption, and the mean corruption error.
+"""The passes of the corruption exam, one over clean images and one over each corruption of them, and their scores.
 
 Means over corruptions are formed replicate by replicate, so that their intervals are those of the mean over the same
 images. With E_k the mean error over severities of type k, E the error on clean images, and R those of a reference,
@@ -24,13 +22,13 @@ from vitscope.data.corruptions.generate import corrupted
 from vitscope.data.corruptions.published import Published
 from vitscope.data.corruptions.share import Share, ShareWriter
 from vitscope.data.preprocessing import normalise
-from vitscope.engine.conditions import ConditionScores, mean_scores
+from vitscope.engine.conditions import ConditionScores, Part, Scored
 from vitscope.engine.not_finite import finite_scores
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.pixels import PixelSpace, pixel_space
 from vitscope.engine.resuming import Parts
 from vitscope.findings.corruption import ALL, CLEAN, Row
-from vitscope.results.condition_rows import QUANTITIES, ConditionTable, Headline, drop_interval
+from vitscope.results.condition_rows import QUANTITIES, Headline
 
 MOST_KEPT = 4 << 30  # bytes of corrupted images that are kept without being asked to
 
@@ -51,12 +49,7 @@ class CorruptionPasses:
     def generated(self, cache: bool | None, workers: int | None) -> Found:
         """Scores on clean images and on those that are corrupted here, by name.
 
-        Args:
-            cache: Whether corrupted images are kept; default: if they take less than `MOST_KEPT`.
-            workers: See `corrupted`.
-
-        Raises:
-            UnknownNormalisation: The images came as numbers that cannot be read as pictures.
+        `cache` says whether corrupted images are kept; default: if they take less than `MOST_KEPT`.
         """
         world = distributed.world_size()
         n_bytes = self.own.n_images * int(np.prod(self.own.input_shape)) * len(self.conditions) * world
@@ -143,61 +136,34 @@ def rows_of(types: Sequence[str], severities: Sequence[int]) -> tuple[Row, ...]:
     return Row(CLEAN), *(Row(name, severity) for name in names for severity in (0, *severities))
 
 
-class Replicates:
+class Replicates(Scored):
     """Every row's quantities, plain and in every bootstrap replicate: (rows, 1 + replicates, quantities)."""
 
-    def __init__(
-        self, found: Mapping[str, Mapping[str, Tensor]], types: Sequence[str], severities: Sequence[int]
-    ) -> None:
+    def __init__(self, found: Mapping[str, Part], types: Sequence[str], severities: Sequence[int]) -> None:
         self.rows = rows_of(types, severities)
-        self.n = int(found[CLEAN]["n"])
-        scored = [mean_scores(_members(row, found, types, severities), self.n) for row in self.rows]
-        self.drawn, self.low, self.high = (np.stack(numbers) for numbers in zip(*scored, strict=True))
-        self.drops = self.drawn[0, :, _ACCURACY] - self.drawn[:, :, _ACCURACY]
+        super().__init__([_members(row, found, types, severities) for row in self.rows], found[CLEAN])
 
     def of(self, row: Row) -> np.ndarray:
         """(1 + replicates, quantities)."""
         found: np.ndarray = self.drawn[self.rows.index(row)]
         return found
 
-    def table(self) -> ConditionTable:
-        """Values and intervals of all rows."""
-        drop_low, drop_high = drop_interval(self.drops, self.n)
-        return ConditionTable(
-            n=self.n,
-            value=self.drawn[:, 0],
-            low=self.low,
-            high=self.high,
-            drop=self.drops[:, 0],
-            drop_low=drop_low,
-            drop_high=drop_high,
-        )
-
     def headlines(self, images: str) -> list[Headline]:
         """Means over all corruptions, and the accuracy of each family."""
         every, whole = f"{images} corruptions", self.rows.index(Row(ALL))
         drop = Headline.of_drop(every, self.drops[whole], self.n)
-        scores = [self._headline(quantity, every, whole) for quantity in ("accuracy", "nll", "ece")]
+        scores = [self.headline(quantity, every, whole) for quantity in ("accuracy", "nll", "ece")]
         families = [row for row in self.rows if row.corruption in FAMILIES and not row.severity]
         return [scores[0], drop, *scores[1:]] + [
-            self._headline("accuracy", f"{images} {row.corruption}", self.rows.index(row)) for row in families
+            self.headline("accuracy", f"{images} {row.corruption}", self.rows.index(row)) for row in families
         ]
-
-    def _headline(self, quantity: str, condition: str, row: int) -> Headline:
-        i = QUANTITIES.index(quantity)
-        drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
-        return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
 
     def against(
         self, types: Sequence[str], reference: str, errors: np.ndarray, clean: float
     ) -> list[Headline]:
         """Both mean corruption errors; the relative one only if every type costs the reference some accuracy.
 
-        Args:
-            types: Types of corruption.
-            reference: The name of the reference model.
-            errors: (types,), its mean error over severities; its own uncertainty is not counted.
-            clean: Its error on clean images.
+        `errors` (types,) and `clean` are those of the reference; its own uncertainty is not counted.
         """
         own = np.stack([1 - self.of(Row(kind))[:, _ACCURACY] for kind in types])
         own_clean = 1 - self.of(Row(CLEAN))[:, _ACCURACY]
@@ -213,8 +179,8 @@ class Replicates:
 
 
 def _members(
-    row: Row, found: Mapping[str, Mapping[str, Tensor]], types: Sequence[str], severities: Sequence[int]
-) -> list[Mapping[str, Tensor]]:
+    row: Row, found: Mapping[str, Part], types: Sequence[str], severities: Sequence[int]
+) -> list[Part]:
     """The conditions that a row is the mean of."""
     if row.corruption == CLEAN:
         return [found[CLEAN]]

@@ -24,7 +24,7 @@ from vitscope.results import Result, UnitRow
 class Sums:
     """Base of accumulators: tensors on the CPU that start at zero and to which `update` adds, without gradients.
 
-    A subclass declares them with `add_sum` and finds them as its attributes.
+    A subclass declares them with `add_sums` and `add_counts` and finds them as its attributes.
     """
 
     update: Callable[..., None]
@@ -41,6 +41,16 @@ class Sums:
         """A sum of this shape, zero at first."""
         self._names.append(name)
         setattr(self, name, torch.zeros(shape, dtype=dtype))
+
+    def add_sums(self, **shapes: tuple[int, ...]) -> None:
+        """Sums of these names and shapes."""
+        for name, shape in shapes.items():
+            self.add_sum(name, shape)
+
+    def add_counts(self, *names: str) -> None:
+        """Whole numbers of these names."""
+        for name in names:
+            self.add_sum(name, dtype=torch.int64)
 
     def state(self) -> dict[str, Tensor]:
         """The sums of this process so far, by name."""
@@ -92,8 +102,7 @@ class Rows(OwnNumbers):
 
     def __init__(self, **shapes: tuple[int, ...]) -> None:
         super().__init__()
-        for name, shape in shapes.items():
-            self.add_sum(name, shape)
+        self.add_sums(**shapes)
 
     def fill(self, row: int | slice, **numbers: Any) -> None:
         """Put numbers into the tables of these names."""

@@ -56,10 +56,8 @@ def blocks_of(lengths: Sequence[int], block: int | None = None) -> tuple[list[np
 def frame_columns(log_p: Tensor, labels: Tensor, first: int) -> Tensor:
     """(T, COLUMNS + FILLED): what every frame adds to the sums, the points of a mask together.
 
-    Args:
-        log_p: (T, classes), or (T, classes, H, W).
-        labels: (T,), or (T, H, W) in which 255 is not labelled.
-        first: Place of the first frame in the data, for messages.
+    `log_p` is (T, classes) for labels (T,), or (T, classes, H, W) for masks (T, H, W) in which 255 is not labelled;
+    `first` is the place of the first frame in the data, for messages.
     """
     if log_p.shape[:1] + log_p.shape[2:] != labels.shape or log_p.shape[1] < 2:
         seen, wanted = tuple(log_p.shape), ("frames", "classes", *labels.shape[1:])
@@ -68,13 +66,18 @@ def frame_columns(log_p: Tensor, labels: Tensor, first: int) -> Tensor:
         )
     points, targets = log_p.movedim(1, -1).flatten(0, -2), labels.flatten()
     frames = torch.arange(len(labels)).repeat_interleave(len(targets) // len(labels))
-    known = targets != UNLABELLED if labels.dim() > 1 else torch.ones_like(targets, dtype=torch.bool)
+    known = _labelled(labels).flatten()
     _check(points, targets, known, frames + first)
     columns = torch.zeros(len(labels), COLUMNS + FILLED, dtype=torch.float64)
     for some in known.nonzero()[:, 0].split(AT_ONCE):
         own = score_columns(points[some], targets[some])
         columns.index_add_(0, frames[some], torch.cat([own, filled_bins(own)], 1))
     return columns
+
+
+def _labelled(labels: Tensor) -> Tensor:
+    """Which points have a class: of masks (T, H, W) not all, of labels (T,) every one."""
+    return labels != UNLABELLED if labels.dim() > 1 else torch.ones_like(labels, dtype=torch.bool)
 
 
 def _check(points: Tensor, targets: Tensor, known: Tensor, frames: Tensor) -> None:
@@ -97,10 +100,7 @@ def _check(points: Tensor, targets: Tensor, known: Tensor, frames: Tensor) -> No
 def unchanged(classes: Tensor, before: Tensor | None, ignored: int | None = None) -> Tensor:
     """(T, 2): per frame, how many points can be compared with the frame before, and how many have its class.
 
-    Args:
-        classes: (T, ...), of consecutive frames.
-        before: (...) of the frame before the first; None: it begins the sequence.
-        ignored: A class that cannot be compared.
+    `before` are the classes of the frame before the first; None: it begins the sequence. `ignored` is no class.
     """
     frames = classes.reshape(len(classes), -1)
     last = torch.cat([frames[:1] if before is None else before.reshape(1, -1), frames[:-1]])
@@ -115,7 +115,7 @@ def unchanged(classes: Tensor, before: Tensor | None, ignored: int | None = None
 
 def true_probability(log_p: Tensor, labels: Tensor) -> Tensor:
     """(T,): the probability of the true class, mean over the labelled points of a frame; NaN if it has none."""
-    known = labels != UNLABELLED if labels.dim() > 1 else torch.ones_like(labels, dtype=torch.bool)
+    known = _labelled(labels)
     p = log_p.gather(1, (labels * known).unsqueeze(1)).squeeze(1).double().exp()
     return (p * known).reshape(len(labels), -1).sum(1) / known.reshape(len(labels), -1).sum(1)
 
@@ -136,13 +136,14 @@ class FrameScores(OwnNumbers):
     def __init__(self, conditions: int, traced: int, blocks: int, seed: int) -> None:
         super().__init__()
         self._seed, self._blocks, self._enough = seed, blocks, blocks >= FEWEST_BLOCKS
-        self.add_sum("frames", (), torch.int64)
-        self.add_sum("sums", (conditions, 1 + REPLICATES, COLUMNS + FILLED + 2))
-        self.add_sum("labels", (1 + REPLICATES, 2))
-        self.add_sum("trace", (conditions, traced))
-        self.add_sum("timed", (), torch.int64)
-        self.add_sum("seconds", (conditions,))
-        self.add_sum("products", (conditions, conditions))
+        self.add_sums(
+            sums=(conditions, 1 + REPLICATES, COLUMNS + FILLED + 2),
+            labels=(1 + REPLICATES, 2),
+            trace=(conditions, traced),
+            seconds=(conditions,),
+            products=(conditions, conditions),
+        )
+        self.add_counts("frames", "timed")
 
     def update(self, columns: Tensor, labels: Tensor, blocks: np.ndarray) -> None:
         """Take in consecutive frames: (conditions, T, columns), (T, 2) of the labels, and the block of each."""

@@ -22,13 +22,8 @@ from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.results import UnitRow
 from vitscope.results.head_rows import ALL_HEADS
 
-SHARES = (
-    "prefix",
-    "diagonal",
-    "similarity",
-    "gradient",
-    "share",
-)  # quantities that are at most 1; all are at least 0
+# quantities that are at most 1; all are at least 0
+SHARES = ("prefix", "diagonal", "similarity", "gradient", "share")
 
 
 def attention_matrix(seen: AttentionMap) -> Tensor:
@@ -37,11 +32,11 @@ def attention_matrix(seen: AttentionMap) -> Tensor:
     That is what multiplies them, unless its rows are no averages (heads are mixed after the softmax): then it is
     the softmax.
     """
-    if seen.weights.data_ptr() != seen.probabilities.data_ptr():
-        sums = seen.weights.sum(-1)
-        averages = bool((seen.weights >= 0).all()) and bool(((sums - 1).abs() < 1e-2).all())
-        return (seen.weights if averages else seen.probabilities).float()
-    return seen.weights.float()
+    weights = seen.weights
+    if weights.data_ptr() == seen.probabilities.data_ptr():
+        return weights.float()
+    averages = bool((weights >= 0).all()) and bool(((weights.sum(-1) - 1).abs() < 1e-2).all())
+    return (weights if averages else seen.probabilities).float()
 
 
 def why_not(unit: Unit) -> str | None:
@@ -97,9 +92,9 @@ class HeadMoments(Accumulator):
         heads = [sum(site.heads for site in unit.attention.sites) for unit in self.units if unit.attention]
         self.row_unit = np.repeat(np.arange(len(heads)), [1 + h for h in heads])
         self.head = np.array([h for count in heads for h in range(ALL_HEADS, count)], dtype=np.int64)
-        for name in ("total", "squares"):
-            self.add_sum(name, (len(self.head), len(self.quantities)))
-        self.add_sum("n", dtype=torch.int64)
+        rows = (len(self.head), len(self.quantities))
+        self.add_sums(total=rows, squares=rows)
+        self.add_counts("n")
 
     @staticmethod
     def why_not(unit: Unit) -> str | None:

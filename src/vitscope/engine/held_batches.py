@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from vitscope.anatomy.taps.cannot_run import runs_on
 from vitscope.core.errors import BadData
 from vitscope.curvature.loss import scores_among
+from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
 from vitscope.data.batching import check_finite
@@ -41,12 +42,22 @@ def training_split(data: Any) -> Any:
         return data
 
 
+def penalty_of(recipe: str | Recipe | None, weight_decay: float, l2: Convention) -> Penalty:
+    """The l2 term over the parameters that a recipe decays; without one over all."""
+    return Penalty(weight_decay, l2, recipe is None or get_recipe(recipe).decay_all)
+
+
 @dataclass(frozen=True)
 class HeldBatch:
     """Images (N, C, H, W) as the model takes them, and targets: labels (N,), or probabilities (N, classes)."""
 
     images: Tensor
     targets: Tensor
+
+    def to(self, dtype: torch.dtype) -> "HeldBatch":
+        """Images, and targets that are probabilities, in this type."""
+        soft = self.targets.is_floating_point()
+        return HeldBatch(self.images.to(dtype), self.targets.to(dtype) if soft else self.targets)
 
 
 class HeldBatches:

@@ -9,7 +9,6 @@ Convolutions are faster with channels last, or slower, depending on their sizes 
 memory is taken is found out by trying. Results differ by rounding only.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, get_args
@@ -28,18 +27,25 @@ from vitscope.core.statistics import mean_interval, share_interval
 from vitscope.curvature.loss import cross_entropy, scores_of_images
 from vitscope.curvature.plane import Plane
 from vitscope.data import batches, data_config
-from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.exam import Rows
 from vitscope.engine.held_batches import HeldBatch, HeldBatches
 from vitscope.engine.not_finite import finite_scores
-from vitscope.engine.own_passes import progress
+from vitscope.engine.own_passes import dtype_of, progress
+from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.resuming import Parts
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
 
 MemoryFormat = Literal["auto", "contiguous", "channels_last"]
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+BatchNorm = Literal["kept", "estimated"]
+Place = tuple[float, ...]
+COLUMNS = 5  # NLL, NLL², rise, rise², right
 _ROUNDS, _IMAGES = 3, 32
 _GAIN = 0.95  # of the usual layout's time that another one may take to be preferred
+_FORMAT = (
+    "memory format"  # the part that remembers it: other digits would not fit to those of finished places
+)
 
 
 @contextmanager
@@ -67,12 +73,14 @@ def faster_format(model: nn.Module, images: Tensor) -> str:
     """The quicker memory format for passes over such images; the main process measures it for all."""
     found = "contiguous"
     if distributed.is_main() and sum(isinstance(module, nn.Conv2d) for module in model.modules()) > 1:
-        least = dict.fromkeys(FORMATS, float("inf"))
+        least, watch = dict.fromkeys(FORMATS, float("inf")), Stopwatch(images.device)
         for _ in range(_ROUNDS):
             for name, layout in FORMATS.items():
                 with laid_out(model, name), torch.inference_mode():
                     arranged = images[:_IMAGES].contiguous(memory_format=layout)
-                    least[name] = min(least[name], _seconds(model, arranged))
+                    with watch.from_zero():
+                        model(arranged)
+                    least[name] = min(least[name], watch.seconds)
         if least["channels_last"] < _GAIN * least["contiguous"]:
             found = "channels_last"
     return str(distributed.broadcast(found))
@@ -86,31 +94,8 @@ def check_format(memory_format: str) -> None:
         )
 
 
-def _seconds(model: nn.Module, images: Tensor) -> float:
-    on_cpu = images.device.type == "cpu"
-    clock = time.process_time if on_cpu else time.perf_counter  # CPU time is not disturbed by other programs
-    start = clock()
-    model(images)
-    if not on_cpu:
-        torch.accelerator.synchronize()
-    return clock() - start
-
-
-BatchNorm = Literal["kept", "estimated"]
-Place = tuple[float, ...]
-_FORMAT = (
-    "memory format"  # the part that remembers it: other digits would not fit to those of finished places
-)
-
-
 class HeldLoss:
-    """NLL of every held image, and whether the model is right about it, where its weights are now.
-
-    Attributes:
-        n: How many images.
-        augmentation: What was done to them, in words.
-        batches: The images and targets.
-    """
+    """NLL of every held image, and whether the model is right about it, where its weights are now."""
 
     def __init__(
         self,
@@ -122,39 +107,30 @@ class HeldLoss:
         batch_norm: BatchNorm,
         seed: int,
     ) -> None:
-        if batch_norm not in get_args(BatchNorm):
-            raise VitscopeError(f"batch_norm is '{batch_norm}'; expected {' or '.join(get_args(BatchNorm))}")
-        held = _held(model, data, limit, batch_size, recipe, seed)
-        dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-        self.batches = [
-            HeldBatch(batch.images.to(dtype), _typed(batch.targets, dtype))
-            for batch in (held[i] for i in range(len(held)))
-        ]
+        # as many whole batches as the limit and the data allow; fewer images than a batch are one
+        wanted = batches(data, config=data_config(model), limit=limit).n_images
+        size = max(1, min(batch_size, wanted))
+        held = HeldBatches(model, data, size, max(1, wanted // size), recipe, seed)
+        self.batches = [held[i].to(dtype_of(model)) for i in range(len(held))]
         self.n = sum(len(batch.images) for batch in self.batches)
-        self.augmentation = held.augmentation
+        self.augmentation = held.augmentation  # what was done to the images, in words
         self._model, self._seed = model, seed
-        self._norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
-        if batch_norm == "kept":
-            self._norms = []
+        estimated = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
+        self._norms = estimated if batch_norm == "estimated" else []
         first = self.batches[0]
-        with torch.inference_mode():
-            cross_entropy(
-                scores_of_images(model, first.images[:1]), first.targets[:1]
-            )  # refuses what does not fit
+        with torch.inference_mode():  # refuses what does not fit
+            cross_entropy(scores_of_images(model, first.images[:1]), first.targets[:1])
 
     @contextmanager
     def arranged(self, memory_format: str, parts: Parts) -> Iterator[None]:
         """Weights and images in this order in memory; "auto": the faster one, or that of before an interruption."""
         check_format(memory_format)
         if memory_format == "auto":
-            known = parts.finished([_FORMAT])
-            if known:
+            if known := parts.finished([_FORMAT]):
                 memory_format = list(FORMATS)[int(known[_FORMAT]["place"])]
             else:
                 memory_format = faster_format(self._model, self.batches[0].images)
-        self._format = memory_format
-        layout = FORMATS[memory_format]
-        before = self.batches
+        self._format, layout, before = memory_format, FORMATS[memory_format], self.batches
         self.batches = [HeldBatch(b.images.contiguous(memory_format=layout), b.targets) for b in before]
         try:
             with laid_out(self._model, memory_format):
@@ -219,24 +195,6 @@ class HeldLoss:
                 buffer.copy_(value)
 
 
-class PointScores(OwnNumbers):
-    """The sums of every place, of which each process fills in its own."""
-
-    sums: Tensor
-
-    def __init__(self, places: int) -> None:
-        super().__init__()
-        self.add_sum("sums", (places, COLUMNS))
-
-    def update(self, place: int, sums: Tensor) -> None:
-        """Take in what `score` gave at one place."""
-        self.sums[place] = sums
-
-    def compute(self) -> dict[str, Any]:
-        """The places of all processes."""
-        return {"sums": self.sums.numpy().copy()}
-
-
 def visit(
     loss: HeldLoss,
     plane: Plane,
@@ -244,8 +202,8 @@ def visit(
     reference: Callable[[Place], Tensor],
     parts: Parts,
     heading: str,
-) -> PointScores:
-    """The loss at every place; this process visits its share.
+) -> np.ndarray:
+    """(places, COLUMNS): the sums of every place; this process visits its share.
 
     Args:
         loss: Of the model.
@@ -258,11 +216,10 @@ def visit(
     names = [" ".join(map(repr, place)) for place in places]
     finished = parts.finished(names)
     loss.remember_format(parts)
-    scores = PointScores(len(places))
+    rows = Rows(sums=(len(places), COLUMNS))
     if distributed.is_main():
         for number, name in enumerate(names):
-            if name in finished:
-                scores.update(number, finished[name]["sums"])
+            rows.fill(number, **finished.get(name, {}))
     todo = [number for number, name in enumerate(names) if name not in finished]
     share = [todo[i] for i in distributed.shard(len(todo))]
     with (
@@ -273,33 +230,13 @@ def visit(
             with interrupt.at_once():
                 plane.move(*places[number])
                 sums = score(*loss(), reference(places[number]))
-            scores.update(number, sums)
+            rows.fill(number, sums=sums)
             parts.put(names[number], {"sums": sums})
             advance(loss.n)
         if interrupt.asked:
             raise Stopped
-    return scores
-
-
-def _typed(targets: Tensor, dtype: torch.dtype) -> Tensor:
-    return targets.to(dtype) if targets.is_floating_point() else targets
-
-
-def _held(
-    model: nn.Module,
-    data: Any,
-    limit: int | None,
-    batch_size: int,
-    recipe: str | Recipe | None,
-    seed: int,
-) -> HeldBatches:
-    """As many whole batches as the limit and the data allow; fewer images than a batch are one."""
-    wanted = batches(data, config=data_config(model), limit=limit).n_images
-    size = max(1, min(batch_size, wanted))
-    return HeldBatches(model, data, size, max(1, wanted // size), recipe, seed)
-
-
-COLUMNS = 5  # NLL, NLL², rise, rise², right
+    found: np.ndarray = rows.finish()["sums"]
+    return found
 
 
 def score(nll: Tensor, right: Tensor, reference: Tensor) -> Tensor:

@@ -1,7 +1,4 @@
-"""What a model says without each of its units: the cheap way, once it is seen to agree with the plain one.
-
-Units of a kind at the beginning, in the middle and at the end of their stages.
-"""
+"""What a model says without each of its units: the cheap way, once it is seen to agree with the plain one."""
 
 import math
 from collections import defaultdict
@@ -64,8 +61,7 @@ class LesionPasses:
         units: Sequence[Unit],
         bypasses: Mapping[str, tuple[str, Bypass]] = MappingProxyType({}),
     ) -> None:
-        self._model, self._parts, self._units = model, parts, units
-        self._bypasses = bypasses
+        self._model, self._parts, self._units, self._bypasses = model, parts, units, bypasses
         self._way: _Way | None = None
         self._at_once = 1
 
@@ -89,13 +85,9 @@ class LesionPasses:
         if unit not in self._bypasses:
             return way.without(unit)
         path, bypass = self._bypasses[unit]
-        hook = self._model.get_submodule(path).register_forward_hook(
-            lambda module, given, made: bypass(module, given[0])
-        )
-        try:
+        module = self._model.get_submodule(path)
+        with module.register_forward_hook(lambda module, given, made: bypass(module, given[0])):
             return self._model(images)
-        finally:
-            hook.remove()
 
     def _choose(self, few: Tensor, batch: int) -> None:
         plain = OneByOne(self._model, self._parts)

@@ -41,22 +41,14 @@ class FeatureMoments(Accumulator):
         last = np.cumsum(widths) - 1  # column of each unit's last number
         self.ends = last if changing is None else last[:, None] + np.arange(1 - changing, 1)
         self.owner = np.repeat(np.arange(len(widths)), widths)  # unit of each column
-        known = [
-            unit.kind if defined else None
-            for unit, defined in zip(subject.units, self.comparable(), strict=True)
-        ]
-        self.kinds = tuple(dict.fromkeys(kind for kind in known if kind is not None))
-        self.members = [np.flatnonzero([kind == k for k in known]) for kind in self.kinds]
+        known = np.where(self.comparable(), [unit.kind for unit in subject.units], "")
+        self.kinds = tuple(dict.fromkeys(kind for kind in known.tolist() if kind))
+        self.members = [np.flatnonzero(known == kind) for kind in self.kinds]
         numbers = () if changing is None else (changing,)
-        shapes = {
-            "": (sum(widths),),
-            "change_": (len(widths), *numbers),
-            "kind_": (len(self.kinds), *numbers),
-        }
-        for name, shape in shapes.items():
-            self.add_sum(f"{name}total", shape)
-            self.add_sum(f"{name}squares", shape)
-        self.add_sum("n", dtype=torch.int64)
+        columns, units, kinds = (sum(widths),), (len(widths), *numbers), (len(self.kinds), *numbers)
+        self.add_sums(total=columns, squares=columns, change_total=units, change_squares=units)
+        self.add_sums(kind_total=kinds, kind_squares=kinds)
+        self.add_counts("n")
 
     def update(self, batch: Batch) -> None:
         """Take in the numbers of one batch of images."""
@@ -76,19 +68,20 @@ class FeatureMoments(Accumulator):
 
     def levels(self) -> Estimate:
         """Every number, in the order of the columns."""
-        n = int(self.n)
-        return Estimate(*mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), n))
+        return self._estimate(self.total, self.squares)
 
     def changes(self) -> Estimate:
         """Per unit, the last number minus that of the unit before; NaN where the two cannot be compared."""
-        total, squares = self.change_total.numpy().copy(), self.change_squares.numpy().copy()
-        total[~self.comparable()] = np.nan
-        return Estimate(*mean_interval(total, squares, int(self.n)))
+        total = self.change_total.clone()
+        total[~torch.from_numpy(self.comparable())] = torch.nan
+        return self._estimate(total, self.change_squares)
 
     def changes_by_kind(self) -> Estimate:
         """Per kind in `kinds`, the mean change across its units that can be compared with the unit before."""
-        total, squares = self.kind_total.numpy().copy(), self.kind_squares.numpy().copy()
-        return Estimate(*mean_interval(total, squares, int(self.n)))
+        return self._estimate(self.kind_total, self.kind_squares)
+
+    def _estimate(self, total: Tensor, squares: Tensor) -> Estimate:
+        return Estimate(*mean_interval(total.numpy().copy(), squares.numpy().copy(), int(self.n)))
 
     def change_fields(self) -> dict[str, Any]:
         """The changes under the names they have in a result."""

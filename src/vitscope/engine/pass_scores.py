@@ -138,12 +138,11 @@ class PassScores(OwnNumbers):
     def __init__(self, conditions: int, seed: int) -> None:
         super().__init__()
         self._seed = seed
-        self.add_sum("n", (), torch.int64)
-        self.add_sum("sums", (1 + REPLICATES, conditions, COLUMNS + len(ENTROPIES)))
-        self.add_sum("filled", (conditions, FILLED))
-        self.add_sum("batches", (), torch.int64)
-        self.add_sum("seconds", (conditions,))
-        self.add_sum("products", (conditions, conditions))
+        self.add_sums(
+            sums=(1 + REPLICATES, conditions, COLUMNS + len(ENTROPIES)), filled=(conditions, FILLED)
+        )
+        self.add_sums(seconds=(conditions,), products=(conditions, conditions))
+        self.add_counts("n", "batches")
 
     def update(self, columns: Tensor, indices: Tensor, seconds: Tensor) -> None:
         """Take in one batch: (N, conditions, columns), and the time that each condition took."""

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,8 @@ from vitscope.surgery.mc_dropout import draw_number, dropouts, sampling
 from vitscope.surgery.tools.graft import grafts, ungraft
 from vitscope.surgery.tools.record import CannotOperate, NoEffectWarning, record
 
+Where = Literal["subsampling", "stage_ends"]
+Kind = TypeVar("Kind", bound=nn.Module)
 TRIES = 8  # passes in which a model's own dropout must show
 TELLING = 1e-3  # of the largest number: more than rounding ever does
 
@@ -42,9 +44,8 @@ class RandomNetwork:
         MC dropout gives all images the same networks. A model's own dropout draws a mask for every image of a batch; so
         that two batches get different ones, whoever computes them, it is seeded by their first image.
         """
-        return sampling(
-            self.model, draw_number(seed, first_image) if self.own else seed, own_dropout=self.own
-        )
+        seed = draw_number(seed, first_image) if self.own else seed
+        return sampling(self.model, seed, own_dropout=self.own)
 
 
 def random_network(
@@ -52,15 +53,9 @@ def random_network(
 ) -> RandomNetwork | None:
     """What is random in the model already, else MC dropout with probability `p` in a copy; None where it has no place.
 
-    Args:
-        model: In evaluation mode.
-        parts: Its anatomy, if features are looked at: draws count that reach them, and among which its units are
-            found. None: draws count that reach the prediction.
-        images: A few, to see whether its passes differ.
-        p: Of the dropout that is put in.
-        seed: Of those passes.
+    Whether its passes differ is seen on a few images: in its features, if there is an anatomy, else in the prediction.
     """
-    model = _one_pass_at_a_time(model)
+    model, _ = without_grafts(model, PassEnsemble)  # which averages over passes by itself
     if dropouts(model):
         return RandomNetwork(model, "the model's MC dropout", own=False)
     own = RandomNetwork(model, "the model's own dropout", own=True)
@@ -76,15 +71,15 @@ def random_network(
     return RandomNetwork(copy, f"MC dropout, p = {p:g}", own=False, p=p)
 
 
-def _one_pass_at_a_time(model: nn.Module) -> nn.Module:
-    """The model, or where it averages over passes by itself a copy that does not."""
-    averaging = [path for path, graft in grafts(model) if isinstance(graft, PassEnsemble)]
-    if not averaging:
-        return model
+def without_grafts(model: nn.Module, kind: type[Kind]) -> tuple[nn.Module, Kind | None]:
+    """The model, or where it has grafts of a kind a copy without them; and the last of them."""
+    found = [(path, graft) for path, graft in grafts(model) if isinstance(graft, kind)]
+    if not found:
+        return model, None
     copy = deepcopy(model)
-    for path in averaging:
+    for path, _ in found:
         ungraft(copy, path)
-    return copy
+    return copy, found[-1][1]
 
 
 @torch.inference_mode()
@@ -122,9 +117,6 @@ def _passes_differ(network: RandomNetwork, parts: Anatomy | None, images: Tensor
 
 def _differ(drawn: Tensor, plain: Tensor) -> bool:
     return bool((drawn - plain).abs().max() > TELLING * plain.abs().max())
-
-
-Where = Literal["subsampling", "stage_ends"]
 
 
 class PassSource(Protocol):
@@ -194,10 +186,7 @@ class Members:
     deterministic = False
 
     def __init__(self, members: list[nn.Module], said: Place | None = None) -> None:
-        self._members, self._said = (
-            members,
-            said,
-        )  # which output holds the class scores, as `class_scores` takes it
+        self._members, self._said = members, said  # `said`: which output, as `class_scores` takes it
         self.most: int | None = len(members)
 
     def single(self, images: Tensor) -> Tensor:

@@ -1,6 +1,4 @@
-"""One sequence of frames after the other, predicted in every way, with and without temporal smoothing.
-
-Ways to predict the frames of a stream, each of which can be smoothed over time.
+"""One sequence of frames after the other, predicted in every way, as it is and smoothed over time.
 
 one pass      what the model says of a frame
 mc dropout    the average over several random passes of the same frame
@@ -9,21 +7,23 @@ one draw      one random pass, of another network for every frame: smoothed over
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.data.streams.frames import UNLABELLED
 from vitscope.engine.frame_scores import FrameScores, frame_columns, true_probability, unchanged
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.random_passes import RandomPasses
 from vitscope.surgery.temporal import TemporalSmoothing
-from vitscope.surgery.tools.graft import grafts, ungraft
 from vitscope.surgery.tools.predictions import log_probabilities
+
+# from (T, C, H, W) frames and the place of the first to logarithms of probabilities, (T, classes, ...)
+Predict = Callable[[Tensor, int], Tensor]
+Fit = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -32,19 +32,11 @@ class Predictor:
 
     name: str
     spatial: bool  # with spatial smoothing
-    # from (T, C, H, W) frames and the place of the first to logarithms of probabilities, (T, classes, ...)
-    predict: Callable[[Tensor, int], Tensor]
+    predict: Predict
 
 
 class SequenceScorer:
-    """Puts frames into `scores`; condition 2 i is way i as it is, 2 i + 1 the same smoothed over time.
-
-    Args:
-        ways: To predict frames.
-        rate: Of the smoothing.
-        previous: Frames that it remembers.
-        scores: Where the numbers go.
-    """
+    """Puts frames into `scores`; condition 2 i is way i as it is, 2 i + 1 the same smoothed over time."""
 
     def __init__(self, ways: Sequence[Predictor], rate: float, previous: int, scores: FrameScores) -> None:
         self._ways, self._scores = ways, scores
@@ -52,25 +44,15 @@ class SequenceScorer:
         self.begin(False)
 
     def begin(self, traced: bool) -> None:
-        """The next frames begin a sequence; nothing of the last one is remembered.
-
-        Args:
-            traced: Keep the probabilities of the true class of its first frames.
-        """
+        """The next frames begin a sequence, of which the first ones are traced or not; the last one is forgotten."""
         self._smoothings = [self._new() for _ in self._ways]
         self._before: list[Tensor | None] = [None] * (1 + 2 * len(self._ways))  # classes; the labels' last
         self._seen = 0
         self._traced = traced
 
     def take(self, frames: Tensor, labels: Tensor, first: int, blocks: np.ndarray) -> None:
-        """Take in the next frames of the sequence.
-
-        Args:
-            frames: (T, C, H, W).
-            labels: (T,), or (T, H, W) classes of the points.
-            first: Place of the first in the data.
-            blocks: (T,), of the bootstrap.
-        """
+        """Take in the next frames (T, C, H, W) of the sequence, of which the first stands at a place in the data, and
+        the blocks (T,) of the bootstrap that they are in."""
         columns: list[Tensor] = []
         for way, smoothing in zip(self._ways, self._smoothings, strict=True):
             said = way.predict(frames, first)
@@ -103,33 +85,23 @@ class SequenceScorer:
             if i > 0:
                 self._scores.time(torch.tensor(seconds, dtype=torch.float64))
 
-    def _runs(
-        self, way: Predictor
-    ) -> tuple[Callable[[Tensor, int], Tensor], Callable[[Tensor, int], Tensor]]:
+    def _runs(self, way: Predictor) -> tuple[Predict, Predict]:
         smoothing = self._new()
         return way.predict, lambda frame, place: smoothing(way.predict, frame, place)
 
 
-Fit = Callable[[Tensor], Tensor]
-
-
 def predictors(source: RandomPasses, passes: int, fit: Fit, shape: tuple[int, ...] | None) -> list[Predictor]:
-    """The ways to predict frames that were asked for.
+    """The ways to predict frames that were asked for; those with MC dropout only if it has some passes.
 
-    Args:
-        source: The model and its random passes.
-        passes: Of MC dropout; 0: one deterministic pass is the only way.
-        fit: Brings logits to the size of the masks.
-        shape: Of the frames, to have every way with spatial smoothing as well; None: without.
+    `fit` brings logits to the size of the masks. With the shape of the frames, every way comes with spatial smoothing
+    as well.
     """
-    sources = [(source, False)]
     smoothed = None if shape is None else source.smoothed(shape)
-    if smoothed is not None:
-        sources.append((smoothed, True))
     found = []
-    for own, spatial in sources:
-        found.append(Predictor("one pass", spatial, partial(_one_pass, own, fit)))
-        if passes and own.most is None:
+    for own, spatial in ((source, False), (smoothed, True)):
+        if own is not None:
+            found.append(Predictor("one pass", spatial, partial(_one_pass, own, fit)))
+        if own is not None and passes and own.most is None:
             found.append(Predictor("mc dropout", spatial, partial(_average, own, fit, passes)))
             found.append(Predictor("one draw", spatial, partial(_draws, own, fit)))
     return found
@@ -156,17 +128,6 @@ def _average(source: RandomPasses, fit: Fit, passes: int, frames: Tensor, first:
 def _draws(source: RandomPasses, fit: Fit, frames: Tensor, first: int) -> Tensor:
     drawn = [source.draw(frame[None], first + i) for i, frame in enumerate(frames)]
     return log_probabilities(fit(torch.cat(drawn)))
-
-
-def without_memory(model: nn.Module) -> tuple[nn.Module, TemporalSmoothing | None]:
-    """The model, or where it smooths over frames by itself a copy that does not, and how it does."""
-    found = [(path, graft) for path, graft in grafts(model) if isinstance(graft, TemporalSmoothing)]
-    if not found:
-        return model, None
-    copy = deepcopy(model)
-    for path, _ in found:
-        ungraft(copy, path)
-    return copy, found[-1][1]
 
 
 def smoothed_frames(smoothing: TemporalSmoothing, log_p: Tensor) -> Tensor:

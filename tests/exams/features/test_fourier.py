@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from vitscope.engine.features import dft
 
 from tests.exams.attention_by_hand import vit_maps
 from vitscope.engine.exam import Batch, Subject
+from vitscope.exams.features import fourier as fourier_file
 from vitscope.exams.features.fourier import (
     FourierAccumulator,
     half_diagonal,
@@ -230,7 +230,7 @@ def test_both_ways_are_the_same(shape: tuple[int, ...], monkeypatch: pytest.Monk
     feature = torch.randn(shape) + 2.0
     found = []
     for points in (0, 1000):
-        monkeypatch.setattr(dft, "DENSE", points)
+        monkeypatch.setattr(fourier_file, "DENSE", points)
         found.append(log_amplitudes(feature))
     for one_by_one, at_once in zip(*found, strict=True):
         assert (one_by_one is None) == (shape[2] == shape[3] and at_once is None)

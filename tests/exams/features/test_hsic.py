@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import torch
-from vitscope.engine.features import hsic
 
+from vitscope.exams.features import cka
 from vitscope.exams.features.cka import gram, hsic_of_pairs
 
 
@@ -35,7 +35,7 @@ def test_gram_is_the_inner_product_of_centred_maps(shape: tuple[int, ...], last:
 def test_gram_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     feature = maps(5, 7, 6, 6)
     whole = gram(feature)
-    monkeypatch.setattr(hsic, "CHUNK", 50)
+    monkeypatch.setattr(cka, "CHUNK", 50)
     torch.testing.assert_close(gram(feature), whole)
 
 

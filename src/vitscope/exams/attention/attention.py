@@ -49,13 +49,9 @@ def entropy_bound(unit: Unit) -> float:
 
 
 def head_statistics(weights: Tensor, places: Geometry, n_images: int, bound: float) -> Tensor:
-    """(N, heads, quantities + bins): per image and head, `QUANTITIES` and the histogram of the entropy.
+    """(N, heads, quantities + bins): per image and head, `QUANTITIES` and the histogram of the entropy up to `bound`.
 
-    Args:
-        weights: (images x windows, heads, queries, keys).
-        places: Of the queries and keys.
-        n_images: Number of images.
-        bound: Upper end of the histogram.
+    `weights` are (images x windows, heads, queries, keys).
     """
     weights = weights.unflatten(0, (n_images, -1))
     size = max(1, CHUNK // weights[0].numel()) if weights.device.type == "cpu" else n_images
@@ -114,8 +110,7 @@ class AttentionAccumulator(HeadMoments):
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
-        for name in ("histogram", "cumulative_squares"):
-            self.add_sum(name, (len(self.head), BINS))
+        self.add_sums(histogram=(len(self.head), BINS), cumulative_squares=(len(self.head), BINS))
 
     @staticmethod
     def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
@@ -132,16 +127,11 @@ class AttentionAccumulator(HeadMoments):
     def compute(self) -> dict[str, Any]:
         """Means over images, and the percentile with its interval."""
         bound = np.array([entropy_bound(unit) for unit in self.units], dtype=np.float64)
-        found = np.array(
-            [
-                percentile(shares, squares, int(self.n), end)
-                for shares, squares, end in zip(
-                    self.histogram.numpy(), self.cumulative_squares.numpy(), bound[self.row_unit], strict=True
-                )
-            ]
-        ).reshape(-1, 3)
-        names = ("percentile", "percentile_low", "percentile_high")
-        return {**self.means(), "bound": bound, **dict(zip(names, found.T.copy(), strict=True))}
+        rows = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), bound[self.row_unit], strict=True)
+        found = [percentile(shares, squares, int(self.n), end) for shares, squares, end in rows]
+        value, low, high = np.array(found).reshape(-1, 3).T.copy()
+        numbers = {"percentile": value, "percentile_low": low, "percentile_high": high}
+        return {**self.means(), "bound": bound, **numbers}
 
 
 def percentile(

@@ -88,19 +88,17 @@ class TokenNormsAccumulator(Accumulator):
         )
         self.points = [prod(unit.map_shape[1:]) if unit.map_shape else 1 for unit in units]
         self.prefix = [max(prefix_of(unit)) for unit in self.attending]
-        shapes: dict[str, tuple[int, ...]] = {
-            "histogram": (len(units), BINS),
-            "cumulative_squares": (len(units), BINS),
-            "total": (len(units), 4),
-            "squares": (len(units), 4),
-            "ratios": (len(units), 2, 6),
-            "places": (sum(self.points),),
-            "shares": (sum(prefix + 2 for prefix in self.prefix), 2),
-            "sinks": (len(self.attending), 6),
-        }
-        for name, shape in shapes.items():
-            self.add_sum(name, shape)
-        self.add_sum("n", dtype=torch.int64)
+        self.add_sums(
+            histogram=(len(units), BINS),
+            cumulative_squares=(len(units), BINS),
+            total=(len(units), 4),
+            squares=(len(units), 4),
+            ratios=(len(units), 2, 6),
+            places=(sum(self.points),),
+            shares=(sum(prefix + 2 for prefix in self.prefix), 2),
+            sinks=(len(self.attending), 6),
+        )
+        self.add_counts("n")
 
     @staticmethod
     def measure_attention(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
@@ -117,8 +115,7 @@ class TokenNormsAccumulator(Accumulator):
         marks: list[Tensor] = []
         for i, (unit, norms) in enumerate(zip(self.subject.units, batch.values, strict=True)):
             norms = norms.cpu().double()
-            _, *sides = unit.map_shape or (0, 1, 1)
-            grid = (sides[0], sides[1])
+            grid = (unit.map_shape or (0, 1, 1))[1:]
             if grid not in contrasts:
                 contrasts[grid] = patch_contrast(images, grid).double()
             marks.append(outliers_of(norms))
@@ -180,12 +177,8 @@ class TokenNormsAccumulator(Accumulator):
     def _percentiles(self, n: int) -> list[tuple[np.ndarray, ...]]:
         width, found = (MOST - LEAST) / BINS, []
         for share in PERCENTILES:
-            rows = [
-                percentile(shares, squares, n, MOST - LEAST, share / 100)
-                for shares, squares in zip(
-                    self.histogram.numpy(), self.cumulative_squares.numpy(), strict=True
-                )
-            ]
+            sums = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), strict=True)
+            rows = [percentile(shares, squares, n, MOST - LEAST, share / 100) for shares, squares in sums]
             places = np.array(rows).reshape(-1, 3).T + LEAST
             known = np.where(places > MOST - width, np.nan, 10.0**places)
             found.append(tuple(np.where(places <= LEAST + width, 0.0, known)))

@@ -85,10 +85,8 @@ class CkaAccumulator(Accumulator):
         super().__init__(subject)
         self.other = other
         self.units = subject.units + (other.units if other else ())
-        shape = (1 + REPLICATES, len(self.units), len(self.units))
-        self.add_sum("hsic", shape)
-        for name in ("n", "batches", "left_out"):
-            self.add_sum(name, dtype=torch.int64)
+        self.add_sums(hsic=(1 + REPLICATES, len(self.units), len(self.units)))
+        self.add_counts("n", "batches", "left_out")
 
     def update(self, batch: Batch) -> None:
         """Take in the Gram matrices of one batch of images."""
@@ -99,10 +97,8 @@ class CkaAccumulator(Accumulator):
         grams = torch.stack([found.cpu() for found in batch.values])
         self._check_finite(grams)
         # The first image stands for the batch: the weights do not depend on which process has it.
-        weights = torch.from_numpy(
-            poisson_weights(batch.indices[:1].cpu().numpy(), self.subject.seed, REPLICATES)
-        )
-        self.hsic.addcmul_(weights.view(-1, 1, 1), hsic_of_pairs(grams))
+        weights = poisson_weights(batch.indices[:1].cpu().numpy(), self.subject.seed, REPLICATES)
+        self.hsic.addcmul_(torch.from_numpy(weights).view(-1, 1, 1), hsic_of_pairs(grams))
         self.batches += 1
         self.n += images
 

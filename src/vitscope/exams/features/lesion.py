@@ -38,8 +38,9 @@ class LesionOutcomes(OwnNumbers):
 
     def __init__(self, units: int) -> None:
         super().__init__()
-        for name, shape in {"n": (), "right": (), "changed": (units,), "products": (units, units)}.items():
-            self.add_sum(name, shape, torch.int64)
+        self.add_counts("n", "right")
+        self.add_sum("changed", (units,), torch.int64)
+        self.add_sum("products", (units, units), torch.int64)
 
     def update(self, right: Tensor) -> None:
         """Take in which images are classified rightly: (1 + units, N), the whole model first."""
@@ -49,15 +50,6 @@ class LesionOutcomes(OwnNumbers):
         self.right += right[0].sum().long()
         self.changed += difference.sum(1).long()
         self.products += (difference @ difference.T).long()
-
-    def compute(self) -> dict[str, Any]:
-        """The counts of all processes."""
-        return {
-            "n": int(self.n),
-            "right": int(self.right),
-            "changed": self.changed.numpy().copy(),
-            "products": self.products.numpy().copy(),
-        }
 
 
 def summarise(

@@ -79,9 +79,9 @@ class UncertaintySums(OwnNumbers):
         self._units = units
         shapes = [unit.map_shape or (0, 0, 0) for unit in units]
         self._several_points = torch.tensor([h * w > 1 for _, h, w in shapes], dtype=torch.bool)
-        self.add_sum("n", (), torch.int64)
-        self.add_sum("total", (len(units), len(QUANTITIES)))
-        self.add_sum("squares", (len(units), len(QUANTITIES)))
+        rows = (len(units), len(QUANTITIES))
+        self.add_sums(total=rows, squares=rows)
+        self.add_counts("n")
 
     def update(self, spreads: Tensor) -> None:
         """Take in the spreads of some images: (units, N, quantities)."""

@@ -22,18 +22,17 @@ from vitscope.core.arguments import NotNegative, Positive
 from vitscope.core.interface import takes_interface
 from vitscope.curvature.directions import Normalisation
 from vitscope.curvature.filter_parameters import moved_parameters
-from vitscope.curvature.penalty import Convention, Penalty
+from vitscope.curvature.penalty import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name, images_digest
-from vitscope.engine.held_batches import training_split
+from vitscope.engine.held_batches import penalty_of, training_split
 from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, score, summarise, visit
 from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.models import name_of
-from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved as draws_preserved
 
@@ -90,8 +89,7 @@ def landscape(
         name: What to call the model in the result.
         parts: Where finished points are kept.
     """
-    decay_all = recipe is None or get_recipe(recipe).decay_all
-    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts()
+    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts), loss.statistics_restored():
@@ -106,8 +104,8 @@ def landscape(
                 nll, right = loss.of_a_model()
                 places = [(float(x), float(y)) for y in axes.y for x in axes.x]
                 heading = f"{name or name_of(model)}: landscape"
-                scores = visit(loss, plane, places, lambda _: nll, parts, heading)
-        sums = scores.finish()["sums"].reshape(len(axes.y), len(axes.x), -1)
+                sums = visit(loss, plane, places, lambda _: nll, parts, heading)
+        sums = sums.reshape(len(axes.y), len(axes.x), -1)
         centre = summarise(score(nll, right, nll).numpy(), loss.n)
         return LandscapeResult(
             model=name or name_of(model),
@@ -132,7 +130,7 @@ def landscape(
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             weight_decay=weight_decay,
             convention=l2,
-            decay_all=decay_all,
+            decay_all=penalty.decay_all,
             augmentation=loss.augmentation,
             batch_norm=batch_norm,
         )

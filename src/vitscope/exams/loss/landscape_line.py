@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative
 from vitscope.core.interface import takes_interface
-from vitscope.curvature.penalty import Convention, Penalty
+from vitscope.curvature.penalty import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.facts import data_name, images_digest
+from vitscope.engine.held_batches import penalty_of
 from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, summarise, visit
 from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of
-from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved as draws_preserved
 
@@ -55,8 +55,7 @@ def landscape_line(
 
     `landscape` documents the other arguments. Statistics of batch norms that are "kept" lie on the line, too.
     """
-    decay_all = recipe is None or get_recipe(recipe).decay_all
-    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts()
+    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts):
@@ -74,8 +73,8 @@ def landscape_line(
 
                 t = np.linspace(0.0, 1.0, points)
                 heading = f"{name or name_of(model)}: landscape_line"
-                scores = visit(loss, line, [(float(one),) for one in t], chord, parts, heading)
-        found = summarise(scores.finish()["sums"], loss.n)
+                sums = visit(loss, line, [(float(one),) for one in t], chord, parts, heading)
+        found = summarise(sums, loss.n)
         parameters = {id(parameter) for parameter in model.parameters()}
         steps = [d for tensor, d in zip(tensors, direction, strict=True) if id(tensor) in parameters]
         return LandscapeLineResult(
@@ -91,7 +90,7 @@ def landscape_line(
             distance=float(torch.stack([d.double().square().sum() for d in steps]).sum().sqrt()),
             weight_decay=weight_decay,
             convention=l2,
-            decay_all=decay_all,
+            decay_all=penalty.decay_all,
             augmentation=loss.augmentation,
             batch_norm=batch_norm,
         )

@@ -57,7 +57,6 @@ def passes(
         passes: After how many to score the average.
         p: Of MC dropout that is put in.
         smooth: Score the same with spatial smoothing (`vs.surgery.smooth`) in a copy, too.
-        parts: What an interrupted run has kept.
     """
     counts = sorted(set(passes))
     if not counts:

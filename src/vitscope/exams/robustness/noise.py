@@ -22,7 +22,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.data.corruptions.filters import draws_for, gaussian_blur, normals, to_unit
 from vitscope.data.corruptions.noise import shot_noise
-from vitscope.engine.conditions import accuracy_headline, drawn_accuracy, score_conditions, scored_means
+from vitscope.engine.conditions import Scored, accuracy_headline, drawn_accuracy, score_conditions
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import PixelModel
@@ -89,7 +89,7 @@ def _summarised(
         "n": int(found[CLEAN]["n"]),
         "perturbations": (Perturbation(CLEAN, 0.0), *perturbations),
         "draws": draws,
-        "scores": scored_means([[found[CLEAN]], *runs], found[CLEAN]),
+        "scores": Scored([[found[CLEAN]], *runs], found[CLEAN]).table(),
         "draw_accuracy": accuracy,
         "draw_low": np.clip(draw_low, 0.0, 1.0),
         "draw_high": np.clip(draw_high, 0.0, 1.0),

@@ -86,9 +86,8 @@ class Decisions(OwnNumbers):
     def __init__(self, ways: int, seed: int) -> None:
         super().__init__()
         self._seed = seed
-        self.add_sum("n", (), torch.int64)
-        self.add_sum("pairs", (), torch.int64)
-        self.add_sum("sums", (ways, 1 + REPLICATES, len(DECISIONS)))
+        self.add_sums(sums=(ways, 1 + REPLICATES, len(DECISIONS)))
+        self.add_counts("n", "pairs")
 
     def update(self, images: int, shares: Tensor, indices: Tensor) -> None:
         """Take in a batch: how many images it has, (ways, pairs, decisions) of each pair's two pictures, and (pairs,)
