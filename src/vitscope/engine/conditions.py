@@ -117,6 +117,12 @@ class Scored:
         return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
 
 
+def nothing_scored(n: int = 0) -> ConditionTable:
+    """The table of an exam that has no conditions for a model."""
+    rows = np.zeros((3, 0, len(QUANTITIES)))
+    return ConditionTable(n, *rows, *np.zeros((3, 0)))
+
+
 def scored(parts: Sequence[Part], reference: Part) -> ConditionTable:
     """Every condition's quantities with intervals, and its drop in accuracy against the reference."""
     return Scored([[part] for part in parts], reference).table()

@@ -125,11 +125,7 @@ class CurvaturePasses:
 
 @contextmanager
 def curvature_passes(
-    model: nn.Module,
-    data: Any,
-    setup: CurvatureSetup,
-    device: str | torch.device | None,
-    name: str | None,
+    model: nn.Module, data: Any, setup: CurvatureSetup, device: str | torch.device | None, name: str | None
 ) -> Iterator[CurvaturePasses]:
     """Put the model in its place, in evaluation mode, and draw the batches."""
     with preserved(model), placed(model, device):

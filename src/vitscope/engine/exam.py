@@ -210,7 +210,8 @@ class Accumulator(Sums):
     def common(self) -> dict[str, Any]:
         """The fields that do not depend on the data."""
         own = self.subject
-        return {"model": own.model, "data": own.data, "seed": own.seed, "images_digest": own.images_digest}
+        names = {"model": own.model, "data": own.data, "seed": own.seed, "images_digest": own.images_digest}
+        return {**names, "units": own.units} if self.needs_maps else names
 
 
 @dataclass(frozen=True)

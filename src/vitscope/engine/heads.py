@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.engine.not_finite import overflown
 from vitscope.results import UnitRow
 from vitscope.results.head_rows import ALL_HEADS
 
@@ -81,14 +81,11 @@ class HeadMoments(Accumulator):
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
-        reasons = [self.why_not(unit) for unit in subject.attending]
-        self.chosen = [i for i, reason in enumerate(reasons) if reason is None]
+        reasons = {unit.name: self.why_not(unit) for unit in subject.attending}
+        self.chosen = [i for i, reason in enumerate(reasons.values()) if reason is None]
         self.units = tuple(subject.attending[i] for i in self.chosen)
-        self.skipped = tuple(
-            (unit.name, reason)
-            for unit, reason in zip(subject.attending, reasons, strict=True)
-            if reason is not None
-        ) + _without_weights(subject)
+        skipped = tuple((name, reason) for name, reason in reasons.items() if reason is not None)
+        self.skipped = skipped + _without_weights(subject)
         heads = [sum(site.heads for site in unit.attention.sites) for unit in self.units if unit.attention]
         self.row_unit = np.repeat(np.arange(len(heads)), [1 + h for h in heads])
         self.head = np.array([h for count in heads for h in range(ALL_HEADS, count)], dtype=np.int64)
@@ -154,10 +151,8 @@ class HeadMoments(Accumulator):
         for unit, heads in zip(self.units, found, strict=True):
             bad = ~torch.isfinite(heads[:, :, 0]).all(1)
             if bad.any():
-                raise VitscopeError(
-                    f"the attention of '{unit.name}' is not finite for image {int(indices[bad.cpu()][0])}; "
-                    "check the weights and the preprocessing, or run the model in float32"
-                )
+                image = int(indices[bad.cpu()][0])
+                raise overflown(f"the attention of '{unit.name}' is not finite for image {image}")
 
 
 Grid = tuple[int, int]
@@ -176,6 +171,11 @@ class Geometry:
     own: Tensor  # (windows, queries, keys): 1 where the key holds the query's own point
     grid: Grid  # of the queries
     placed: bool  # whether any query is on the map
+
+    @property
+    def prefix(self) -> Tensor:
+        """(windows, queries): which queries are prefix tokens."""
+        return (self.asking > 0) & ~((self.on_map > 0) & self.placed)
 
     @property
     def whole(self) -> bool:

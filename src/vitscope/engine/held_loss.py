@@ -25,14 +25,17 @@ from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.memory import arrange
 from vitscope.core.statistics import mean_interval, share_interval
 from vitscope.curvature.loss import cross_entropy, scores_of_images
+from vitscope.curvature.penalty import Penalty
 from vitscope.curvature.plane import Plane
 from vitscope.data import batches, data_config
 from vitscope.engine.exam import Rows
+from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batches import HeldBatch, HeldBatches
 from vitscope.engine.not_finite import finite_scores
 from vitscope.engine.own_passes import dtype_of, progress
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.resuming import Parts
+from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
 
@@ -114,12 +117,27 @@ class HeldLoss:
         self.batches = [held[i].to(dtype_of(model)) for i in range(len(held))]
         self.n = sum(len(batch.images) for batch in self.batches)
         self.augmentation = held.augmentation  # what was done to the images, in words
-        self._model, self._seed = model, seed
+        self._model, self._seed, self._batch_norm = model, seed, batch_norm
         estimated = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
         self._norms = estimated if batch_norm == "estimated" else []
         first = self.batches[0]
         with torch.inference_mode():  # refuses what does not fit
             cross_entropy(scores_of_images(model, first.images[:1]), first.targets[:1])
+
+    def about(self, name: str | None, data: Any, penalty: Penalty) -> dict[str, Any]:
+        """The fields that all results of landscapes have."""
+        return {
+            "model": name or name_of(self._model),
+            "data": data_name(data),
+            "images_digest": images_digest(data),
+            "n": self.n,
+            "seed": self._seed,
+            "weight_decay": penalty.weight_decay,
+            "convention": penalty.convention,
+            "decay_all": penalty.decay_all,
+            "augmentation": self.augmentation,
+            "batch_norm": self._batch_norm,
+        }
 
     @contextmanager
     def arranged(self, memory_format: str, parts: Parts) -> Iterator[None]:
@@ -203,15 +221,9 @@ def visit(
     parts: Parts,
     heading: str,
 ) -> np.ndarray:
-    """(places, COLUMNS): the sums of every place; this process visits its share.
+    """(places, COLUMNS): the sums of every place; this process visits its share, as far as `parts` do not have it.
 
-    Args:
-        loss: Of the model.
-        plane: Moves its weights.
-        places: Coordinates.
-        reference: Per place, the NLL of every image that the rise is counted from.
-        parts: Where finished places are kept.
-        heading: Of the progress bar.
+    `reference` gives, per place, the NLL of every image that the rise is counted from.
     """
     names = [" ".join(map(repr, place)) for place in places]
     finished = parts.finished(names)
@@ -245,9 +257,9 @@ def score(nll: Tensor, right: Tensor, reference: Tensor) -> Tensor:
     return torch.stack([nll.sum(), nll.square().sum(), rise.sum(), rise.square().sum(), right.double().sum()])
 
 
-def summarise(sums: np.ndarray, n: int) -> dict[str, np.ndarray]:
+def summarise(sums: np.ndarray, n: int) -> dict[str, Any]:
     """`nll`, `rise` and `accuracy` with `_low` and `_high`, each of the shape of `sums` without its last axis."""
-    found: dict[str, np.ndarray] = {}
+    found: dict[str, Any] = {}
     with np.errstate(invalid="ignore", over="ignore"):  # places where the loss is not finite
         for name, total, squares in (("nll", 0, 1), ("rise", 2, 3), ("accuracy", 4, 4)):
             value, low, high = mean_interval(sums[..., total], sums[..., squares], n)

@@ -1,6 +1,6 @@
 """Mean and spread over images of numbers measured on every unit's map: what feature exams have in common.
 
-A feature map as points, in whichever order memory has them: copying a map costs more than measuring it.
+A map is measured as points, in whichever order memory has them: copying it costs more than measuring it.
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.engine.not_finite import overflown
 from vitscope.results.unit_changes import Estimate
 
 
@@ -101,10 +101,6 @@ class FeatureMoments(Accumulator):
         defined = self.defined()
         return defined & np.append(False, defined[:-1])[: len(defined)]
 
-    def common(self) -> dict[str, Any]:
-        """The units are part of every feature exam's result."""
-        return {**super().common(), "units": self.subject.units}
-
     def defined(self) -> np.ndarray:
         """Per unit, whether its numbers exist at all (a single point has no variance)."""
         return np.ones(len(self.subject.units), dtype=bool)
@@ -114,10 +110,7 @@ class FeatureMoments(Accumulator):
         if bad.any():
             image, column = bad.nonzero()[0].tolist()
             unit = self.subject.units[self.owner[column]].name
-            raise VitscopeError(
-                f"the features after '{unit}' are not finite for image {int(indices[image])}; "
-                "check the weights and the preprocessing, or run the model in float32"
-            )
+            raise overflown(f"the features after '{unit}' are not finite for image {int(indices[image])}")
 
 
 Centred = tuple[Tensor, Tensor, bool]

@@ -67,6 +67,11 @@ def look_inside(
     require_finite_features(checksums, model, images, parts)
 
 
+def overflown(what: str) -> VitscopeError:
+    """The error for what is not finite although the features of the model are."""
+    return VitscopeError(f"{what}; check the weights and the preprocessing, or run the model in float32")
+
+
 def require_finite_weights(model: nn.Module) -> None:
     """Refuse a model with weights that are not finite, in an exam that looks at weights alone."""
     if weights_not_finite(model):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
 from tqdm import tqdm
 
-from vitscope.anatomy import Anatomy, anatomy, preserved
+from vitscope.anatomy import Anatomy, Unit, anatomy, preserved
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError
@@ -233,20 +233,20 @@ def examine_pair(
         )
         accumulator = exam(first, second)
         heading = f"{first.model} and {second.model}: {accumulator.result.exam}"
+        values: list[Tensor] = []
+
+        def measure(unit: Unit, feature: Tensor) -> None:
+            values.append(accumulator.measure(feature))
+
         with progress(n_images, heading) as advance:
             for shown in chain([] if own is None else [own], iterator):
-                values: list[Tensor] = []
+                values.clear()
                 for m, p, (images, _, _) in zip(models, parts, shown, strict=True):
-                    look = partial(_measured, accumulator.measure, values)
-                    look_inside(m, p, images.to(dtype_of(m)), look, stream)
+                    look_inside(m, p, images.to(dtype_of(m)), measure, stream)
                 _, labels, indices = shown[0]
                 accumulator.update(Batch(torch.empty(0), labels, indices, tuple(values)))
                 advance(len(labels))
         return accumulator.finish()
-
-
-def _measured(measure: Callable[[Tensor], Tensor], values: list[Tensor], unit: Any, feature: Tensor) -> None:
-    values.append(measure(feature))
 
 
 def _same_images(

@@ -85,34 +85,28 @@ def without_grafts(model: nn.Module, kind: type[Kind]) -> tuple[nn.Module, Kind 
 @torch.inference_mode()
 def _passes_differ(network: RandomNetwork, parts: Anatomy | None, images: Tensor, seed: int) -> bool:
     """Whether some pass changes what is looked at: the map after a unit, or without `parts` the prediction."""
-    model = network.model
-    if parts is None:
-        plain = finite_scores(model, images)
-        try:
-            with network.passes(seed, 0):
-                return any(_differ(finite_scores(model, images), plain) for _ in range(TRIES))
-        except CannotOperate:  # nothing in it could be random
-            return False
-    features: dict[str, Tensor] = {}
-    changed: set[str] = set()
 
-    def keep(unit: Unit, feature: Tensor) -> None:
-        if unit.kind != "head":  # draws in a head reach no feature
-            features[unit.name] = feature.clone()
+    def looked_at() -> list[Tensor]:
+        if parts is None:
+            return [finite_scores(network.model, images)]
+        features: list[Tensor] = []
 
-    def compare(unit: Unit, feature: Tensor) -> None:
-        if unit.name in features and _differ(feature, features[unit.name]):
-            changed.add(unit.name)
+        def keep(unit: Unit, feature: Tensor) -> None:
+            if unit.kind != "head":  # draws in a head reach no feature
+                features.append(feature.clone())
 
-    with Tap(model, parts, parts.mapped, on_feature=keep):
-        model(images)
+        with Tap(network.model, parts, parts.mapped, on_feature=keep):
+            network.model(images)
+        return features
+
+    plain = looked_at()
+    # nothing in it could be random; or its units are lost among what dropout computes
+    expected = CannotOperate if parts is None else VitscopeError
     try:
-        with network.passes(seed, 0), Tap(model, parts, parts.mapped, on_feature=compare):
-            for _ in range(TRIES):
-                model(images)
-    except VitscopeError:  # nothing in it could be random, or its units are lost among what dropout computes
+        with network.passes(seed, 0):
+            return any(any(map(_differ, looked_at(), plain)) for _ in range(TRIES))
+    except expected:
         return False
-    return bool(changed)
 
 
 def _differ(drawn: Tensor, plain: Tensor) -> bool:

@@ -62,9 +62,7 @@ def confidence_cells(confidence: Tensor) -> Tensor:
 def adaptive_gaps(weight: np.ndarray, gap: np.ndarray) -> np.ndarray:
     """(replicates, groups): summed gap of each of the groups of equal weight, over the weight of all.
 
-    Args:
-        weight: (cells, replicates), sum of the images' weights in each cell.
-        gap: The same of weight times (confidence - right).
+    Of each cell (cells, replicates): the images' weights, and weights times (confidence - right), summed up.
     """
     replicates = weight.shape[1]
     found = np.full((replicates, GROUPS), np.nan)
@@ -92,10 +90,7 @@ def adaptive_least_error(weight: np.ndarray, gap: np.ndarray) -> np.ndarray:
 def least_error(count: np.ndarray, right: np.ndarray, n: float) -> np.ndarray:
     """The least standard error that the gap of a group can have, by group.
 
-    Args:
-        count: (..., groups) images, or points, in each.
-        right: How many of them are right.
-        n: Independent images, or blocks, in all.
+    Of (..., groups) images, or points, some are right; `n` images, or blocks, are independent.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         share = (right / count + NORMAL**2 / (2 * n)) / (1 + NORMAL**2 / n)
@@ -105,9 +100,7 @@ def least_error(count: np.ndarray, right: np.ndarray, n: float) -> np.ndarray:
 def error_interval(gaps: np.ndarray, least: np.ndarray) -> tuple[float, float]:
     """95 % interval of a calibration error, or of its mean over conditions; it covers the error of the population.
 
-    Args:
-        gaps: (1 + replicates, conditions, groups), over the weight of all images; the first row is what was seen.
-        least: (conditions, groups), see `least_error`.
+    `gaps` (1 + replicates, conditions, groups) are over the weight of all images, `least` is `least_error` of each.
     """
     gaps = gaps[np.isfinite(gaps).all((1, 2))] / gaps.shape[1]
     if len(gaps) < 2:

@@ -27,11 +27,7 @@ from vitscope.results import UnitRow
 def key_map(weights: Tensor, seen: AttentionMap, places: Geometry, n_images: int) -> Tensor:
     """(N, heads, rows, columns) of the keys' grid: attention of the class token, else of the mean query.
 
-    Args:
-        weights: (images x windows, heads, queries, keys).
-        seen: Tells where the keys are.
-        places: Of the queries and keys.
-        n_images: Number of images.
+    `weights` are (images x windows, heads, queries, keys).
     """
     assert seen.places is not None
     asking = _asking(places).to(weights)
@@ -45,11 +41,7 @@ def key_map(weights: Tensor, seen: AttentionMap, places: Geometry, n_images: int
 
 def has_class_token(places: Geometry) -> bool:
     """Whether a query is a prefix token: the first one is taken as the class token."""
-    return bool(_prefix_queries(places).any())
-
-
-def _prefix_queries(places: Geometry) -> Tensor:
-    return (places.asking > 0) & ~((places.on_map > 0) & places.placed)
+    return bool(places.prefix.any())
 
 
 def _asking(places: Geometry) -> Tensor:
@@ -57,12 +49,9 @@ def _asking(places: Geometry) -> Tensor:
     if not has_class_token(places):
         return places.on_map
     first = torch.zeros_like(places.asking)
-    window, query = _prefix_queries(places).nonzero()[0].tolist()
+    window, query = places.prefix.nonzero()[0].tolist()
     first[window, query] = 1
     return first
-
-
-Grid = tuple[int, int]
 
 
 def rollout_run(units: Sequence[Unit]) -> tuple[Unit, ...]:
@@ -97,11 +86,7 @@ def rollout(run: Sequence[tuple[Unit, Sequence[AttentionMap]]], n_images: int) -
 def token_matrix(seen: AttentionMap, own_prefix: int, prefix: int, n_images: int) -> Tensor:
     """(N, T, T): the mean attention of all heads between prefix tokens and points; 0 where a token does not ask.
 
-    Args:
-        seen: What the layer did.
-        own_prefix: Prefix tokens of this layer; more tokens off the map are padding.
-        prefix: Prefix tokens in the matrix.
-        n_images: Number of images.
+    A layer has `own_prefix` prefix tokens, of which more than those off the map are padding, the matrix `prefix`.
     """
     places = seen.places
     assert places is not None

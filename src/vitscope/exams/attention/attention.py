@@ -95,7 +95,7 @@ def _columns(places: Geometry) -> Tensor:
 
 def _prefix_shares(places: Geometry) -> Tensor:
     """(windows x queries,): weights of the queries that are prefix tokens; NaN where there are none."""
-    prefix = ((places.asking > 0) & ~(places.on_map > 0) | (not places.placed)).flatten()
+    prefix = places.prefix.flatten()
     return prefix.float() / prefix.sum() if prefix.any() else torch.full(prefix.shape, torch.nan)
 
 

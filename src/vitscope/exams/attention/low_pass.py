@@ -25,10 +25,8 @@ from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 def decay(weights: Tensor, values: Tensor, points: Tensor) -> Tensor:
     """(N, heads, quantities): what is left of the values' non-zero frequencies.
 
-    Args:
-        weights: (N, windows, heads, tokens, tokens), rows sum to 1.
-        values: (N, windows, heads, tokens, channels).
-        points: (tokens,): which tokens are points of the map.
+    `weights` are (N, windows, heads, tokens, tokens), rows sum to 1, `values` (N, windows, heads, tokens, channels);
+    `points` says which of the tokens are points of the map.
     """
     share = points.to(weights) / points.sum()
     x, start = _centred(values, share)
@@ -58,9 +56,8 @@ def repeatable(unit: Unit, places: Places) -> Tensor:
     if pattern in ("global", "local") and bool(((places.queries < 0).sum(1) == unit.prefix_tokens).all()):
         return torch.arange(len(places.queries))
     width, spaced = places.query_grid[1], pattern == "grid"
-    return torch.tensor(
-        [i for i, row in enumerate(places.queries) if _box(row, width, spaced)], dtype=torch.long
-    )
+    whole = [i for i, row in enumerate(places.queries) if _box(row, width, spaced)]
+    return torch.tensor(whole, dtype=torch.long)
 
 
 def _box(row: Tensor, width: int, spaced: bool) -> bool:
@@ -99,9 +96,8 @@ class LowPassAccumulator(HeadMoments):
         """`decay` of one attention."""
         assert seen.places is not None
         windows = repeatable(unit, seen.places)
-        weights, values = (
-            t.unflatten(0, (n_images, -1)) for t in (attention_matrix(seen), seen.values.float())
-        )
+        both = (attention_matrix(seen), seen.values.float())
+        weights, values = (tensor.unflatten(0, (n_images, -1)) for tensor in both)
         if len(windows) < weights.shape[1]:
             weights, values = weights[:, windows], values[:, windows]
         points = seen.places.queries[windows[0]] >= 0

@@ -32,9 +32,8 @@ class SoftmaxGradientAccumulator(HeadMoments):
     @staticmethod
     def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
         """Mean over the queries of each image and head."""
-        norm = nuclear_norm(seen.probabilities.float()).unflatten(
-            0, (n_images, -1)
-        )  # (N, windows, heads, queries)
+        norm = nuclear_norm(seen.probabilities.float())
+        norm = norm.unflatten(0, (n_images, -1))  # (N, windows, heads, queries)
         gradient = torch.einsum("nwhq,wq->nh", norm, geometry(unit, seen).asking.to(norm))
         keys = visible_keys(unit)
         largest = 1 - 1 / keys if keys > 1 else torch.nan

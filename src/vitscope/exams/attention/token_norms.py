@@ -210,10 +210,6 @@ class TokenNormsAccumulator(Accumulator):
             "sink_high": sink[2],
         }
 
-    def common(self) -> dict[str, Any]:
-        """The units are part of the result."""
-        return {**super().common(), "units": self.subject.units}
-
 
 def _ratio_sums(y: Tensor, x: Tensor) -> Tensor:
     """What `ratio_interval` takes, over the images of a batch."""

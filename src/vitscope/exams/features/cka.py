@@ -25,6 +25,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import few_interval, poisson_weights
 from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.engine.not_finite import overflown
 from vitscope.engine.one_pass import examine
 from vitscope.engine.own_passes import examine_pair
 from vitscope.findings.cka import CkaResult
@@ -127,19 +128,14 @@ class CkaAccumulator(Accumulator):
         }
 
     def common(self) -> dict[str, Any]:
-        """Units and the other model's name come from the subjects."""
-        columns = self.other or self.subject
-        other = {"other": self.other.model if self.other else None, "other_units": columns.units}
-        return {**super().common(), "units": self.subject.units, **other}
+        """The columns may be another model's units."""
+        columns, other = self.other or self.subject, self.other.model if self.other else None
+        return {**super().common(), "other": other, "other_units": columns.units}
 
     def _check_finite(self, grams: Tensor) -> None:
         bad = ~torch.isfinite(grams).flatten(1).all(1)
         if bad.any():
-            unit = self.units[int(bad.nonzero()[0])].name
-            raise VitscopeError(
-                f"the features after '{unit}' are not finite; "
-                "check the weights and the preprocessing, or run the model in float32"
-            )
+            raise overflown(f"the features after '{self.units[int(bad.nonzero()[0])].name}' are not finite")
 
 
 def _normalised(hsic: np.ndarray) -> np.ndarray:

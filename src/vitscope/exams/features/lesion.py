@@ -111,9 +111,7 @@ def lesion(
     """
     with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own:
         bypasses, obstacles = _bypasses(model, own.input_shape) if part == "convolution" else ({}, {})
-        obstacles |= {
-            unit.name: unit.obstacle for unit in own.parts if unit.obstacle and unit.name not in bypasses
-        }
+        obstacles |= {u.name: u.obstacle for u in own.parts if u.obstacle and u.name not in bypasses}
         removed = [unit for unit in own.parts if unit.name not in obstacles]
         rows = tuple(UnitRow.of(unit) for unit in removed)
         place = positions(own.parts)
@@ -167,7 +165,7 @@ def _bypasses(
 
 def _nothing() -> dict[str, Any]:
     """The fields of a model in which nothing can be removed; nothing is computed."""
-    numbers = {field: np.zeros(0) for field in ("value", "low", "high")}
-    counts = {field: np.zeros(0, dtype=np.int64) for field in ("lost", "gained")}
-    accuracy = {field: float("nan") for field in ("accuracy", "accuracy_low", "accuracy_high")}
-    return {"n": 0, **numbers, **counts, **accuracy, "groups": (), "contrasts": ()}
+    numbers: dict[str, Any] = dict.fromkeys(("value", "low", "high"), np.zeros(0))
+    numbers |= dict.fromkeys(("lost", "gained"), np.zeros(0, dtype=np.int64))
+    numbers |= dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), float("nan"))
+    return {"n": 0, **numbers, "groups": (), "contrasts": ()}

@@ -26,7 +26,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.moments import centred_points
-from vitscope.engine.not_finite import look_inside
+from vitscope.engine.not_finite import look_inside, overflown
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.random_passes import random_network
 from vitscope.findings.uncertainty import QUANTITIES, UncertaintyResult
@@ -88,11 +88,7 @@ class UncertaintySums(OwnNumbers):
         spreads = spreads.double().cpu()
         bad = spreads.isinf().flatten(1).any(1) | (spreads[..., 0].isnan().any(1) & self._several_points)
         if bad.any():
-            unit = self._units[int(bad.nonzero()[0])].name
-            raise VitscopeError(
-                f"the features after '{unit}' are not finite; check the weights and the preprocessing, or run the "
-                "model in float32"
-            )
+            raise overflown(f"the features after '{self._units[int(bad.nonzero()[0])].name}' are not finite")
         self.n += spreads.shape[1]
         self.total += spreads.sum(1)
         self.squares += spreads.square().sum(1)

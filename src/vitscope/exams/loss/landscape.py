@@ -25,7 +25,6 @@ from vitscope.curvature.filter_parameters import moved_parameters
 from vitscope.curvature.penalty import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.exam import procedure
-from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batches import penalty_of, training_split
 from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, score, summarise, visit
 from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
@@ -62,22 +61,14 @@ def landscape(
     """The loss landscape of `model` on the augmented training set.
 
     Under torchrun the points are shared out over the processes, and all return the same result. The weights are put
-    back bit by bit, also after an error or Ctrl-C.
+    back bit by bit, also after an error or Ctrl-C. `hessian` documents the other arguments.
 
     Args:
-        model: Any classifier; it is left as it was found.
-        data: The training images: what `load_data` gives, a Dataset of pictures, or images that are prepared already
-            (a pair of tensors, a DataLoader), which are then only mixed. Of a DataLoader the first ones are taken, in
-            its own order.
         points: Grid points along each direction.
         span: The grid reaches from -span to span; default: 1, or for "pca" as far as the marks and a bit more.
         directions: "random", "pca" (the plane nearest to the checkpoints of `run` and to `others`: with two others it
             goes through both), or "hessian" (the two steepest directions; length 1).
         normalisation: Of random directions: "filter", or "dim0" as in the published code.
-        weight_decay: Factor of the l2 term.
-        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.penalty`).
-        recipe: Whose augmentation, mixing and label smoothing is drawn, once, and which says what parameters are
-            decayed; None takes the images as for evaluation and decays all.
         batch_norm: Statistics of batch norms: "kept", or "estimated" anew at every point (twice the time).
         run: A run folder of the model, whose checkpoints are marked on the landscape.
         others: Models of the same structure, or run folders, to be marked.
@@ -85,9 +76,6 @@ def landscape(
         batch_size: Images per pass, and per mixed batch.
         memory_format: Order of maps in memory: "contiguous", "channels_last", or "auto": what is faster.
         seed: Of the images, the augmentation and the directions.
-        device: Where to run; default: where the model is.
-        name: What to call the model in the result.
-        parts: Where finished points are kept.
     """
     penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
@@ -108,17 +96,12 @@ def landscape(
         sums = sums.reshape(len(axes.y), len(axes.x), -1)
         centre = summarise(score(nll, right, nll).numpy(), loss.n)
         return LandscapeResult(
-            model=name or name_of(model),
-            data=data_name(data),
-            images_digest=images_digest(data),
-            n=loss.n,
-            seed=seed,
+            **loss.about(name, data, penalty),
             x=axes.x,
             y=axes.y,
             **summarise(sums, loss.n),
             l2=np.array([on_plane(*place) for place in places]).reshape(sums.shape[:2]),
-            centre={key: float(value) for key, value in centre.items() if not key.startswith("rise")}
-            | {"l2": on_plane()},
+            centre={k: float(v) for k, v in centre.items() if not k.startswith("rise")} | {"l2": on_plane()},
             directions=directions,
             normalisation=normalisation if directions == "random" else "none",
             explained=axes.explained,
@@ -128,11 +111,6 @@ def landscape(
             moved=tuple(tensors),
             moved_numbers=sum(tensor.numel() for tensor in tensors.values()),
             parameters=sum(parameter.numel() for parameter in model.parameters()),
-            weight_decay=weight_decay,
-            convention=l2,
-            decay_all=penalty.decay_all,
-            augmentation=loss.augmentation,
-            batch_norm=batch_norm,
         )
 
 

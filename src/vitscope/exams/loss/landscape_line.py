@@ -21,7 +21,6 @@ from vitscope.core.arguments import NotNegative
 from vitscope.core.interface import takes_interface
 from vitscope.curvature.penalty import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
-from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batches import penalty_of
 from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, summarise, visit
 from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
@@ -78,21 +77,12 @@ def landscape_line(
         parameters = {id(parameter) for parameter in model.parameters()}
         steps = [d for tensor, d in zip(tensors, direction, strict=True) if id(tensor) in parameters]
         return LandscapeLineResult(
-            model=name or name_of(model),
-            data=data_name(data),
-            images_digest=images_digest(data),
-            n=loss.n,
-            seed=seed,
+            **loss.about(name, data, penalty),
             other=other_name(other),
             t=t,
             **{key.replace("rise", "excess"): value for key, value in found.items()},
             l2=np.array([on_line(float(one)) for one in t]),
             distance=float(torch.stack([d.double().square().sum() for d in steps]).sum().sqrt()),
-            weight_decay=weight_decay,
-            convention=l2,
-            decay_all=penalty.decay_all,
-            augmentation=loss.augmentation,
-            batch_norm=batch_norm,
         )
 
 

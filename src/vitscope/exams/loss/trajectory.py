@@ -72,16 +72,14 @@ def trajectory(
     if series[0] is end:
         raise BadResult(f"{run} kept no checkpoint before '{end.name}'; train with: --checkpoint-every 1")
     module = model if model is not None else create_model(run, trust_code=trust_code)
-    names = [key for key, parameter in module.named_parameters()]
-    weights = _Weights(Path(run), module, names)
-    target = weights.read(end)
-    first = weights.read(series[0]) - target
+    target = _weights(Path(run), module, end)
+    first = _weights(Path(run), module, series[0]) - target
     distance = norm(first)
     if distance == 0.0:
         raise BadResult(f"checkpoints '{series[0].name}' and '{end.name}' of {run} are the same weights")
     found, way, before = [], 0.0, first
     for checkpoint in series:
-        step = weights.read(checkpoint) - target
+        step = _weights(Path(run), module, checkpoint) - target
         found.append(polar(step, first))
         if checkpoint.epoch <= end.epoch:
             way += norm(step - before)
@@ -144,24 +142,19 @@ def trajectory_of_model(
     )
 
 
-class _Weights:
-    """Reads the parameters of checkpoints as vectors."""
-
-    def __init__(self, run: Path, model: nn.Module, names: Sequence[str]) -> None:
-        self._run, self._names, self._own = run, names, model.state_dict()
-
-    def read(self, checkpoint: Checkpoint) -> Tensor:
-        path = self._run / checkpoint.file
-        weights = read_weights(path, self._run)
-        if problem := difference(self._own, weights):
-            raise BadResult(f"{path} does not fit {self._run}'s model: {problem}; copy the run again")
-        vector = torch.cat([weights[name].reshape(-1).float() for name in self._names])
-        if not all_finite(vector):
-            raise NotFinite(
-                f"{path} holds {int((~vector.isfinite()).sum())} weights that are not finite (NaN or infinity); leave "
-                "this checkpoint out: checkpoints=..."
-            )
-        return vector
+def _weights(run: Path, model: nn.Module, checkpoint: Checkpoint) -> Tensor:
+    """The parameters of a checkpoint as a vector."""
+    path = run / checkpoint.file
+    weights = read_weights(path, run)
+    if problem := difference(model.state_dict(), weights):
+        raise BadResult(f"{path} does not fit {run}'s model: {problem}; copy the run again")
+    vector = torch.cat([weights[name].reshape(-1).float() for name, _ in model.named_parameters()])
+    if not all_finite(vector):
+        raise NotFinite(
+            f"{path} holds {int((~vector.isfinite()).sum())} weights that are not finite (NaN or infinity); leave "
+            "this checkpoint out: checkpoints=..."
+        )
+    return vector
 
 
 def _optimum(run: str | os.PathLike[str], optimum: str, series: Sequence[Checkpoint]) -> Checkpoint:

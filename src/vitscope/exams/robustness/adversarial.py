@@ -15,11 +15,9 @@ is tried only on the images that are left, and its accuracy can only fall with e
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -27,13 +25,12 @@ from vitscope.core import distributed
 from vitscope.core.arguments import CountFromZero, Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.data import Readout
-from vitscope.engine.conditions import accuracy_headline, score_conditions, scored
+from vitscope.engine.conditions import accuracy_headline, nothing_scored, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import START, PixelModel, uniform
 from vitscope.engine.resuming import Parts
 from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
-from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
 STRENGTHS = (2.0, 4.0, 8.0)
 STEPS = 4
@@ -78,8 +75,18 @@ def adversarial(
                 yield Attacked(FGSM, eps).condition, seen.logits(fgsm(pixels, gradient, eps / 255))
             if steps:
                 start = 2 * uniform(START, seed, indices, tuple(images.shape[1:])).to(pixels) - 1
-                answers = _Answers(logits, labels, indices, own.readout)
-                yield from _pgd_logits(seen, pixels, answers, strengths, steps, start)
+                for eps in (
+                    strengths
+                ):  # of each image, the first picture that the model gets wrong, else the last one
+                    answers, truth = own.readout(logits, labels, indices)
+                    left = (answers.argmax(1) == truth).nonzero()[:, 0]
+                    if len(left):
+                        loss = partial(_loss, own.readout, labels[left], indices[left])
+                        gradient_at, step = partial(seen.gradient, score=loss), REACH * eps / 255 / steps
+                        moved = pgd(pixels[left], gradient_at, eps / 255, steps, step, start[left])
+                        logits = logits.clone()
+                        logits[left] = seen.logits(moved)
+                    yield Attacked(PGD, eps).condition, logits
 
         names = [a.condition for a in attacked]
         found = score_conditions("adversarial", own, names, predict)
@@ -94,42 +101,6 @@ def adversarial(
         )
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """What the model says about some images, and what is right."""
-
-    logits: Tensor
-    labels: Tensor
-    indices: Tensor
-    readout: Readout
-
-    def right(self) -> Tensor:
-        """Places of the images that are classified rightly."""
-        logits, labels = self.readout(self.logits, self.labels, self.indices)
-        return (logits.argmax(1) == labels).nonzero()[:, 0]
-
-
-def _pgd_logits(
-    seen: PixelModel,
-    pixels: Tensor,
-    answers: _Answers,
-    strengths: Sequence[float],
-    steps: int,
-    start: Tensor,
-) -> Iterator[tuple[str, Tensor]]:
-    """Per strength, the logits of each image's first picture that the model gets wrong, else of the last one tried."""
-    for eps in strengths:
-        left = answers.right()
-        if len(left):
-            loss = partial(_loss, answers.readout, answers.labels[left], answers.indices[left])
-            gradient_at = partial(seen.gradient, score=loss)
-            moved = pgd(pixels[left], gradient_at, eps / 255, steps, REACH * eps / 255 / steps, start[left])
-            logits = answers.logits.clone()
-            logits[left] = seen.logits(moved)
-            answers = replace(answers, logits=logits)
-        yield Attacked(PGD, eps).condition, answers.logits
-
-
 def _loss(readout: Readout, labels: Tensor, indices: Tensor, logits: Tensor) -> Tensor:
     logits, labels = readout(logits, labels, indices)
     return nn.functional.cross_entropy(logits.float(), labels, reduction="none")
@@ -138,9 +109,8 @@ def _loss(readout: Readout, labels: Tensor, indices: Tensor, logits: Tensor) -> 
 def _nothing(own: OwnPasses, steps: int) -> AdversarialResult:
     """For a model that cannot be attacked this way."""
     n = sum(distributed.gather(own.n_images))
-    none, rows = np.zeros(0), np.zeros((0, len(QUANTITIES)))
-    scores = ConditionTable(n, rows, rows, rows, none, none, none)
-    return AdversarialResult(**own.common, n=n, steps=steps, attacked=(), scores=scores, headlines=())
+    nothing = nothing_scored(n)
+    return AdversarialResult(**own.common, n=n, steps=steps, attacked=(), scores=nothing, headlines=())
 
 
 def project(moved: Tensor, pixels: Tensor, eps: float) -> Tensor:

@@ -46,15 +46,9 @@ def patch_numbers(height: int, width: int, side: int) -> Tensor:
 def patch_saliency(
     seen: PixelModel, pixels: Tensor, score: Score, fill: Tensor, number: Tensor, patches: int
 ) -> Tensor:
-    """(N, patches): how much a score hangs on each patch.
+    """(N, patches): how much a score, such as the largest logit, hangs on each patch.
 
-    Args:
-        seen: The model.
-        pixels: (N, C, H, W).
-        score: From logits (N, classes) to (N,), such as the largest logit: that of the predicted class.
-        fill: What stands in masked places, (1, C, 1, 1).
-        number: Which patch each pixel belongs to, (H, W).
-        patches: How many there are.
+    `fill` (1, C, 1, 1) stands in masked places, `number` (H, W) says which patch a pixel belongs to.
     """
     gradient = seen.gradient(pixels, score)
     effect = (gradient * (pixels - fill)).abs().sum(1).flatten(1)

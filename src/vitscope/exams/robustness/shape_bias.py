@@ -185,22 +185,15 @@ def _summarise(cutoff: np.ndarray, n: int, pairs: int, sums: np.ndarray) -> dict
     drawn = np.concatenate([shares, bias[:, :, None]], 2)
     low, high = _intervals(drawn, pairs)
     usual = int(np.argmin(np.abs(cutoff - USUAL)))
-    headlines = [
-        Headline(
-            quantity="shape_bias",
-            condition=name,
-            value=float(bias[way, 0]),
-            low=float(low[way, -1]),
-            high=float(high[way, -1]),
-            drawn=bias[way].copy(),
-        )
-        for way, name in ((usual, f"cut at {cutoff[usual]:g}π"), (-1, PHASE))
-    ]
+    headlines = []
+    for way, name in ((usual, f"cut at {cutoff[usual]:g}π"), (-1, PHASE)):
+        numbers = (float(bias[way, 0]), float(low[way, -1]), float(high[way, -1]))
+        headlines.append(Headline("shape_bias", name, *numbers, bias[way].copy()))
     crossing = crossover(cutoff, sums[:-1, :, 0], sums[:-1, :, 1])
     if cutoff[0] < crossing[0] < cutoff[-1]:
         headlines.append(Headline.of("crossover", "in units of π", crossing))
-    numbers = {"value": drawn[:, 0], "low": low, "high": high}
-    return {"n": n, "pairs": pairs, **numbers, "headlines": tuple(headlines)}
+    ends = {"value": drawn[:, 0], "low": low, "high": high}
+    return {"n": n, "pairs": pairs, **ends, "headlines": tuple(headlines)}
 
 
 def _intervals(drawn: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:
