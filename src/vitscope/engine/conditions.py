@@ -34,6 +34,7 @@ COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin
 FILLED = 2 * BINS  # whether an image is in each bin, and whether it is in it and right
 _ACCURACY, _ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
 Part = Mapping[str, Tensor]  # what `ConditionScores.finish` gives
+Predict = Callable[[Tensor, Tensor, Tensor], Iterable[tuple[str, Tensor]]]
 
 
 def score_columns(logits: Tensor, labels: Tensor) -> Tensor:
@@ -153,9 +154,6 @@ def mean_scores(
         gaps = (sums[..., 1 + len(MEANS) :] / sums[..., :1]).swapaxes(0, 1)
     low[_ECE], high[_ECE] = error_interval(gaps, least_error(filled[:, :BINS], filled[:, BINS:], n))
     return drawn, low, high
-
-
-Predict = Callable[[Tensor, Tensor, Tensor], Iterable[tuple[str, Tensor]]]
 
 
 def score_conditions(

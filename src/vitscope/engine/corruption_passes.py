@@ -30,8 +30,8 @@ from vitscope.engine.resuming import Parts
 from vitscope.findings.corruption import ALL, CLEAN, Row
 from vitscope.results.condition_rows import QUANTITIES, Headline
 
+_ACCURACY = QUANTITIES.index("accuracy")
 MOST_KEPT = 4 << 30  # bytes of corrupted images that are kept without being asked to
-
 Found = dict[str, dict[str, Tensor]]
 
 
@@ -119,9 +119,6 @@ class CorruptionPasses:
         if distributed.is_main():
             self.parts.put(name, whole)
         return {**found, name: whole}
-
-
-_ACCURACY = QUANTITIES.index("accuracy")
 
 
 def part_name(kind: str, severity: int) -> str:

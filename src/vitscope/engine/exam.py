@@ -20,6 +20,10 @@ from vitscope.core.interface import TakesInterface, takes_interface
 from vitscope.data.readouts import PLAIN, Readout
 from vitscope.results import Result, UnitRow
 
+EXAMS: dict[str, "Exam"] = {}
+Parameters = ParamSpec("Parameters")
+Found = TypeVar("Found", bound=Result)
+
 
 class Sums:
     """Base of accumulators: tensors on the CPU that start at zero and to which `update` adds, without gradients.
@@ -108,11 +112,6 @@ class Rows(OwnNumbers):
         """Put numbers into the tables of these names."""
         for name, found in numbers.items():
             self.state()[name][row] = torch.as_tensor(found, dtype=torch.float64)
-
-
-EXAMS: dict[str, "Exam"] = {}
-Parameters = ParamSpec("Parameters")
-Found = TypeVar("Found", bound=Result)
 
 
 @dataclass(frozen=True)

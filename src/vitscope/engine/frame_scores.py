@@ -126,9 +126,7 @@ class FrameScores(OwnNumbers):
     frames: Tensor
     sums: Tensor  # (conditions, 1 + replicates, COLUMNS + FILLED + 2): scores, bins, comparable points, unchanged
     labels: Tensor  # (1 + replicates, 2): the same of the labels
-    trace: (
-        Tensor  # (conditions, frames): probability of the true class in the first sequence, mean over points
-    )
+    trace: Tensor  # (conditions, frames): `true_probability` in the first sequence
     timed: Tensor  # frames
     seconds: Tensor  # (conditions,)
     products: Tensor  # (conditions, conditions)

@@ -24,6 +24,8 @@ from vitscope.results.head_rows import ALL_HEADS
 
 # quantities that are at most 1; all are at least 0
 SHARES = ("prefix", "diagonal", "similarity", "gradient", "share")
+Grid = tuple[int, int]
+Points = tuple[tuple[int, ...], ...]
 
 
 def attention_matrix(seen: AttentionMap) -> Tensor:
@@ -153,10 +155,6 @@ class HeadMoments(Accumulator):
             if bad.any():
                 image = int(indices[bad.cpu()][0])
                 raise overflown(f"the attention of '{unit.name}' is not finite for image {image}")
-
-
-Grid = tuple[int, int]
-Points = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, eq=False)

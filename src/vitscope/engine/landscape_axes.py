@@ -32,6 +32,12 @@ from vitscope.findings.landscape import Mark
 from vitscope.models import Checkpoint, create_model, list_checkpoints, name_of
 from vitscope.models.checkpoints import read_weights
 
+Directions = Literal["random", "pca", "hessian"]
+Points = Annotated[int, Range(2, 1001)]  # along a direction
+HESSIAN_IMAGES = 64  # more would not fit into the memory of a gradient's graph
+_MARGIN = 0.25  # beyond the outermost marks, in parts of the range
+Other = nn.Module | str | os.PathLike[str]
+
 
 def checkpoint_series(run: str | os.PathLike[str], names: Sequence[str] | None = None) -> list[Checkpoint]:
     """The named checkpoints, or all of different epochs, by epoch; "best" and "last" repeat weights of others.
@@ -54,12 +60,6 @@ def checkpoint_series(run: str | os.PathLike[str], names: Sequence[str] | None =
     for checkpoint in chosen:
         by_epoch.setdefault(float(checkpoint.epoch), checkpoint)
     return [by_epoch[epoch] for epoch in sorted(by_epoch)]
-
-
-Directions = Literal["random", "pca", "hessian"]
-Points = Annotated[int, Range(2, 1001)]  # along a direction
-HESSIAN_IMAGES = 64  # more would not fit into the memory of a gradient's graph
-_MARGIN = 0.25  # beyond the outermost marks, in parts of the range
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,9 +139,6 @@ def _around(values: Sequence[float], points: int) -> np.ndarray:
     low, high = min(0.0, *values), max(0.0, *values)
     margin = _MARGIN * (high - low)
     return np.linspace(low - margin, high + margin, points)
-
-
-Other = nn.Module | str | os.PathLike[str]
 
 
 def find_near(

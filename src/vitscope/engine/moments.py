@@ -17,6 +17,9 @@ from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
 from vitscope.results.unit_changes import Estimate
 
+Centred = tuple[Tensor, Tensor, bool]
+_shared: ContextVar[dict[int, Centred] | None] = ContextVar("shared", default=None)
+
 
 class FeatureMoments(Accumulator):
     """Sums over images of what `measure` gives per unit, and of the change of its last numbers across a unit.
@@ -111,10 +114,6 @@ class FeatureMoments(Accumulator):
             image, column = bad.nonzero()[0].tolist()
             unit = self.subject.units[self.owner[column]].name
             raise overflown(f"the features after '{unit}' are not finite for image {int(indices[image])}")
-
-
-Centred = tuple[Tensor, Tensor, bool]
-_shared: ContextVar[dict[int, Centred] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager

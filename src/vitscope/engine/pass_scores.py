@@ -138,10 +138,8 @@ class PassScores(OwnNumbers):
     def __init__(self, conditions: int, seed: int) -> None:
         super().__init__()
         self._seed = seed
-        self.add_sums(
-            sums=(1 + REPLICATES, conditions, COLUMNS + len(ENTROPIES)), filled=(conditions, FILLED)
-        )
-        self.add_sums(seconds=(conditions,), products=(conditions, conditions))
+        self.add_sums(sums=(1 + REPLICATES, conditions, COLUMNS + len(ENTROPIES)))
+        self.add_sums(filled=(conditions, FILLED), seconds=(conditions,), products=(conditions, conditions))
         self.add_counts("n", "batches")
 
     def update(self, columns: Tensor, indices: Tensor, seconds: Tensor) -> None:
@@ -162,16 +160,11 @@ class PassScores(OwnNumbers):
         ]
         table = scored(parts, parts[0])
         means = (self.sums[..., COLUMNS:] / self.sums[..., :1]).numpy()
-        columns = zip(
-            ("value", "low", "high"),
-            (table.value, table.low, table.high),
-            (means[0], *percentile_interval(means[1:])),
-            relative_throughput(self.seconds.numpy(), self.products.numpy(), int(self.batches)),
-            strict=True,
-        )
-        found = {
-            name: np.column_stack([scores, spreads, speeds]) for name, scores, spreads, speeds in columns
-        }
+        scores = (table.value, table.low, table.high)
+        spreads = (means[0], *percentile_interval(means[1:]))
+        speeds = relative_throughput(self.seconds.numpy(), self.products.numpy(), int(self.batches))
+        columns = zip(("value", "low", "high"), scores, spreads, speeds, strict=True)
+        found = {name: np.column_stack(numbers) for name, *numbers in columns}
         compared = [SCORES.index(quantity) for quantity in CHANGES]
         drawn = np.stack([replicates(part["sums"])[:, compared] for part in parts])
         found |= _changes(drawn, found["low"][:, compared], found["high"][:, compared], int(self.n))
@@ -188,9 +181,8 @@ def _changes(drawn: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> di
     accuracy, ece = CHANGES.index("accuracy"), CHANGES.index("ece")
     for row in range(1, len(drawn)):
         one = change[row, :, accuracy]
-        change_low[row, accuracy], change_high[row, accuracy] = difference_interval(
-            one[0], standard_error(one[1:]), n
-        )
+        ends = difference_interval(one[0], standard_error(one[1:]), n)
+        change_low[row, accuracy], change_high[row, accuracy] = ends
         ours, theirs = ((drawn[i, 0, ece], low[i, ece], high[i, ece]) for i in (row, 0))
         together = correlation(drawn[row, 1:, ece], drawn[0, 1:, ece])
         change_low[row, ece], change_high[row, ece] = difference_of(ours, theirs, together)

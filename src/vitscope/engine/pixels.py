@@ -28,8 +28,13 @@ from vitscope.data.config import IMAGENET_MEAN, IMAGENET_STD
 from vitscope.engine.not_finite import finite_scores
 from vitscope.engine.own_passes import OwnPasses
 
-NOISE, START, PATCHES, PAIRS = range(4)
-"""What a draw is for."""
+NOISE, START, PATCHES, PAIRS = range(4)  # what a draw is for
+# How far pixels may lie outside of 0 .. 1: bicubic and Lanczos filters ring at sharp edges.
+_ROUNDING = 0.01
+_RINGING = 0.25  # at most,
+_RINGING_SHARE = 0.01  # and more than rounding in this share of a batch
+_REACHED = 0.02  # numbers that come as near to 0 and to 1 as this span the range of plain pixels
+Score = Callable[[Tensor], Tensor]  # from logits (N, classes) to (N,)
 
 
 def image_generators(purpose: int, seed: int, indices: Tensor) -> Iterator[np.random.Generator]:
@@ -48,13 +53,6 @@ def uniform(purpose: int, seed: int, indices: Tensor, shape: tuple[int, ...]) ->
     """(N, *shape) numbers in [0, 1)."""
     draws = [g.random(shape, np.float32) for g in image_generators(purpose, seed, indices)]
     return torch.from_numpy(np.stack(draws))
-
-
-# How far pixels may lie outside of 0 .. 1: bicubic and Lanczos filters ring at sharp edges.
-_ROUNDING = 0.01
-_RINGING = 0.25  # at most,
-_RINGING_SHARE = 0.01  # and more than rounding in this share of a batch
-_REACHED = 0.02  # numbers that come as near to 0 and to 1 as this span the range of plain pixels
 
 
 class UnknownNormalisation(BadData):
@@ -154,9 +152,6 @@ def _allowed(config: DataConfig) -> str:
 def _listed(numbers: Sequence[float]) -> str:
     listed = [f"{number:.4g}" for number in numbers]
     return listed[0] if len(set(listed)) == 1 else f"({', '.join(listed)})"
-
-
-Score = Callable[[Tensor], Tensor]  # from logits (N, classes) to (N,)
 
 
 class NoGradient(UnsupportedModel):

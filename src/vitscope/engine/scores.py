@@ -50,6 +50,11 @@ GROUPS = 15
 CELLS = 512
 HALVINGS = 20  # to a millionth of what is searched
 _LOWEST, _HIGHEST = -7.0, 17.0
+Temperature = Positive | Literal["fit"] | None
+TEMPERATURES = 2.0 ** (np.arange(-48, 49) / 16)
+UNSCALED = int(np.flatnonzero(TEMPERATURES == 1.0)[0])
+_ECE, _ECE_CHANGE = SCALED_QUANTITIES.index("scaled_ece"), SCALED_QUANTITIES.index("ece_change")
+WORD = 64  # bits of an int64: image i is bit i mod 64 of word i // 64, and processes add their words up
 
 
 def confidence_cells(confidence: Tensor) -> Tensor:
@@ -173,12 +178,6 @@ def check_predictions(logits: Tensor, labels: Tensor, indices: Tensor) -> None:
         )
 
 
-Temperature = Positive | Literal["fit"] | None
-TEMPERATURES = 2.0 ** (np.arange(-48, 49) / 16)
-UNSCALED = int(np.flatnonzero(TEMPERATURES == 1.0)[0])
-_ECE, _ECE_CHANGE = SCALED_QUANTITIES.index("scaled_ece"), SCALED_QUANTITIES.index("ece_change")
-
-
 def in_fitting_half(indices: Tensor, seed: int) -> Tensor:
     """(N,) bool."""
     hashes = (hashlib.blake2b(f"{seed} {i}".encode(), digest_size=1).digest()[0] for i in indices.tolist())
@@ -221,9 +220,6 @@ def find_scaling(fitting: Tensor, reporting: Tensor, filled: Tensor, n_fitted: i
     low[_ECE_CHANGE], high[_ECE_CHANGE] = difference_of(errors[0], errors[1], together)
     converged = bool(0 < best[0] < len(TEMPERATURES) - 1)
     return Scaling(n_fitted, n, converged, drawn[0], low, high, drawn[1:])
-
-
-WORD = 64
 
 
 def with_bits(words: Tensor, indices: Tensor) -> Tensor:

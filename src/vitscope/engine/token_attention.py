@@ -23,6 +23,8 @@ from vitscope.anatomy.watch.places import Places
 from vitscope.engine.heads import Geometry, attention_matrix, every_point_asks, geometry, why_not
 from vitscope.results import UnitRow
 
+FACTOR = 4.0  # the artefacts that registers cure are at 5 to 10 times the median, other tokens stay below 3
+
 
 def key_map(weights: Tensor, seen: AttentionMap, places: Geometry, n_images: int) -> Tensor:
     """(N, heads, rows, columns) of the keys' grid: attention of the class token, else of the mean query.
@@ -129,9 +131,6 @@ def _prefix(unit: Unit) -> int:
 
 def _places(unit: Unit) -> list[Places]:
     return [s.places for s in unit.attention.sites if s.places is not None] if unit.attention else []
-
-
-FACTOR = 4.0  # the artefacts that registers cure are at 5 to 10 times the median, other tokens stay below 3
 
 
 def norms_of(feature: Tensor) -> Tensor:

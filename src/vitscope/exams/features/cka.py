@@ -34,6 +34,7 @@ from vitscope.results.similarity_blocks import SCORES, score_weights, stages_of
 LEAST_IMAGES = 4  # in a batch: HSIC divides by n - 3
 CHUNK = 1 << 17  # numbers that are centred at once: few enough to stay in a cache
 PIECE = 1 << 12  # of an image at most: a float32 sum of so many is off by 2.5e-4 of its terms on no machine
+REPLICATES = 200  # enough for a standard error; each one is a matrix of all pairs
 
 
 def gram(feature: Tensor) -> Tensor:
@@ -58,9 +59,6 @@ def hsic_of_pairs(grams: Tensor) -> Tensor:
     total = rows.sum(1)
     means = torch.outer(total, total) / ((n - 1) * (n - 2)) - rows @ rows.T * (2 / (n - 2))
     return (flat @ flat.T + means) / (n * (n - 3))
-
-
-REPLICATES = 200  # enough for a standard error; each one is a matrix of all pairs
 
 
 class CkaAccumulator(Accumulator):

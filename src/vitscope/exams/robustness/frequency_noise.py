@@ -30,6 +30,7 @@ from vitscope.results.condition_rows import Headline
 
 BANDS = 10  # from 0 to pi: each is 0.1 pi wide
 MIDDLE = 0.5  # of the bands, in units of pi
+_ROUNDING = 1e-9  # a frequency on an edge belongs to the band above it, whatever way its radius was rounded
 
 
 def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float) -> Tensor:
@@ -113,9 +114,6 @@ def _headlines(bands: Sequence[int], found: Mapping[str, Mapping[str, Tensor]]) 
     named = {LOW: low, HIGH: high, HIGH_MINUS_LOW: high - low}
     n = int(found[CLEAN]["n"])
     return tuple(Headline.of_drop(condition, drawn, n) for condition, drawn in named.items())
-
-
-_ROUNDING = 1e-9  # a frequency on an edge belongs to the band above it, whatever way its radius was rounded
 
 
 def radius(height: int, width: int) -> Tensor:

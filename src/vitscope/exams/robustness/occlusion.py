@@ -36,6 +36,9 @@ from vitscope.engine.resuming import Parts
 from vitscope.findings.occlusion import CENTRE, CLEAN, NON_SALIENT, RANDOM, SALIENT, Occluded, OcclusionResult
 from vitscope.results.condition_rows import Headline
 
+Fill = Literal["mean", "black"]
+SHARES = (0.3, 0.6, 0.9)
+
 
 def patch_numbers(height: int, width: int, side: int) -> Tensor:
     """(H, W): to which of the side x side patches each pixel belongs."""
@@ -65,10 +68,6 @@ def random_ranks(seed: int, indices: Tensor, patches: int) -> Tensor:
 def ranks(saliency: Tensor) -> Tensor:
     """(N, patches): 0 for the most salient patch of an image; equal ones in the order of their numbers."""
     return saliency.argsort(dim=1, descending=True, stable=True).argsort(1)
-
-
-Fill = Literal["mean", "black"]
-SHARES = (0.3, 0.6, 0.9)
 
 
 def centre_mask(height: int, width: int) -> Tensor:

@@ -41,6 +41,9 @@ from vitscope.exams.robustness.frequency_noise import below
 from vitscope.findings.shape_bias import DECISIONS, PHASE, QUANTITIES, ShapeBiasResult, crossover
 from vitscope.results.condition_rows import Headline
 
+CUTOFFS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+USUAL = 0.25  # the cutoff, in units of pi, whose bias is named first: the nearest one is taken
+
 
 def swap_bands(low: Tensor, high: Tensor, cutoff: float) -> Tensor:
     """Pictures (N, C, H, W): frequencies of `low` below the cutoff, in units of pi, and of `high` above it."""
@@ -70,10 +73,6 @@ def pairs(labels: Sequence[int]) -> list[tuple[int, int]]:
         else:
             waiting.append(place)
     return found
-
-
-CUTOFFS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-USUAL = 0.25  # the cutoff, in units of pi, whose bias is named first: the nearest one is taken
 
 
 class Decisions(OwnNumbers):
