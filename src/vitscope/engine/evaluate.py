@@ -9,7 +9,7 @@ found.flips("vit_mini")  # images that only one of the two gets right
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,10 @@ def evaluate(
     chosen = fitting(chosen, exams, data)
     folders = {} if out is None else run_folders(list(named), Path(out), Path(out))
     results: dict[str, dict[str, Result]] = {}
-    for name, model in _made(named, seed, creation):
+    for name, model in named.items():
+        if not isinstance(model, nn.Module):
+            torch.manual_seed(seed)  # weights that are not loaded are the same each time, in each process
+            model = create_model(model, **{"pretrained": None, **creation})
         if hint := labels_hint(data, class_count(model)):
             warnings.warn(hint, stacklevel=2)
         results[name] = run_exams(model, data, chosen, request, folders.get(name), name, **said)
@@ -192,17 +195,6 @@ def _named(models: Model | Sequence[Model] | Mapping[str, Model]) -> dict[str, M
         unique = next(n for n in (name, *(f"{name}-{i}" for i in range(2, 10_000))) if n not in named)
         named[unique] = model
     return named
-
-
-def _made(
-    named: Mapping[str, Model], seed: int, creation: Mapping[str, Any]
-) -> Iterator[tuple[str, nn.Module]]:
-    for name, model in named.items():
-        if isinstance(model, nn.Module):
-            yield name, model
-        else:
-            torch.manual_seed(seed)  # weights that are not loaded are the same each time, in each process
-            yield name, create_model(model, **{"pretrained": None, **creation})
 
 
 def _whole(table: pd.DataFrame) -> pd.DataFrame:

@@ -159,7 +159,9 @@ class FrameScores(OwnNumbers):
 
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval; differences and ratios of smoothed predictions to those of one frame."""
-        scored = [self._scored(own) for own in self.sums]
+        bins = slice(COLUMNS, COLUMNS + FILLED)
+        parts = [{"sums": own[:, :COLUMNS], "filled": own[0, bins]} for own in self.sums]
+        scored = [mean_scores([part], self._blocks, blocks=True) for part in parts]
         drawn = np.stack([numbers for numbers, _, _ in scored])
         with np.errstate(invalid="ignore", divide="ignore"):
             same = (self.sums[..., -1:] / self.sums[..., -2:-1]).numpy()
@@ -182,11 +184,6 @@ class FrameScores(OwnNumbers):
         kept = drawn[:2, :, [QUANTITIES.index(quantity) for quantity in KEPT]].swapaxes(1, 2)
         found["drawn"] = np.ascontiguousarray(kept)
         return {**found, "throughput": np.column_stack(speed), "trace": self.trace.numpy().copy()}
-
-    def _scored(self, sums: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Replicates and interval of `SCORES` from the sums of a condition."""
-        part = {"sums": sums[:, :COLUMNS], "filled": sums[0, COLUMNS : COLUMNS + FILLED]}
-        return mean_scores([part], self._blocks, blocks=True)
 
     def _same(self, drawn: np.ndarray) -> tuple[float, float]:
         """The interval of a consistency (1 + replicates,)."""

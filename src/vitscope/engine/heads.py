@@ -6,7 +6,6 @@ distillation, register) where their number is that of the unit's prefix tokens, 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -118,7 +117,10 @@ class HeadMoments(Accumulator):
         if not self.units:
             return
         found = [torch.cat(batch.attention[i], 1).cpu().double() for i in self.chosen]  # (N, heads, ...)
-        self._check_finite(found, batch.indices)
+        for unit, heads in zip(self.units, found, strict=True):
+            if (bad := ~torch.isfinite(heads[:, :, 0]).all(1)).any():
+                image = int(batch.indices[bad.cpu()][0])
+                raise overflown(f"the attention of '{unit.name}' is not finite for image {image}")
         rows = torch.cat([part for heads in found for part in (heads.mean(1, keepdim=True), heads)], 1)
         values = rows[:, :, : len(self.quantities)]
         self.total += values.sum(0)
@@ -148,13 +150,6 @@ class HeadMoments(Accumulator):
             "row_unit": self.row_unit.astype(np.int64),
             "head": self.head,
         }
-
-    def _check_finite(self, found: Sequence[Tensor], indices: Tensor) -> None:
-        for unit, heads in zip(self.units, found, strict=True):
-            bad = ~torch.isfinite(heads[:, :, 0]).all(1)
-            if bad.any():
-                image = int(indices[bad.cpu()][0])
-                raise overflown(f"the attention of '{unit.name}' is not finite for image {image}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,10 +66,6 @@ class HeldBatches:
     Data sets of pictures are augmented as the recipe says. A pair of tensors and a DataLoader give images that are
     prepared already: those are only mixed. Without a recipe images are prepared as for evaluation, and labels stay
     labels. Batches have `batch_size` images, whatever the size of a DataLoader's own.
-
-    Attributes:
-        recipe: What augments and mixes them, or None.
-        augmentation: The same in words.
     """
 
     def __init__(
@@ -82,7 +78,7 @@ class HeldBatches:
         if isinstance(data, TensorDataset | list):
             data = tuple(data.tensors if isinstance(data, TensorDataset) else data)
         self._model, self._data, self._seed = model, data, seed
-        self._batch_size, self._count = batch_size, count
+        self._batch_size, self._count, self._wanted = batch_size, count, batch_size * count
         self._place = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._given: list[tuple[Tensor, Tensor]] | None = None
         if self.recipe is None or isinstance(data, tuple | DataLoader):
@@ -117,23 +113,21 @@ class HeldBatches:
 
     def _read(self) -> list[tuple[Tensor, Tensor]]:
         """The batches of data that is prepared already, or is to be prepared as for evaluation."""
-        data, wanted = self._data, self._batch_size * self._count
+        data = self._data
         if isinstance(data, tuple):  # keeps its order everywhere else
             pair = fetcher_for(data, data_config(self._model), None)  # refuses what is no pair
             chosen = self._places(pair.labels, len(pair))
             data = data[0][chosen], torch.as_tensor(data[1])[chosen]
             # before their places in the pair are lost
             check_finite(torch.as_tensor(data[0]), torch.tensor(chosen), "the pair of tensors")
-        stream = prepared_batches(
-            data, config=data_config(self._model), batch_size=self._batch_size, limit=wanted, seed=self._seed
-        )
+        how: dict[str, Any] = {"batch_size": self._batch_size, "limit": self._wanted, "seed": self._seed}
+        stream = prepared_batches(data, config=data_config(self._model), **how)
         self._check_length(stream.n_images)
         return [(images.cpu(), labels.cpu()) for images, labels, _ in stream]
 
     def _in_sequence(self) -> list[tuple[Tensor, Tensor]]:
         """The first images of data that can only be read from the beginning, put together to batches anew."""
-        wanted = self._batch_size * self._count
-        stream = prepared_batches(self._data, config=data_config(self._model), limit=wanted)
+        stream = prepared_batches(self._data, config=data_config(self._model), limit=self._wanted)
         self._check_length(stream.n_images)
         images, labels = (torch.cat(parts).cpu() for parts in list(zip(*stream, strict=True))[:2])
         found = list(zip(images.split(self._batch_size), labels.split(self._batch_size), strict=True))
@@ -148,19 +142,17 @@ class HeldBatches:
 
     def _places(self, labels: np.ndarray | None, total: int) -> list[int]:
         """Which images, in the order of the batches."""
-        wanted = self._batch_size * self._count
         self._check_length(total)
         known = labels if labels is not None else np.zeros(total, np.int64)
-        chosen = limit_indices(known, wanted, self._seed)
+        chosen = limit_indices(known, self._wanted, self._seed)
         return [int(chosen[i]) for i in order(len(chosen), self._seed, 0)]
 
     def _check_length(self, images: int) -> None:
-        wanted = self._batch_size * self._count
-        if images < wanted:
+        if images < self._wanted:
             most = images // self._batch_size
             hint = f"use batches={most}" if most else f"give more (in Python also batch_size={images})"
             raise BadData(
-                f"{self._count} batches of {self._batch_size} need {wanted} images, the data has {images}; {hint}"
+                f"{self._count} batches of {self._batch_size} need {self._wanted} images, the data has {images}; {hint}"
             )
 
     def _count_classes(self) -> int:

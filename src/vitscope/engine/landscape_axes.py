@@ -40,11 +40,7 @@ Other = nn.Module | str | os.PathLike[str]
 
 
 def checkpoint_series(run: str | os.PathLike[str], names: Sequence[str] | None = None) -> list[Checkpoint]:
-    """The named checkpoints, or all of different epochs, by epoch; "best" and "last" repeat weights of others.
-
-    Raises:
-        BadResult: The run kept none, or not one of the names.
-    """
+    """The named checkpoints, or all of different epochs, by epoch; "best" and "last" repeat weights of others."""
     kept = list_checkpoints(Path(run))
     if not kept:
         if not Path(run).is_dir():

@@ -4,7 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,11 +21,6 @@ from vitscope.surgery.lesion import Bypass
 
 KEEP = 1 << 28  # bytes of a pass that may be kept
 FEW = 2  # images on which the two ways are compared
-
-
-class _Way(Protocol):
-    def intact(self, images: Tensor) -> Any: ...
-    def without(self, unit: str) -> Any: ...
 
 
 class OneByOne:
@@ -62,7 +57,7 @@ class LesionPasses:
         bypasses: Mapping[str, tuple[str, Bypass]] = MappingProxyType({}),
     ) -> None:
         self._model, self._parts, self._units, self._bypasses = model, parts, units, bypasses
-        self._way: _Way | None = None
+        self._way: OneByOne | Lesions | None = None
         self._at_once = 1
 
     @property
@@ -81,7 +76,7 @@ class LesionPasses:
         assert self._way is not None
         return self._all(self._way, images)
 
-    def _without(self, way: _Way, unit: str, images: Tensor) -> Any:
+    def _without(self, way: OneByOne | Lesions, unit: str, images: Tensor) -> Any:
         if unit not in self._bypasses:
             return way.without(unit)
         path, bypass = self._bypasses[unit]
@@ -107,7 +102,7 @@ class LesionPasses:
             per_image = lesions.kept_bytes() / len(few)
             self._way, self._at_once = lesions, max(1, min(batch, int(KEEP / per_image)))
 
-    def _all(self, way: _Way, images: Tensor) -> Tensor:
+    def _all(self, way: OneByOne | Lesions, images: Tensor) -> Tensor:
         with torch.inference_mode():
             outputs = [way.intact(images)]
             outputs += [self._without(way, unit.name, images) for unit in self._units]

@@ -56,7 +56,11 @@ class FeatureMoments(Accumulator):
     def update(self, batch: Batch) -> None:
         """Take in the numbers of one batch of images."""
         values = torch.cat([v.flatten(1) for v in batch.values], 1).cpu().double()  # (N, columns)
-        self._check_finite(values, batch.indices)
+        bad = ~torch.isfinite(values) & torch.from_numpy(self.defined()[self.owner])
+        if bad.any():
+            image, column = bad.nonzero()[0].tolist()
+            unit, place = self.subject.units[self.owner[column]].name, int(batch.indices[image])
+            raise overflown(f"the features after '{unit}' are not finite for image {place}")
         last = values[:, self.ends]
         change = last.diff(dim=1, prepend=last[:, :1])
         self.n += len(values)
@@ -107,13 +111,6 @@ class FeatureMoments(Accumulator):
     def defined(self) -> np.ndarray:
         """Per unit, whether its numbers exist at all (a single point has no variance)."""
         return np.ones(len(self.subject.units), dtype=bool)
-
-    def _check_finite(self, values: Tensor, indices: Tensor) -> None:
-        bad = ~torch.isfinite(values) & torch.from_numpy(self.defined()[self.owner])
-        if bad.any():
-            image, column = bad.nonzero()[0].tolist()
-            unit = self.subject.units[self.owner[column]].name
-            raise overflown(f"the features after '{unit}' are not finite for image {int(indices[image])}")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self, TypeVar
+from typing import Literal, Self, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
@@ -113,26 +113,8 @@ def _differ(drawn: Tensor, plain: Tensor) -> bool:
     return bool((drawn - plain).abs().max() > TELLING * plain.abs().max())
 
 
-class PassSource(Protocol):
-    """Predictions of the same images, one after the other."""
-
-    source: str  # what makes them differ
-    p: float | None  # of MC dropout that was put in for this
-    most: int | None  # how many there are; None: as many as wanted
-    deterministic: bool  # beside them there is a model that draws nothing
-
-    def single(self, images: Tensor) -> Tensor:
-        """The logits of the deterministic model; where there is none, the first of the predictions."""
-
-    def passes(self, images: Tensor, first_image: int, count: int) -> Generator[Tensor]:
-        """The logits of `count` passes; `first_image` is the place of the first image in the data."""
-
-    def smoothed(self, shape: tuple[int, ...]) -> Self | None:
-        """The same with spatial smoothing in a copy, for images of this shape; None where it has no place."""
-
-
 class RandomPasses:
-    """Passes of a random network; without one the model is all there is."""
+    """Passes of a random network, beside which there is a model that draws nothing; without one it is all there is."""
 
     deterministic = True
 
@@ -140,16 +122,16 @@ class RandomPasses:
         # a copy with dropout put in says the same as the model, a little slower
         self._model = model if network is None or network.p is not None else network.model
         self._network, self._seed = network, seed
-        self.source = "" if network is None else network.source
-        self.p = None if network is None else network.p
-        self.most = 0 if network is None else None
+        self.source = "" if network is None else network.source  # what makes them differ
+        self.p = None if network is None else network.p  # of MC dropout that was put in for this
+        self.most = 0 if network is None else None  # how many there are; None: as many as wanted
 
     def single(self, images: Tensor) -> Tensor:
         """What the model says with dropout off."""
         return finite_scores(self._model, images)
 
     def passes(self, images: Tensor, first_image: int, count: int) -> Generator[Tensor]:
-        """One sampled network after the other."""
+        """`count` sampled networks; `first_image` is the place of the first image in the data."""
         if self._network is None:
             return
         with self._network.passes(self._seed, first_image):
@@ -199,14 +181,16 @@ class Members:
         return type(self)(found, self._said) if len(found) == len(changed) else None
 
 
+PassSource = RandomPasses | Members  # of predictions of the same images, one after the other
+
+
 def smoothed_copy(model: nn.Module, shape: tuple[int, ...]) -> nn.Module | None:
     """A copy with spatial smoothing before every subsampling, or where there is none at the ends of stages.
 
     None where neither has a place.
     """
     copy = deepcopy(model)
-    places: tuple[Where, ...] = ("subsampling", "stage_ends")
-    for where in places:
+    for where in get_args(Where):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NoEffectWarning)  # a result says by itself what was not done
             smooth(copy, where, example=shape)

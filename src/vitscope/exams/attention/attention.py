@@ -68,7 +68,9 @@ def _statistics(weights: Tensor, places: Geometry, bound: float) -> Tensor:
     histogram = weights.new_zeros(*bins.shape[:2], BINS).scatter_add_(2, bins, shares.expand(bins.shape))
     flat = weights.flatten(3)
     sums = torch.einsum("nwhe,wec->nhc", flat, _columns(places).to(weights))
-    levels = torch.stack([entropy @ shares, entropy @ _prefix_shares(places).to(weights)], 2)
+    prefix = places.prefix.to(weights).flatten()
+    prefix = prefix / prefix.sum()  # NaN where no query is a prefix token
+    levels = torch.stack([entropy @ shares, entropy @ prefix], 2)
     return torch.cat([levels, sums, _similarity((flat @ flat.mT).sum(1)), histogram], 2)
 
 
@@ -91,12 +93,6 @@ def _columns(places: Geometry) -> Tensor:
     if not places.placed:
         found[..., [0, 1, 3]] = torch.nan
     return (found * places.on_map[:, :, None, None]).flatten(1, 2)
-
-
-def _prefix_shares(places: Geometry) -> Tensor:
-    """(windows x queries,): weights of the queries that are prefix tokens; NaN where there are none."""
-    prefix = places.prefix.flatten()
-    return prefix.float() / prefix.sum() if prefix.any() else torch.full(prefix.shape, torch.nan)
 
 
 class AttentionAccumulator(HeadMoments):

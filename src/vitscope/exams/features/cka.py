@@ -94,7 +94,8 @@ class CkaAccumulator(Accumulator):
             self.left_out += images
             return
         grams = torch.stack([found.cpu() for found in batch.values])
-        self._check_finite(grams)
+        if (bad := ~torch.isfinite(grams).flatten(1).all(1)).any():
+            raise overflown(f"the features after '{self.units[int(bad.nonzero()[0])].name}' are not finite")
         # The first image stands for the batch: the weights do not depend on which process has it.
         weights = poisson_weights(batch.indices[:1].cpu().numpy(), self.subject.seed, REPLICATES)
         self.hsic.addcmul_(torch.from_numpy(weights).view(-1, 1, 1), hsic_of_pairs(grams))
@@ -129,11 +130,6 @@ class CkaAccumulator(Accumulator):
         """The columns may be another model's units."""
         columns, other = self.other or self.subject, self.other.model if self.other else None
         return {**super().common(), "other": other, "other_units": columns.units}
-
-    def _check_finite(self, grams: Tensor) -> None:
-        bad = ~torch.isfinite(grams).flatten(1).all(1)
-        if bad.any():
-            raise overflown(f"the features after '{self.units[int(bad.nonzero()[0])].name}' are not finite")
 
 
 def _normalised(hsic: np.ndarray) -> np.ndarray:

@@ -118,7 +118,11 @@ def lesion(
         position = tuple(place[unit.name] for unit in removed)
         kept = tuple(KeptUnit(UnitRow.of(u), obstacles[u.name]) for u in own.parts if u.name in obstacles)
         if not removed:
-            return LesionResult(**own.common, units=(), position=(), kept=kept, **_nothing())
+            nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high"), np.zeros(0))
+            nothing |= dict.fromkeys(("lost", "gained"), np.zeros(0, dtype=np.int64))
+            nothing |= dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), float("nan"))
+            nothing |= dict.fromkeys(("units", "position", "groups", "contrasts"), ())
+            return LesionResult(**own.common, **nothing, n=0, kept=kept)
         outcomes = LesionOutcomes(len(removed))
         speechless = torch.zeros(1 + len(removed), dtype=torch.bool)
         with own.progress("lesion") as advance:
@@ -161,11 +165,3 @@ def _bypasses(
             if middle is not None:
                 found[unit.name] = (middle[0], middle[1].eval())
     return found, refused
-
-
-def _nothing() -> dict[str, Any]:
-    """The fields of a model in which nothing can be removed; nothing is computed."""
-    numbers: dict[str, Any] = dict.fromkeys(("value", "low", "high"), np.zeros(0))
-    numbers |= dict.fromkeys(("lost", "gained"), np.zeros(0, dtype=np.int64))
-    numbers |= dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), float("nan"))
-    return {"n": 0, **numbers, "groups": (), "contrasts": ()}

@@ -58,7 +58,8 @@ def landscape_line(
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts):
-            own = {key: t for key, t in _live_state(model).items() if t.is_floating_point()}
+            state = model.state_dict(keep_vars=True)  # the model's own parameters and kept buffers, no copies
+            own = {k: t for k, t in state.items() if isinstance(t, Tensor) and t.is_floating_point()}
             tensors, direction = list(own.values()), difference(own, state_of(other), other_name(other))
             on_line = PlanePenalty(model, penalty, tensors, [direction])
             with Plane(tensors, [direction]) as line, loss.statistics_restored():
@@ -84,8 +85,3 @@ def landscape_line(
             l2=np.array([on_line(float(one)) for one in t]),
             distance=float(torch.stack([d.double().square().sum() for d in steps]).sum().sqrt()),
         )
-
-
-def _live_state(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and kept buffers by name: the model's own objects, which `state_dict` does not give out."""
-    return {key: t for key, t in model.state_dict(keep_vars=True).items() if isinstance(t, Tensor)}

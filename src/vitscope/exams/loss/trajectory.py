@@ -124,22 +124,10 @@ def trajectory_of_model(
     if run is not None and len({float(c.epoch) for c in list_checkpoints(run)}) > 1:
         found = trajectory(run, name=name or name_of(model), trust_code=True)  # as when the model was read
         return TrajectoryResult(**{**vars(found), **common})
-    nothing = np.zeros(0)
-    return TrajectoryResult(
-        **common,
-        model=name or name_of(model),
-        n=0,
-        checkpoints=(),
-        epochs=nothing,
-        r=nothing,
-        theta=nothing,
-        start="",
-        optimum="",
-        chosen="last",
-        distance=math.nan,
-        detour=math.nan,
-        parameters=0,
-    )
+    nothing: dict[str, Any] = dict.fromkeys(("epochs", "r", "theta"), np.zeros(0))
+    nothing |= {"start": "", "optimum": "", "chosen": "last", "distance": math.nan, "detour": math.nan}
+    called = name or name_of(model)
+    return TrajectoryResult(**common, **nothing, model=called, n=0, checkpoints=(), parameters=0)
 
 
 def _weights(run: Path, model: nn.Module, checkpoint: Checkpoint) -> Tensor:

@@ -21,7 +21,7 @@ from vitscope.core.interface import asked_output, declared, interface_of
 from vitscope.data import Readout
 from vitscope.engine.conditions import score_columns
 from vitscope.engine.exam import procedure
-from vitscope.engine.own_passes import OwnPasses, own_passes
+from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pass_scores import PassScores, RunningMean, Stopwatch
 from vitscope.engine.random_passes import Members, PassSource, RandomPasses, random_network
 from vitscope.engine.resuming import Parts
@@ -67,7 +67,11 @@ def passes(
         own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own,
         _asked_of_members(model),
     ):
-        plain = _source(model, own, p, seed)
+        plain: PassSource
+        if isinstance(model, DeepEnsemble):
+            plain = Members(list(model.members), interface_of(model).output)
+        else:
+            plain = RandomPasses(model, random_network(model, None, own.noise(FEW), p, seed), seed)
         if plain.most is not None:
             counts = sorted({*(count for count in counts if count <= plain.most), plain.most} - {0})
         smoothed = plain.smoothed(own.parts.input_shape) if smooth else None
@@ -103,12 +107,6 @@ def _asked_of_members(model: nn.Module) -> Iterator[None]:
         for member in model.members if isinstance(model, DeepEnsemble) else ():
             asked.enter_context(declared(member, asked_output(model)))
         yield
-
-
-def _source(model: nn.Module, own: OwnPasses, p: float, seed: int) -> PassSource:
-    if isinstance(model, DeepEnsemble):
-        return Members(list(model.members), interface_of(model).output)
-    return RandomPasses(model, random_network(model, None, own.noise(FEW), p, seed), seed)
 
 
 class _Measure:

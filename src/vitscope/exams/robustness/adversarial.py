@@ -27,7 +27,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.data import Readout
 from vitscope.engine.conditions import accuracy_headline, nothing_scored, score_conditions, scored
 from vitscope.engine.exam import procedure
-from vitscope.engine.own_passes import OwnPasses, own_passes
+from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import START, PixelModel, uniform
 from vitscope.engine.resuming import Parts
 from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
@@ -64,8 +64,12 @@ def adversarial(
     with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
         seen = PixelModel.of(own)
-        if not seen.has_gradient(own.noise(1)):
-            return _nothing(own, steps)
+        if not seen.has_gradient(own.noise(1)):  # it cannot be attacked this way
+            n = sum(distributed.gather(own.n_images))
+            nothing = nothing_scored(n)
+            return AdversarialResult(
+                **own.common, n=n, steps=steps, attacked=(), scores=nothing, headlines=()
+            )
 
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
             pixels, logits = seen.pixels(images), seen.clean(images)
@@ -104,13 +108,6 @@ def adversarial(
 def _loss(readout: Readout, labels: Tensor, indices: Tensor, logits: Tensor) -> Tensor:
     logits, labels = readout(logits, labels, indices)
     return nn.functional.cross_entropy(logits.float(), labels, reduction="none")
-
-
-def _nothing(own: OwnPasses, steps: int) -> AdversarialResult:
-    """For a model that cannot be attacked this way."""
-    n = sum(distributed.gather(own.n_images))
-    nothing = nothing_scored(n)
-    return AdversarialResult(**own.common, n=n, steps=steps, attacked=(), scores=nothing, headlines=())
 
 
 def project(moved: Tensor, pixels: Tensor, eps: float) -> Tensor:
