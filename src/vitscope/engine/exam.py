@@ -226,9 +226,7 @@ class Procedure:
     needs_maps: bool = False  # `run` also takes `stream`, which says what the map after a unit is
     needs_frames: bool = False  # the data has to be a stream of frames
     settings: str = ""  # options that `run` was given, as JSON, for the key a result is found by
-    options: Callable[..., Result] | None = (
-        None  # whose arguments `run` hands on, if it has others than its own
-    )
+    options: Callable[..., Result] | None = None  # whose arguments `run` hands on, if not its own
 
 
 Exam = type[Accumulator] | Procedure

@@ -46,9 +46,7 @@ Place = tuple[float, ...]
 COLUMNS = 5  # NLL, NLL², rise, rise², right
 _ROUNDS, _IMAGES = 3, 32
 _GAIN = 0.95  # of the usual layout's time that another one may take to be preferred
-_FORMAT = (
-    "memory format"  # the part that remembers it: other digits would not fit to those of finished places
-)
+_FORMAT = "memory format"  # the part that remembers it: other digits would not fit to finished places
 
 
 @contextmanager

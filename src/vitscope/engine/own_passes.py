@@ -128,9 +128,8 @@ def own_passes(
         mine = share(rank=distributed.rank(), world=distributed.world_size(), skip=skip)
         if labelled:
             compare_classes(model, data)
-        opened = (
-            mine if len(mine) else share()
-        )  # a process without images of its own still sees what they are like
+        # a process without images of its own still sees what they are like
+        opened = mine if len(mine) else share()
         iterator = iter(opened)  # data that can be read only once is read only once
         first = next(iterator)
         yield OwnPasses(

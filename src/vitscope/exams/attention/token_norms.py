@@ -45,10 +45,7 @@ from vitscope.exams.attention.attention import percentile
 from vitscope.findings.token_norms import OTHERS, OUTLIERS, PERCENTILES, TokenNormsResult
 from vitscope.results import UnitRow
 
-LEAST, MOST = (
-    -10.0,
-    10.0,
-)  # logarithms of norms: what is shorter counts as 0, percentiles beyond are not known
+LEAST, MOST = -10.0, 10.0  # logarithms of norms: shorter counts as 0, percentiles beyond are not known
 BINS = 2000
 
 

@@ -81,7 +81,7 @@ def hessian(
         seed: Of the batches, the augmentation, the start vectors and the bootstrap.
         device: Where to run; default: where the model is.
         name: What to call the model in the result.
-        parts: Where finished batches are kept.
+        parts: Where what is finished is kept.
     """
     penalty = penalty_of(recipe, weight_decay, l2)
     setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
@@ -93,12 +93,8 @@ def hessian(
                 values = power(product, start, k, tol, seed=number, on_step=on_step)
             else:
                 values = lanczos(product, start, k, tol, max_products, on_step=on_step)
-            found = {
-                "eigenvalues": values.values,
-                "residuals": values.residuals,
-                "converged": values.converged,
-            }
-            return {**found, "products": values.products, "nll": product.nll, "l2": product.penalty}
+            found = {name: getattr(values, name) for name in ("residuals", "converged", "products")}
+            return {**found, "eigenvalues": values.values, "nll": product.nll, "l2": product.penalty}
 
         shapes = dict.fromkeys(("eigenvalues", "residuals", "converged"), (batches, k))
         rows = Rows(**shapes, **dict.fromkeys(("products", "nll", "l2"), (batches,)))

@@ -83,8 +83,7 @@ def corruption(
             side = min(own.input_shape[1:])
             common = {**own.common, "images": GENERATED, "how": f"{rule(side)}, at {side} pixels"}
             if obstacle := _obstacle(own.input_shape):
-                nothing: dict[str, Any] = {"n": 0, "types": (), "severities": (), "rows": (), "headlines": ()}
-                return CorruptionResult(**common, **nothing, obstacle=obstacle, scores=nothing_scored())
+                return _nothing(common, obstacle)
             found = passes.generated(cache, workers)
         else:
             common = {**own.common, "images": PUBLISHED, "how": f"the files in {Path(source or '').name}"}
@@ -104,6 +103,12 @@ def corruption(
         scores=drawn.table(),
         headlines=tuple(headlines),
     )
+
+
+def _nothing(common: dict[str, Any], obstacle: str) -> CorruptionResult:
+    """The result of a model or data that cannot be corrupted."""
+    none: dict[str, Any] = dict.fromkeys(("types", "severities", "rows", "headlines"), ())
+    return CorruptionResult(**common, **none, n=0, obstacle=obstacle, scores=nothing_scored())
 
 
 def _obstacle(input_shape: Sequence[int]) -> str:

@@ -33,6 +33,30 @@ MIDDLE = 0.5  # of the bands, in units of pi
 _ROUNDING = 1e-9  # a frequency on an edge belongs to the band above it, whatever way its radius was rounded
 
 
+def radius(height: int, width: int) -> Tensor:
+    """(H, W // 2 + 1): |f| in units of pi; sqrt(2) in the corners of the plane."""
+    rows = 2 * torch.fft.fftfreq(height, dtype=torch.float64)
+    columns = 2 * torch.fft.rfftfreq(width, dtype=torch.float64)
+    return torch.hypot(rows[:, None], columns[None, :])
+
+
+def band_numbers(height: int, width: int, bands: int) -> Tensor:
+    """(H, W // 2 + 1): band k holds k / bands <= |f| / pi < (k + 1) / bands, the last one also pi itself.
+
+    What lies beyond pi, in the corners, belongs to no band: -1.
+    """
+    distance = radius(height, width)
+    number = (distance * bands + _ROUNDING).long()
+    number[(number == bands) & (distance <= 1 + _ROUNDING)] = bands - 1
+    number[number >= bands] = -1
+    return number
+
+
+def below(height: int, width: int, cutoff: float) -> Tensor:
+    """(H, W // 2 + 1): 1.0 where |f| < cutoff, in units of pi, else 0.0."""
+    return (radius(height, width) < cutoff - _ROUNDING).double()
+
+
 def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float) -> Tensor:
     """(N, C, H, W): what `mask` leaves of noise, scaled image by image to the root mean square `rms`.
 
@@ -114,27 +138,3 @@ def _headlines(bands: Sequence[int], found: Mapping[str, Mapping[str, Tensor]]) 
     named = {LOW: low, HIGH: high, HIGH_MINUS_LOW: high - low}
     n = int(found[CLEAN]["n"])
     return tuple(Headline.of_drop(condition, drawn, n) for condition, drawn in named.items())
-
-
-def radius(height: int, width: int) -> Tensor:
-    """(H, W // 2 + 1): |f| in units of pi; sqrt(2) in the corners of the plane."""
-    rows = 2 * torch.fft.fftfreq(height, dtype=torch.float64)
-    columns = 2 * torch.fft.rfftfreq(width, dtype=torch.float64)
-    return torch.hypot(rows[:, None], columns[None, :])
-
-
-def band_numbers(height: int, width: int, bands: int) -> Tensor:
-    """(H, W // 2 + 1): band k holds k / bands <= |f| / pi < (k + 1) / bands, the last one also pi itself.
-
-    What lies beyond pi, in the corners, belongs to no band: -1.
-    """
-    distance = radius(height, width)
-    number = (distance * bands + _ROUNDING).long()
-    number[(number == bands) & (distance <= 1 + _ROUNDING)] = bands - 1
-    number[number >= bands] = -1
-    return number
-
-
-def below(height: int, width: int, cutoff: float) -> Tensor:
-    """(H, W // 2 + 1): 1.0 where |f| < cutoff, in units of pi, else 0.0."""
-    return (radius(height, width) < cutoff - _ROUNDING).double()

@@ -112,9 +112,8 @@ def occlusion(
     with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
         seen = PixelModel.of(own)
-        colour = torch.tensor(seen.space.config.mean if fill == "mean" else 0.0, device=own.device).view(
-            1, -1, 1, 1
-        )
+        mean = seen.space.config.mean if fill == "mean" else 0.0
+        colour = torch.tensor(mean, device=own.device).view(1, -1, 1, 1)
         size = (own.input_shape[1], own.input_shape[2])
         number, centre = patch_numbers(*size, side).to(own.device), centre_mask(*size).to(own.device)
         guided = seen.has_gradient(own.noise(1))
