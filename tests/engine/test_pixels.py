@@ -10,12 +10,15 @@ from torch import Tensor, nn
 
 import vitscope as vs
 from tests.exams.factories import small_transformer
-from tests.exams.robustness_models import HomeMade
+from tests.exams.robustness_models import HomeMade, LinearClassifier, Rounding
+from tests.exams.robustness_models import pictures as drawn_pictures
 from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, ImageData, batches
 from vitscope.engine.pixels import (
     NOISE,
     START,
+    NoGradient,
+    PixelModel,
     PixelSpace,
     UnknownNormalisation,
     are_pictures,
@@ -25,6 +28,7 @@ from vitscope.engine.pixels import (
     uniform,
 )
 from vitscope.exams import adversarial, blur, corruption, frequency_noise, noise, occlusion, shape_bias
+from vitscope.models import create_model
 
 CONFIG = DataConfig(input_size=(3, 4, 5), mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))
 EXAMS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -250,3 +254,32 @@ def test_noise_is_white() -> None:
     between = torch.corrcoef(drawn)
     between.fill_diagonal_(0)
     assert float(between.abs().mean()) < 0.12  # of unrelated images of 100 numbers: 0.08
+
+
+def test_normalisation_is_folded_in() -> None:
+    model = create_model("resnet_mini", pretrained=True).eval()
+    seen = PixelModel(model, torch.float32)
+    images = torch.randn(4, 3, 32, 32)
+    assert torch.allclose(seen.logits(seen.pixels(images)), seen.clean(images), atol=1e-4)
+    assert torch.equal(seen.clean(images), model(images).detach())
+    config = model.pretrained_cfg
+    blue = images[:, 2] * config["std"][2] + config["mean"][2]
+    assert torch.allclose(seen.pixels(images)[:, 2], blue)
+
+
+def test_gradient_is_that_of_the_picture_alone() -> None:
+    model = LinearClassifier()
+    model.pretrained_cfg["std"] = (0.5, 0.5, 0.5)
+    gradient = PixelModel(model, torch.float32).gradient(drawn_pictures(5), lambda logits: logits[:, 1])
+    expected = (model.weight.detach() / 2 / 0.5).view(1, 3, 4, 4).expand(5, 3, 4, 4)
+    assert torch.allclose(gradient, expected)
+    assert model.weight.grad is None
+    assert not gradient.requires_grad
+
+
+def test_a_model_that_cuts_the_gradient_off() -> None:
+    seen = PixelModel(Rounding(), torch.float32)
+    assert not seen.has_gradient(drawn_pictures(1))
+    assert PixelModel(LinearClassifier(), torch.float32).has_gradient(drawn_pictures(1))
+    with pytest.raises(NoGradient, match="no gradient with respect to the image"):
+        seen.gradient(drawn_pictures(1), lambda logits: logits[:, 0])
