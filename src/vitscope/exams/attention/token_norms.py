@@ -73,16 +73,12 @@ class TokenNormsAccumulator(Accumulator):
         index = {unit.name: i for i, unit in enumerate(units)}
         # the unit whose map is read: the one before, or the last where an attending one leaves no map itself
         before = [index.get(unit.name, len(units)) - 1 for unit in subject.attending]
-        reasons = [
-            not_of_its_map(unit, units[at] if at >= 0 else None)
-            for unit, at in zip(subject.attending, before, strict=True)
-        ]
-        self.chosen = [i for i, reason in enumerate(reasons) if reason is None]
+        maps = [units[at] if at >= 0 else None for at in before]
+        reasons = {u.name: not_of_its_map(u, read) for u, read in zip(subject.attending, maps, strict=True)}
+        self.chosen = [i for i, reason in enumerate(reasons.values()) if reason is None]
         self.reads = [before[i] for i in self.chosen]
         self.attending = [subject.attending[i] for i in self.chosen]
-        self.skipped = tuple(
-            (unit.name, reason) for unit, reason in zip(subject.attending, reasons, strict=True) if reason
-        )
+        self.skipped = tuple((name, reason) for name, reason in reasons.items() if reason)
         self.points = [prod(unit.map_shape[1:]) if unit.map_shape else 1 for unit in units]
         self.prefix = [max(prefix_of(unit)) for unit in self.attending]
         self.add_sums(

@@ -113,20 +113,11 @@ def hessian(
 
 @procedure(HessianResult, costly=True, resumable=True, options=hessian)
 def hessian_of_training_images(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
-    parts: Parts | None = None,
-    **options: Any,
+    model: nn.Module, data: Any, limit: int | None = None, batch_size: int = 128, **options: Any
 ) -> HessianResult:
     """What `diagnose` runs: 8 batches of 16, fewer if `limit` does not reach; of named data, the training split.
 
     The batch size of `diagnose` is that of forward passes, while that of a spectrum is a part of its definition.
     """
     batches = 8 if limit is None else min(8, max(1, limit // 16))
-    chosen = {"batches": batches, **options}
-    return hessian(model, training_split(data), seed=seed, device=device, name=name, parts=parts, **chosen)
+    return hessian(model, training_split(data), **{"batches": batches, **options})

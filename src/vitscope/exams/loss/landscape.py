@@ -116,25 +116,7 @@ def landscape(
 
 @procedure(LandscapeResult, costly=True, batch_matters=True, resumable=True, options=landscape)
 def landscape_of_training_images(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
-    parts: Parts | None = None,
-    **options: Any,
+    model: nn.Module, data: Any, limit: int | None = None, **options: Any
 ) -> LandscapeResult:
     """What `diagnose` runs: 512 images, or `limit`; of named data, the training split."""
-    return landscape(
-        model,
-        training_split(data),
-        limit=512 if limit is None else limit,
-        batch_size=batch_size,
-        seed=seed,
-        device=device,
-        name=name,
-        parts=parts,
-        **options,
-    )
+    return landscape(model, training_split(data), limit=512 if limit is None else limit, **options)
