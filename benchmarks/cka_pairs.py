@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from vitscope.engine.features.hsic import gram, hsic_of_pairs
+from vitscope.exams.features.cka import gram, hsic_of_pairs
 
 Way = Callable[[nn.Module, list[str], Tensor, int], Tensor]
 

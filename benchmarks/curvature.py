@@ -42,8 +42,8 @@ from vitscope.core.memory import kept_memory
 from vitscope.curvature import HessianProduct, hessian_of, lanczos
 from vitscope.curvature.dots import norm
 from vitscope.data import batches, load_data
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.landscape_layout import FORMATS
+from vitscope.engine.held_loss import FORMATS
+from vitscope.engine.resuming import Parts
 from vitscope.exams.loss.landscape import landscape as loss_landscape
 from vitscope.models import create_model
 

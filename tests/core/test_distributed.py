@@ -101,11 +101,11 @@ import sys
 import torch, vitscope as vs
 from tests.exams.factories import small_transformer
 from vitscope.core import distributed
-from vitscope.engine import partial_pass as partial
+from vitscope.engine.resuming import Partial
 from vitscope.results.codec import encode
 
 torch.set_num_threads(1)
-partial.SECONDS = -1.0  # both processes write into the run folder after every batch
+Partial.SECONDS = -1.0  # both processes write into the run folder after every batch
 folder, limits, exams = sys.argv[1], [int(n) for n in sys.argv[2].split(",")], sys.argv[3:]
 subject = small_transformer()
 shown = []

@@ -27,7 +27,7 @@ from vitscope.core.outputs import (
     place_of_scores,
     with_class_scores,
 )
-from vitscope.engine.prediction.pass_sources import Members
+from vitscope.engine.random_passes import Members
 
 SCORES, FEATURES, OTHERS = torch.randn(4, 10), torch.randn(4, 16), torch.randn(4, 10)
 TOKENS, MAP = torch.randn(4, 65, 16), torch.randn(4, 10, 8, 8)

@@ -42,7 +42,7 @@ MEETINGS = {
     "gather": "distributed.gather({'rank': distributed.rank()})",
     "broadcast": "distributed.broadcast_bytes(b'told'); distributed.barrier()",
     "sum": "import torch; distributed.all_reduce(torch.ones(3))",
-    "metric": "from vitscope.engine.prediction.pass_scores import PassScores; PassScores(1, 0).finish()",
+    "metric": "from vitscope.engine.pass_scores import PassScores; PassScores(1, 0).finish()",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.exams.landscape_cases import convolutional, images, nudged
 from vitscope.core import distributed
-from vitscope.engine.finished_parts import Parts
+from vitscope.engine.resuming import Parts
 from vitscope.exams.loss.landscape import landscape
 from vitscope.exams.loss.landscape_line import landscape_line
 

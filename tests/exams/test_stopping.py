@@ -12,7 +12,7 @@ from tests.exams.factories import small_transformer
 from tests.exams.landscape_cases import convolutional, images
 from tests.processes import Job
 from tests.stopping import SignalInside
-from vitscope.engine.finished_parts import Parts
+from vitscope.engine.resuming import Parts
 from vitscope.exams import landscape
 from vitscope.findings.hessian import HessianResult
 

@@ -30,10 +30,9 @@ from tests.worst_order import rounding
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject
-from vitscope.engine.finished_parts import Parts, read_tensors
-from vitscope.engine.image_draws import WORD
 from vitscope.engine.one_pass import examine
-from vitscope.engine.partial_pass import Partial
+from vitscope.engine.resuming import Partial, Parts, read_tensors
+from vitscope.engine.scores import WORD
 from vitscope.results import Result
 from vitscope.results.codec import encode
 

@@ -3,8 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vitscope.engine.features.dft import half_diagonal
-from vitscope.exams.features.fourier import rings
+from vitscope.exams.features.fourier import half_diagonal, rings
 from vitscope.exams.prediction.prediction import PredictionResult
 from vitscope.findings.fourier import FourierResult
 from vitscope.findings.variance import VarianceResult

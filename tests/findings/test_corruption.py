@@ -3,7 +3,7 @@ import pytest
 
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
-from vitscope.engine.robustness.corruption_passes import rows_of
+from vitscope.engine.corruption_passes import rows_of
 from vitscope.exams.robustness.corruption import _nothing
 from vitscope.findings.corruption import CorruptionResult
 from vitscope.results.condition_rows import QUANTITIES, ConditionTable

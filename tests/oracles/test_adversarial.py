@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from vitscope.data import ImageData, batches, load_data
-from vitscope.engine.robustness.pixels import PixelModel
+from vitscope.engine.pixels import PixelModel
 from vitscope.exams.robustness.adversarial import fgsm, pgd
 from vitscope.models import create_model
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitscope.engine.features.dft import half_diagonal, half_plane, log_amplitudes, on_diagonal
+from vitscope.exams.features.fourier import half_diagonal, half_plane, log_amplitudes, on_diagonal
 
 
 @pytest.mark.parametrize("side", [2, 3, 4, 7, 8, 14, 28, 32, 33])

@@ -11,7 +11,7 @@ import pytest
 from torch import nn
 
 import vitscope as vs
-from vitscope.engine.model_facts import model_facts
+from vitscope.engine.facts import model_facts
 from vitscope.findings.hessian import HessianResult
 from vitscope.models import name_of
 from vitscope.results import Result, Run

@@ -5,7 +5,7 @@ import torch
 
 import vitscope as vs
 from tests.prescribe.conftest import Change, kept
-from vitscope.engine.cache_key import weights_hash
+from vitscope.engine.facts import weights_hash
 from vitscope.prescribe import RULES
 
 

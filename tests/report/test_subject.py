@@ -9,8 +9,8 @@ import vitscope as vs
 from tests.report.older import COMMAND, age
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.drawing.style import MODELS
-from vitscope.engine.finished_parts import read_tensors
-from vitscope.engine.model_facts import training_facts
+from vitscope.engine.facts import training_facts
+from vitscope.engine.resuming import read_tensors
 from vitscope.report.subject import exam_order, find_runs, left_out
 from vitscope.results import Run
 

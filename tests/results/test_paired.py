@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import poisson_weights
 from vitscope.engine.exam import Batch, Subject
-from vitscope.engine.prediction.calibration import error_interval, least_error
+from vitscope.engine.scores import error_interval, least_error
 from vitscope.exams.prediction.prediction import PredictionAccumulator, PredictionResult, prediction, scores
 from vitscope.results import Result, tidy
 from vitscope.results.paired import Flips, differences, flips

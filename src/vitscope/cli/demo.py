@@ -38,7 +38,7 @@ def run(options: Options) -> None:
 
     from vitscope import create_model
     from vitscope.data import load_data
-    from vitscope.engine.fitting import NothingToShow
+    from vitscope.engine.choosing import NothingToShow
     from vitscope.exams import diagnose
     from vitscope.report import report
     from vitscope.report.console import print_results, print_verdicts
@@ -85,7 +85,7 @@ def run(options: Options) -> None:
 
 def _plan(options: Options, data: Any) -> list[tuple[list[str], int]]:
     """Exams that are run together, and on how many images."""
-    from vitscope.engine.fitting import lacks_frames
+    from vitscope.engine.choosing import lacks_frames
     from vitscope.exams import EXAMS, Procedure, find_exams
 
     if options.exams:

@@ -86,7 +86,7 @@ def run(options: Options) -> None:
     from vitscope import evaluate
     from vitscope.core import distributed
     from vitscope.data import load_data
-    from vitscope.engine.options import read_options, with_options
+    from vitscope.engine.choosing import read_options, with_options
     from vitscope.exams import find_exams
 
     names = options.exams or None

@@ -34,7 +34,7 @@ def epilogue(arguments: list[str]) -> str:
     if "--exams" not in arguments:
         return lines[0]
     from vitscope.core.arguments import describe
-    from vitscope.engine.options import options_of
+    from vitscope.engine.choosing import options_of
     from vitscope.exams import find_exams
 
     names = arguments[arguments.index("--exams") + 1 :]
@@ -53,7 +53,7 @@ def _is_of_an_exam(flag: str) -> bool:
 def _shape(address: str) -> tuple[bool, bool]:
     """Whether an option takes several words, and whether it takes none; an unknown one is refused later."""
     from vitscope.core.arguments.kinds import alternatives, base_of, is_several
-    from vitscope.engine.options import options_of
+    from vitscope.engine.choosing import options_of
     from vitscope.exams import EXAMS
 
     exam, _, option = address.partition(".")

@@ -22,14 +22,11 @@ from vitscope.core.errors import said_by
 from vitscope.core.interface import takes_interface
 from vitscope.data import load_data
 from vitscope.drawing.figures import save_figures
-from vitscope.engine.cache_key import data_name, exam_keys
-from vitscope.engine.exam import EXAMS, Accumulator, Procedure, find_exams
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.fitting import fitting, tell_of_nothing
-from vitscope.engine.model_facts import model_facts
+from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
+from vitscope.engine.exam import EXAMS, Exam, Procedure
+from vitscope.engine.facts import data_name, exam_keys, model_facts
 from vitscope.engine.one_pass import examine
-from vitscope.engine.options import with_options
-from vitscope.engine.partial_pass import Partial
+from vitscope.engine.resuming import Partial, Parts
 from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
@@ -98,60 +95,59 @@ def diagnose(
 def run_exams(
     model: nn.Module,
     data: Any,
-    chosen: Sequence[type[Accumulator] | Procedure],
+    chosen: Sequence[Exam],
     request: dict[str, Any],
     out: str | os.PathLike[str] | None,
     name: str,
     stream: Stream = "read",
 ) -> dict[str, Result]:
     """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`)."""
+    names = [exam.result.exam for exam in chosen]
     with kept_anatomies():
-        return _run_exams(model, data, chosen, request, out, name, stream)
+        if out is None:
+            results = {r.exam: r for r in _examined(model, data, chosen, request, name, stream)}
+        else:
+            results = _kept(model, data, chosen, request, Path(out), name, stream)
+    return {exam: results[exam] for exam in names}
 
 
-def _run_exams(
+def _kept(
     model: nn.Module,
     data: Any,
-    chosen: Sequence[type[Accumulator] | Procedure],
+    chosen: Sequence[Exam],
     request: dict[str, Any],
-    out: str | os.PathLike[str] | None,
+    out: Path,
     name: str,
     stream: Stream,
 ) -> dict[str, Result]:
-    names = [exam.result.exam for exam in chosen]
-    if out is None:
-        results = {result.exam: result for result in _examined(model, data, chosen, request, name, stream)}
-        return {exam: results[exam] for exam in names}
-
-    settings = {e.result.exam: json.loads(e.settings) for e in chosen if e.settings}
-    recorded = {
-        "data": data_name(data),
-        "exams": names,
-        **request,
-        **({"settings": settings} if settings else {}),
-        **({"stream": stream} if stream != "read" else {}),
-    }
+    """Results that the run folder holds, and those that are made and put there."""
+    recorded = {"data": data_name(data), "exams": [exam.result.exam for exam in chosen], **request}
+    if settings := {e.result.exam: json.loads(e.settings) for e in chosen if e.settings}:
+        recorded["settings"] = settings
+    if stream != "read":
+        recorded["stream"] = stream
     keys = exam_keys(model, data, chosen, request["limit"], request["seed"], request["batch_size"], stream)
-    with _start(Path(out), model, name, recorded) if distributed.is_main() else nullcontext() as run:
+    with _start(out, model, name, recorded) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
         todo = [exam for exam in chosen if exam.result.exam not in results]
         own_keys = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
-        partial_pass = Partial(Path(out), own_keys, request["batch_size"])
-        parts = {e.result.exam: Parts(Path(out), e.result.exam, keys[e.result.exam]) for e in todo}
+        partial_pass = Partial(out, own_keys, request["batch_size"])
+        parts = {e.result.exam: Parts(out, e.result.exam, keys[e.result.exam]) for e in todo}
         for result in _examined(model, data, todo, request, name, stream, partial_pass, parts):
             results[result.exam] = result
             if run is not None:
-                _keep(run, result, keys[result.exam] or "")
+                save_figures(result, run.path / "figures")  # first: a result marks its exam as finished
+                run.save_result(result, keys[result.exam] or "")
                 parts[result.exam].clear()
         distributed.barrier()
         partial_pass.clear()
-        return {exam: results[exam] for exam in names}
+        return results
 
 
 def _examined(
     model: nn.Module,
     data: Any,
-    exams: Sequence[type[Accumulator] | Procedure],
+    exams: Sequence[Exam],
     request: dict[str, Any],
     name: str,
     stream: Stream,
@@ -159,12 +155,9 @@ def _examined(
     parts: Mapping[str, Parts] = MappingProxyType({}),
 ) -> Iterator[Result]:
     """Results as they come: first of the shared pass, then of the others."""
-    streaming = [exam for exam in exams if isinstance(exam, type)]
-    if streaming:
-        shared = examine(
-            model, data, streaming, **request, name=name, partial_pass=partial_pass, stream=stream
-        )
-        yield from shared.values()
+    if shared := [exam for exam in exams if isinstance(exam, type)]:
+        kept: dict[str, Any] = {"partial_pass": partial_pass, "stream": stream}
+        yield from examine(model, data, shared, **request, name=name, **kept).values()
     for exam in exams:
         if isinstance(exam, Procedure):
             own: dict[str, Any] = {"parts": parts.get(exam.result.exam)} if exam.resumable else {}
@@ -177,9 +170,7 @@ def _examined(
 def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]:
     """Results that need not be made again; the main process, which alone has the folder, tells the others."""
     found = {exam: run.finished(exam, key) for exam, key in keys.items() if key is not None} if run else {}
-    told = distributed.broadcast(
-        {exam: encode(result) for exam, result in found.items() if result is not None}
-    )
+    told = distributed.broadcast({exam: encode(r) for exam, r in found.items() if r is not None})
     return {exam: decode(EXAMS[exam].result, payload) for exam, payload in told.items()}
 
 
@@ -187,9 +178,3 @@ def _start(out: Path, model: nn.Module, name: str, options: dict[str, Any]) -> R
     first = next(model.parameters(), None)
     device = options["device"] or (first.device if first is not None else "cpu")
     return Run.start(out, options, seed=options["seed"], device=str(device), model=model_facts(model, name))
-
-
-def _keep(run: Run, result: Result, key: str) -> None:
-    """Figures first: a result marks its exam as finished."""
-    save_figures(result, run.path / "figures")
-    run.save_result(result, key)

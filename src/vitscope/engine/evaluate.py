@@ -9,7 +9,7 @@ found.flips("vit_mini")  # images that only one of the two gets right
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,10 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
+from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
 from vitscope.engine.diagnose import run_exams
-from vitscope.engine.exam import Accumulator, Procedure, find_exams
-from vitscope.engine.fitting import fitting, tell_of_nothing
-from vitscope.engine.options import with_options
-from vitscope.engine.prediction.prediction_scores import Temperature
+from vitscope.engine.exam import Exam
+from vitscope.engine.scores import Temperature
 from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
 from vitscope.models.create import check_name
@@ -140,7 +139,10 @@ def evaluate(
     chosen = fitting(chosen, exams, data)
     folders = {} if out is None else run_folders(list(named), Path(out), Path(out))
     results: dict[str, dict[str, Result]] = {}
-    for name, model in _made(named, seed, creation):
+    for name, model in named.items():
+        if not isinstance(model, nn.Module):
+            torch.manual_seed(seed)  # weights that are not loaded are the same each time, in each process
+            model = create_model(model, **{"pretrained": None, **creation})
         if hint := labels_hint(data, class_count(model)):
             warnings.warn(hint, stacklevel=2)
         results[name] = run_exams(model, data, chosen, request, folders.get(name), name, **said)
@@ -156,22 +158,23 @@ def _chosen(
     temperature: Temperature,
     cache: bool | None,
     options: Mapping[str, Mapping[str, Any]] | None,
-) -> list[type[Accumulator] | Procedure]:
+) -> list[Exam]:
     """The exams with their options, of which two have a short form."""
     exams = find_exams(names, purpose="evaluation")
     given = {name: dict(own) for name, own in (options or {}).items()}
     names = [exam.result.exam for exam in exams]
-    if temperature is not None and "prediction" not in names:
-        raise BadArgument(
-            f"temperature is for prediction, which is not among the exams: {', '.join(names)}; add it"
-        )
     if temperature is not None:
+        if "prediction" not in names:
+            others = ", ".join(names)
+            raise BadArgument(
+                f"temperature is for prediction, which is not among the exams: {others}; add it"
+            )
         given.setdefault("prediction", {})["temperature"] = temperature
-    if cache is not None and "corruption" not in names:
-        raise BadArgument(
-            "cache (--no-cache) is about corrupted images, and corruption is not among the exams; leave it out"
-        )
     if cache is not None:
+        if "corruption" not in names:
+            raise BadArgument(
+                "cache (--no-cache) is about corrupted images, and corruption is not among the exams; leave it out"
+            )
         given.setdefault("corruption", {})["cache"] = cache
     return with_options(exams, given)
 
@@ -194,21 +197,9 @@ def _named(models: Model | Sequence[Model] | Mapping[str, Model]) -> dict[str, M
     return named
 
 
-def _made(
-    named: Mapping[str, Model], seed: int, creation: Mapping[str, Any]
-) -> Iterator[tuple[str, nn.Module]]:
-    for name, model in named.items():
-        if isinstance(model, nn.Module):
-            yield name, model
-        else:
-            torch.manual_seed(seed)  # weights that are not loaded are the same each time, in each process
-            yield name, create_model(model, **{"pretrained": None, **creation})
-
-
 def _whole(table: pd.DataFrame) -> pd.DataFrame:
     """The rows of no single unit, without the columns that are about units."""
-    rows = table[table["unit"].isna()]
-    return rows.drop(columns=["unit", "stage", "depth"])
+    return table[table["unit"].isna()].drop(columns=["unit", "stage", "depth"])
 
 
 def _ordered(parts: Sequence[pd.DataFrame], first: tuple[str, ...]) -> pd.DataFrame:

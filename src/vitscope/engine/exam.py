@@ -1,30 +1,117 @@
 """What an exam is: an accumulator that shares the one pass over the data, or a procedure with passes of its own.
 
-A new exam is one file with a function, an accumulator and a result, and one line in `exams/__init__.py` that
-imports it; defining the accumulator, or decorating the function with `@procedure`, registers it under its
-result's exam name.
+Both collect named sums batch by batch, which merge by addition over parts and over processes. Defining an accumulator,
+or decorating a function with `@procedure`, registers it under its result's exam name.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
+import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
+from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import TakesInterface, takes_interface
 from vitscope.data.readouts import PLAIN, Readout
-from vitscope.engine.sums import Sums
 from vitscope.results import Result, UnitRow
 
-EXAMS: dict[str, "type[Accumulator] | Procedure"] = {}
-ALL = "all"
+EXAMS: dict[str, "Exam"] = {}
 Parameters = ParamSpec("Parameters")
 Found = TypeVar("Found", bound=Result)
-# diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
-Purpose = Literal["diagnosis", "evaluation"]
+
+
+class Sums:
+    """Base of accumulators: tensors on the CPU that start at zero and to which `update` adds, without gradients.
+
+    A subclass declares them with `add_sums` and `add_counts` and finds them as its attributes.
+    """
+
+    update: Callable[..., None]
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "update" in cls.__dict__:
+            cls.update = torch.no_grad()(cls.__dict__["update"])
+
+    def add_sum(self, name: str, shape: tuple[int, ...] = (), dtype: torch.dtype = torch.float64) -> None:
+        """A sum of this shape, zero at first."""
+        self._names.append(name)
+        setattr(self, name, torch.zeros(shape, dtype=dtype))
+
+    def add_sums(self, **shapes: tuple[int, ...]) -> None:
+        """Sums of these names and shapes."""
+        for name, shape in shapes.items():
+            self.add_sum(name, shape)
+
+    def add_counts(self, *names: str) -> None:
+        """Whole numbers of these names."""
+        for name in names:
+            self.add_sum(name, dtype=torch.int64)
+
+    def state(self) -> dict[str, Tensor]:
+        """The sums of this process so far, by name."""
+        return {name: getattr(self, name) for name in self._names}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from sums that `state` gave."""
+        for name in self._names:
+            setattr(self, name, state[name].clone())
+
+    def merge_state(self, other: Self) -> None:
+        """Take in what another one of the same kind has collected from other images."""
+        for name, tensor in other.state().items():
+            setattr(self, name, getattr(self, name) + tensor)
+
+    @contextmanager
+    def of_all_processes(self) -> Iterator[None]:
+        """Inside, the sums are those over all processes; afterwards again this one's own."""
+        own = self.state()
+        if distributed.is_active():
+            for name, tensor in own.items():
+                total = tensor.clone()
+                distributed.all_reduce(total, group=distributed.cpu_group())
+                setattr(self, name, total)
+        try:
+            yield
+        finally:
+            self.load_state(own)
+
+
+class OwnNumbers(Sums):
+    """Base of what an exam with passes of its own collects."""
+
+    def compute(self) -> dict[str, Any]:
+        """What follows from the sums: unless an exam says more, the sums themselves, in numpy."""
+        return {
+            name: total.numpy().copy() if total.dim() else total.item()
+            for name, total in self.state().items()
+        }
+
+    def finish(self) -> dict[str, Any]:
+        """What `compute` gives over all images of all processes."""
+        with self.of_all_processes():
+            return self.compute()
+
+
+class Rows(OwnNumbers):
+    """Tables with a row for each batch, place or group, of which each process fills in its own."""
+
+    def __init__(self, **shapes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.add_sums(**shapes)
+
+    def fill(self, row: int | slice, **numbers: Any) -> None:
+        """Put numbers into the tables of these names."""
+        for name, found in numbers.items():
+            self.state()[name][row] = torch.as_tensor(found, dtype=torch.float64)
 
 
 @dataclass(frozen=True)
@@ -54,34 +141,20 @@ class Batch:
 
 
 class Accumulator(Sums):
-    """Base of every streaming exam: bounded memory in the number of images, and states that merge by sums.
+    """Base of every streaming exam: bounded memory in the number of images, and states that merge by sums."""
 
-    Attributes:
-        result: The type `finish` returns; its exam name is the accumulator's name.
-        needs_maps: Whether `measure` is to be called on every unit's map.
-        whole_maps: Whether `measure` wants the map of the whole batch at once, not piece by piece.
-        needs_attention: Whether `measure_attention` is to be called on every MSA.
-        needs_labels: Whether labels have to fit the model's classes.
-        batch_matters: Whether the result depends on how images are put together to batches.
-        least_images: How many images a batch needs at least to be of use.
-        evaluation: Whether it is a part of an evaluation as well as of a diagnosis.
-        by_default: Whether a diagnosis does it without being asked; one that takes half as long as the pass itself is
-            named, or comes with "all".
-        settings: Options that change the result, as JSON, for the key it is found by.
-        OPTIONS: Options that `with_options` takes, with their types.
-    """
-
-    result: ClassVar[type[Result]]
-    needs_maps: ClassVar[bool] = False
-    whole_maps: ClassVar[bool] = False
-    needs_attention: ClassVar[bool] = False
-    needs_labels: ClassVar[bool] = False
-    batch_matters: ClassVar[bool] = False
-    least_images: ClassVar[int] = 1
-    evaluation: ClassVar[bool] = False
+    result: ClassVar[type[Result]]  # what `finish` returns; its exam name is the accumulator's name
+    needs_maps: ClassVar[bool] = False  # `measure` is to be called on every unit's map
+    whole_maps: ClassVar[bool] = False  # on that of the whole batch at once, not piece by piece
+    needs_attention: ClassVar[bool] = False  # `measure_attention` is to be called on every MSA
+    needs_labels: ClassVar[bool] = False  # labels have to fit the model's classes
+    batch_matters: ClassVar[bool] = False  # the result depends on how images are put together to batches
+    least_images: ClassVar[int] = 1  # that make a batch of use
+    evaluation: ClassVar[bool] = False  # a part of an evaluation as well as of a diagnosis
+    # a diagnosis does it unasked; one that takes half as long as the pass itself is named, or comes with "all"
     by_default: ClassVar[bool] = True
-    settings: ClassVar[str] = ""
-    OPTIONS: ClassVar[Mapping[str, Any]] = MappingProxyType({})
+    settings: ClassVar[str] = ""  # options that change the result, as JSON, for the key it is found by
+    OPTIONS: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # that `with_options` takes, with their types
 
     def __init__(self, subject: Subject) -> None:
         super().__init__()
@@ -136,94 +209,40 @@ class Accumulator(Sums):
     def common(self) -> dict[str, Any]:
         """The fields that do not depend on the data."""
         own = self.subject
-        return {"model": own.model, "data": own.data, "seed": own.seed, "images_digest": own.images_digest}
+        names = {"model": own.model, "data": own.data, "seed": own.seed, "images_digest": own.images_digest}
+        return {**names, "units": own.units} if self.needs_maps else names
 
 
 @dataclass(frozen=True)
 class Procedure:
-    """An exam that needs passes of its own, because it changes the model, the images, or their number.
+    """An exam that needs passes of its own, because it changes the model, the images, or their number."""
 
-    Attributes:
-        result: The type that `run` returns.
-        run: Called with (model, data, limit=, batch_size=, seed=, device=, name=).
-        costly: Takes minutes: done only if named.
-        batch_matters: Whether the result depends on the batch size.
-        evaluation: A part of an evaluation, not of a diagnosis.
-        resumable: `run` also takes `parts`, where it keeps what it has finished of its work.
-        needs_maps: `run` also takes `stream`, which says what the map after a unit is.
-        needs_frames: The data has to be a stream of frames.
-        settings: Options that `run` was given, as JSON, for the key a result is found by.
-        options: The function whose arguments `run` hands on, if it has others than its own.
-    """
+    result: type[Result]  # what `run` returns
+    run: Callable[..., Result]  # called with (model, data, limit=, batch_size=, seed=, device=, name=)
+    costly: bool = False  # takes minutes: done only if named
+    batch_matters: bool = False  # the result depends on the batch size
+    evaluation: bool = False  # a part of an evaluation, not of a diagnosis
+    resumable: bool = False  # `run` also takes `parts`, where it keeps what it has finished of its work
+    needs_maps: bool = False  # `run` also takes `stream`, which says what the map after a unit is
+    needs_frames: bool = False  # the data has to be a stream of frames
+    settings: str = ""  # options that `run` was given, as JSON, for the key a result is found by
+    options: Callable[..., Result] | None = None  # whose arguments `run` hands on, if not its own
 
-    result: type[Result]
-    run: Callable[..., Result]
-    costly: bool = False
-    batch_matters: bool = False
-    evaluation: bool = False
-    resumable: bool = False
-    needs_maps: bool = False
-    needs_frames: bool = False
-    settings: str = ""
-    options: Callable[..., Result] | None = None
+
+Exam = type[Accumulator] | Procedure
 
 
 def procedure(
-    result: type[Result],
-    costly: bool = False,
-    batch_matters: bool = False,
-    evaluation: bool = False,
-    resumable: bool = False,
-    needs_maps: bool = False,
-    needs_frames: bool = False,
-    options: Callable[..., Result] | None = None,
+    result: type[Result], **fields: Any
 ) -> Callable[[Callable[Parameters, Found]], TakesInterface[Parameters, Found]]:
     """Register a function (model, data, limit, batch_size, seed, device, name) as the exam of `result`.
 
-    It then takes `output`, `mean` and `std` by name, too: how the model is spoken to.
+    It then takes `output`, `mean` and `std` by name, too: how the model is spoken to. `fields` are of `Procedure`.
     """
 
     def register(function: Callable[Parameters, Found]) -> TakesInterface[Parameters, Found]:
         exam = takes_interface(function)
-        EXAMS[result.exam] = Procedure(
-            result,
-            exam,
-            costly,
-            batch_matters,
-            evaluation,
-            resumable,
-            needs_maps,
-            needs_frames,
-            options=options,
-        )
+        EXAMS[result.exam] = Procedure(result, exam, **fields)
         return exam
 
     return register
-
-
-def find_exams(
-    names: Iterable[str] | None = None, purpose: Purpose = "diagnosis"
-) -> list[type[Accumulator] | Procedure]:
-    """The exams of these names, in this order and once each, whatever their purpose.
-
-    The name "all" stands for every exam of the purpose that is not costly. Without names: in a diagnosis those that
-    share one pass and add little to it, in an evaluation all.
-    """
-    cheap = [name for name, exam in EXAMS.items() if _serves(exam, purpose)]
-    unasked = [name for name in cheap if isinstance(exam := EXAMS[name], type) and exam.by_default]
-    default = unasked if purpose == "diagnosis" else cheap
-    chosen: Sequence[str] = default if names is None else list(names)
-    chosen = list(dict.fromkeys(found for name in chosen for found in (cheap if name == ALL else [name])))
-    if unknown := [name for name in chosen if name not in EXAMS]:
-        raise VitscopeError(f"no exam '{unknown[0]}'; there are: {', '.join(EXAMS)}, or {ALL}")
-    if not chosen:
-        raise VitscopeError(f"no exam was named; there are: {', '.join(EXAMS)}, or {ALL}")
-    return [EXAMS[name] for name in chosen]
-
-
-def _serves(exam: "type[Accumulator] | Procedure", purpose: Purpose) -> bool:
-    if isinstance(exam, Procedure) and exam.costly:
-        return False
-    if purpose == "evaluation":
-        return exam.evaluation
-    return isinstance(exam, type) or not exam.evaluation

@@ -4,7 +4,7 @@ Exams look at a checksum of what they see, which costs next to nothing. Only whe
 once more, to say in which unit it begins.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
 from vitscope.anatomy.taps.cannot_run import runs_on
+from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.errors import NotFinite, VitscopeError
-from vitscope.core.finite import all_finite, images_not_finite, weights_not_finite
+from vitscope.core.finite import all_finite, checksum, images_not_finite, weights_not_finite
 from vitscope.core.outputs import Place, class_scores, class_scores_if_any
 from vitscope.models import name_of
 
@@ -41,19 +42,34 @@ def finite_scores_in(model: nn.Module, output: Any, images: Tensor, needed: bool
 def require_finite_features(
     checksums: Sequence[Tensor], model: nn.Module, images: Tensor, parts: Anatomy
 ) -> None:
-    """Refuse a model that leaves features that are not finite.
-
-    Args:
-        checksums: Of what was seen in a pass (see `vitscope.core.finite`).
-        model: That was examined.
-        images: As it was shown them.
-        parts: Its units.
-    """
+    """Refuse a model that left features in a pass over images, of which there are checksums, that are not finite."""
     if not checksums or bool(torch.stack([one.float() for one in checksums]).isfinite().all()):
         return
     begins = _first_unit(model, images, parts)  # none where numbers are only huge
     if begins is not None:
         raise _error(model, f"the features after '{begins[0].name}'", begins[1])
+
+
+@torch.inference_mode()
+def look_inside(
+    model: nn.Module, parts: Anatomy, images: Tensor, look: Callable[[Unit, Tensor], None], stream: Stream
+) -> None:
+    """Show a model images and `look` at the map after every unit; scores and features have to be finite."""
+    checksums: list[Tensor] = []
+
+    def on_feature(unit: Unit, feature: Tensor) -> None:
+        checksums.append(checksum(feature))
+        look(unit, feature)
+
+    with Tap(model, parts, parts.mapped, on_feature=on_feature, stream=stream):
+        output = model(images)
+    finite_scores_in(model, output, images)
+    require_finite_features(checksums, model, images, parts)
+
+
+def overflown(what: str) -> VitscopeError:
+    """The error for what is not finite although the features of the model are."""
+    return VitscopeError(f"{what}; check the weights and the preprocessing, or run the model in float32")
 
 
 def require_finite_weights(model: nn.Module) -> None:

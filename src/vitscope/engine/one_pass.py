@@ -1,39 +1,27 @@
 """One pass over the data for any number of exams: maps and attention are tapped once and handed to all of them."""
 
-import sys
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from functools import partial
-from itertools import chain
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
+from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit
 from vitscope.anatomy.taps.cannot_run import runs_on
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
-from vitscope.core.errors import UnsupportedModel, VitscopeError
 from vitscope.core.finite import checksum
-from vitscope.core.interface import takes_interface
+from vitscope.core.interface import TakesInterface, takes_interface
 from vitscope.core.interrupt import Interruptible, Stopped
-from vitscope.core.memory import kept_memory
-from vitscope.data import batches, class_count, data_config, readout
-from vitscope.data.fetchers import require_labels
-from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.features.moments import centred_once
+from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
-from vitscope.engine.partial_pass import Partial
-from vitscope.models import name_of
+from vitscope.engine.own_passes import OwnPasses, own_passes
+from vitscope.engine.resuming import Partial
 from vitscope.results import Result, UnitRow
 
 CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to stay in its cache
-
-Images = tuple[Tensor, Tensor, Tensor]  # images, labels, indices
 
 
 @takes_interface
@@ -70,147 +58,45 @@ def examine(
     for exam in exams:
         exam.check_batch_size(batch_size)
     partial_pass = partial_pass or Partial(None, {}, batch_size)
-    with preserved(model), placed(model, device) as place:
-        torch.manual_seed(seed)
-        labelled = any(exam.needs_labels for exam in exams)
-        if labelled:
-            require_labels(data)
-        share = partial(
-            batches,
-            data,
-            model=model if labelled else None,
-            config=data_config(model),
-            batch_size=batch_size,
-            limit=limit,
-            seed=seed,
-            device=place,
-        )
-        done = partial_pass.batches_done()
-        mine = share(rank=distributed.rank(), world=distributed.world_size(), skip=done)
-        if labelled:
-            compare_classes(model, data)
-        first, rest = first_batch(mine if len(mine) else share(), keep=bool(len(mine)))
-        parts = _anatomy(model, exams, first[0])
-        subject = _subject(name or name_of(model), data, parts, seed, stream)
+    done = partial_pass.batches_done()
+    labelled = any(exam.needs_labels for exam in exams)
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled, skip=done) as own:
+        parts = None
+        if any(exam.needs_maps for exam in exams):
+            parts = own.mapped_parts
+        elif any(exam.needs_attention for exam in exams):
+            parts = own.parts
+        units = () if parts is None else tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
+        attending = () if parts is None else tuple(unit for unit in parts if unit.attention is not None)
+        subject = Subject(**own.common, units=units, attending=attending, readout=own.readout)
         accumulators = [exam(subject) for exam in exams]
         if done:
             partial_pass.load(accumulators)
-        with progress(mine.n_images, _heading(accumulators)) as advance:
-            _pass(model, parts, rest, accumulators, advance, partial_pass, done, stream)
+        with own.progress(", ".join(a.result.exam for a in accumulators)) as advance:
+            _pass(_Shown(own, parts, accumulators, stream), accumulators, advance, partial_pass, done)
         return {a.result.exam: a.finish() for a in accumulators}
 
 
-def first_batch(stream: Iterable[Images], keep: bool) -> tuple[Images, Iterable[Images]]:
-    """The first batch, and all that are to be examined; data that can be read only once is read only once."""
-    iterator = iter(stream)
-    first = next(iterator)
-    return first, chain([first], iterator) if keep else ()
-
-
-def _anatomy(model: nn.Module, exams: Sequence[type[Accumulator]], images: Tensor) -> Anatomy | None:
-    """The model's units on images of this size, if any exam looks inside."""
-    if not any(exam.needs_maps or exam.needs_attention for exam in exams):
-        return None
-    parts = anatomy(model, tuple(images.shape[1:]))
-    if any(exam.needs_maps for exam in exams):
-        require_maps(parts)
-    return parts
-
-
-def require_maps(parts: Anatomy) -> None:
-    """Refuse a model in which there is nothing to measure."""
-    if not parts.mapped:
-        raise UnsupportedModel(
-            f"{parts.model_name} has no unit with a feature map; try: --exams prediction, which needs none"
-        )
-
-
-def _subject(model: str, data: Any, parts: Anatomy | None, seed: int, stream: Stream) -> Subject:
-    units = () if parts is None else tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
-    attending = () if parts is None else tuple(unit for unit in parts if unit.attention is not None)
-    return Subject(model, data_name(data), units, seed, attending, readout(data), images_digest(data))
-
-
-class _Seen:
-    """What the taps of one batch gave to every exam."""
-
-    def __init__(self, parts: Anatomy, accumulators: Sequence[Accumulator]) -> None:
-        self.n_images = 0
-        self.values: dict[str, list[Tensor]] = {a.result.exam: [] for a in accumulators}
-        self.checksums: list[Tensor] = []
-        self._attending = [unit.name for unit in parts if unit.attention is not None]
-        self._attention: dict[str, dict[str, list[Tensor]]] = {
-            a.result.exam: {name: [] for name in self._attending} for a in accumulators
-        }
-        self._pieces = {a.result.exam: a.measure for a in accumulators if a.needs_maps and not a.whole_maps}
-        self._wholes = {a.result.exam: a.measure for a in accumulators if a.needs_maps and a.whole_maps}
-        self._attentive = {a.result.exam: a.measure_attention for a in accumulators if a.needs_attention}
-
-    def tap(self, model: nn.Module, parts: Anatomy, stream: Stream) -> Tap:
-        """A tap that measures what the exams want."""
-        maps, attention = bool(self._pieces or self._wholes), bool(self._attentive)
-        return Tap(
-            model,
-            parts,
-            [*(parts.mapped if maps else ()), *(self._attending if attention else ())],
-            on_feature=self._on_feature if maps else None,
-            on_attention=self._on_attention if attention else None,
-            explicit_attention=attention,  # the weights are there already: a fused kernel would make them again
-            stream=stream,
-        )
-
-    def clear(self) -> None:
-        self.checksums.clear()
-        for numbers in self.values.values():
-            numbers.clear()
-        for units in self._attention.values():
-            for found in units.values():
-                found.clear()
-
-    def attention(self, exam: str) -> tuple[tuple[Tensor, ...], ...]:
-        return tuple(tuple(found) for found in self._attention[exam].values())
-
-    def _on_feature(self, unit: Unit, feature: Tensor) -> None:
-        if unit.kind == "head":  # of its own kind of map, and not a feature
-            return
-        self.checksums.append(checksum(feature))
-        for exam, numbers in _measured(feature, self._pieces).items():
-            self.values[exam].append(numbers)
-        for exam, measure in self._wholes.items():
-            self.values[exam].append(measure(feature))
-
-    def _on_attention(self, unit: Unit, seen: AttentionMap) -> None:
-        self.checksums.append(checksum(seen.output))
-        for exam, measure in self._attentive.items():
-            self._attention[exam][unit.name].append(measure(unit, seen, self.n_images))
-
-
 def _pass(
-    model: nn.Module,
-    parts: Anatomy | None,
-    mine: Iterable[Images],
+    shown: "_Shown",
     accumulators: Sequence[Accumulator],
     advance: Callable[[int], Any],
     partial_pass: Partial,
     done: int,
-    stream: Stream,
 ) -> None:
     """Show the model every batch and let every accumulator take it in."""
-    seen = None if parts is None else _Seen(parts, accumulators)
-    scored = any(accumulator.needs_labels for accumulator in accumulators)
-    batches = _shown(model, parts, mine, seen, scored, stream)
-    with Interruptible(patient=distributed.is_active()) as interrupt, closing(batches):
+    with Interruptible(patient=distributed.is_active()) as interrupt, closing(shown.batches()) as batches:
         try:
             while True:
                 with interrupt.at_once():
                     batch = next(batches, None)
                 if batch is None:
                     break
-                (images, labels, indices), logits = batch
                 for accumulator in accumulators:
-                    accumulator.update(_batch(accumulator, seen, logits, labels, indices, images))
+                    accumulator.update(batch[accumulator.result.exam])
+                del batch  # before the next one is made
                 done += 1
-                advance(len(labels))
+                advance(shown.n_images)
                 partial_pass.save(accumulators, done)
         except Stopped:
             partial_pass.save(accumulators, done, force=True)
@@ -220,43 +106,78 @@ def _pass(
             raise Stopped
 
 
-def _shown(
-    model: nn.Module,
-    parts: Anatomy | None,
-    mine: Iterable[Images],
-    seen: _Seen | None,
-    scored: bool,
-    stream: Stream,
-) -> Generator[tuple[Images, Tensor]]:
-    """Every batch with the model's scores; `seen` has what the taps gave until the next one is asked for."""
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    tap = None if seen is None or parts is None else seen.tap(model, parts, stream)
-    for images, labels, indices in mine:
-        if seen is not None:
-            seen.clear()
-            seen.n_images = len(labels)
-        shown = images.to(dtype)
-        # where there is a tap, anatomy has seen the model run
-        with torch.inference_mode(), tap or runs_on(model, shown):
-            output = model(shown)
-        scores = finite_scores_in(model, output, shown, needed=scored)
-        if seen is not None and parts is not None:
-            require_finite_features(seen.checksums, model, shown, parts)
-        yield (images, labels, indices), torch.empty(0) if scores is None else scores
+class _Shown:
+    """Shows the model one batch after the other; what its taps give is measured for every exam."""
 
+    def __init__(
+        self, own: OwnPasses, parts: Anatomy | None, accumulators: Sequence[Accumulator], stream: Stream
+    ) -> None:
+        self.n_images = 0  # of the batch
+        self._own, self._parts, self._stream = own, parts, stream
+        self._scored = any(a.needs_labels for a in accumulators)
+        self._pieces = {a.result.exam: a.measure for a in accumulators if a.needs_maps and not a.whole_maps}
+        self._wholes = {a.result.exam: a.measure for a in accumulators if a.needs_maps and a.whole_maps}
+        self._attentive = {a.result.exam: a.measure_attention for a in accumulators if a.needs_attention}
+        self._attending = [unit.name for unit in parts or () if unit.attention is not None]
+        self._exams = [a.result.exam for a in accumulators]
+        self._clear()
 
-def _batch(
-    accumulator: Accumulator,
-    seen: _Seen | None,
-    logits: Tensor,
-    labels: Tensor,
-    indices: Tensor,
-    images: Tensor,
-) -> Batch:
-    if seen is None:
-        return Batch(logits, labels, indices, images=images)
-    exam = accumulator.result.exam
-    return Batch(logits, labels, indices, tuple(seen.values[exam]), seen.attention(exam), images)
+    def batches(self) -> Generator[dict[str, Batch]]:
+        """Every batch, as each exam sees it."""
+        model, tap = self._own.model, self._tap()
+        for images, labels, indices in self._own.stream:
+            self._clear()
+            self.n_images = len(labels)
+            shown = images.to(self._own.dtype)
+            # where there is a tap, anatomy has seen the model run
+            with torch.inference_mode(), tap or runs_on(model, shown):
+                output = model(shown)
+            scores = finite_scores_in(model, output, shown, needed=self._scored)
+            if self._parts is not None:
+                require_finite_features(self._checksums, model, shown, self._parts)
+            logits = torch.empty(0) if scores is None else scores
+            yield {
+                exam: Batch(
+                    logits, labels, indices, tuple(self._values[exam]), self._attention_of(exam), images
+                )
+                for exam in self._exams
+            }
+
+    def _tap(self) -> Tap | None:
+        if self._parts is None:
+            return None
+        maps, attention = bool(self._pieces or self._wholes), bool(self._attentive)
+        return Tap(
+            self._own.model,
+            self._parts,
+            [*(self._parts.mapped if maps else ()), *(self._attending if attention else ())],
+            on_feature=self._on_feature if maps else None,
+            on_attention=self._on_attention if attention else None,
+            explicit_attention=attention,  # the weights are there already: a fused kernel would make them again
+            stream=self._stream,
+        )
+
+    def _clear(self) -> None:
+        self._checksums: list[Tensor] = []
+        self._values: dict[str, list[Tensor]] = {exam: [] for exam in self._exams}
+        self._attention: dict[tuple[str, str], list[Tensor]] = {}  # by exam and unit
+
+    def _attention_of(self, exam: str) -> tuple[tuple[Tensor, ...], ...]:
+        return tuple(tuple(self._attention.get((exam, unit), ())) for unit in self._attending)
+
+    def _on_feature(self, unit: Unit, feature: Tensor) -> None:
+        if unit.kind == "head":  # of its own kind of map, and not a feature
+            return
+        self._checksums.append(checksum(feature))
+        for exam, numbers in _measured(feature, self._pieces).items():
+            self._values[exam].append(numbers)
+        for exam, measure in self._wholes.items():
+            self._values[exam].append(measure(feature))
+
+    def _on_attention(self, unit: Unit, seen: AttentionMap) -> None:
+        self._checksums.append(checksum(seen.output))
+        for exam, measure in self._attentive.items():
+            self._attention.setdefault((exam, unit.name), []).append(measure(unit, seen, self.n_images))
 
 
 def _measured(feature: Tensor, measures: Mapping[str, Callable[[Tensor], Tensor]]) -> dict[str, Tensor]:
@@ -270,47 +191,34 @@ def _measured(feature: Tensor, measures: Mapping[str, Callable[[Tensor], Tensor]
     return {exam: torch.cat(numbers) for exam, numbers in found.items()}
 
 
-def compare_classes(model: nn.Module, data: Any) -> None:
-    """Say so if labels and outputs cannot stand for the same things."""
-    outputs, classes = class_count(model), getattr(data, "classes", None)
-    if outputs is not None and classes is not None and outputs != len(classes):
-        warnings.warn(
-            f"the model has {outputs} outputs, the data {len(classes)} classes: accuracy and calibration "
-            "mean something only if label k is output k",
-            stacklevel=3,
-        )
+def alone(exam: type[Accumulator], what: str) -> TakesInterface[..., Any]:
+    """The function that does one exam alone, such as `vs.exams.fourier(model, data)`; `what` it examines."""
+    name = exam.result.exam
 
+    def of_maps(
+        model: nn.Module,
+        data: Any,
+        limit: int | None = None,
+        batch_size: int = 128,
+        seed: int = 0,
+        device: str | torch.device | None = None,
+        stream: Stream = "read",
+    ) -> Result:
+        return examine(model, data, [exam], limit, batch_size, seed, device, stream=stream)[name]
 
-@contextmanager
-def placed(model: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
-    """The model on `device`, and back where it was afterwards; on a CPU, passes reuse memory inside."""
-    home = next((p.device for p in model.parameters()), torch.device("cpu"))
-    try:
-        place = home if device is None else torch.device(device)
-        model.to(place)
-    except (RuntimeError, AssertionError) as error:
-        raise VitscopeError(f"cannot use device '{device}' ({error}); try: --device cpu") from error
-    try:
-        with kept_memory(place):
-            yield place
-    finally:
-        model.to(home)
+    def of_attention(
+        model: nn.Module,
+        data: Any,
+        limit: int | None = None,
+        batch_size: int = 128,
+        seed: int = 0,
+        device: str | torch.device | None = None,
+    ) -> Result:
+        return examine(model, data, [exam], limit, batch_size, seed, device)[name]
 
-
-@contextmanager
-def progress(n_images: int, heading: str) -> Iterator[Callable[[int], Any]]:
-    """A bar with an estimate, once there is something to wait for; in a log file a line now and then."""
-    with tqdm(
-        total=n_images,
-        desc=heading,
-        unit="image",
-        delay=1.0,
-        mininterval=0.2 if sys.stderr.isatty() else 30.0,
-        leave=False,
-        disable=not distributed.is_main(),
-    ) as bar:
-        yield bar.update
-
-
-def _heading(accumulators: Sequence[Accumulator]) -> str:
-    return f"{accumulators[0].subject.model}: {', '.join(a.result.exam for a in accumulators)}"
+    function = of_maps if exam.needs_maps else of_attention
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = exam.__module__
+    function.__doc__ = f"Examine {what}; `examine` documents the arguments."
+    function.__annotations__["return"] = exam.result
+    return takes_interface(function)

@@ -1,34 +1,34 @@
-"""What exams with passes of their own share: the model in its place, its anatomy, and this process's images."""
+"""What a pass over the data needs: a model in its place, this process's images; or two models on the same ones."""
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+from tqdm import tqdm
 
-from vitscope.anatomy import Anatomy, anatomy, preserved
+from vitscope.anatomy import Anatomy, Unit, anatomy, preserved
+from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
-from vitscope.data import Readout, batches, data_config, readout
+from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError
+from vitscope.core.memory import kept_memory
+from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
-from vitscope.data.readouts import PLAIN
-from vitscope.engine.cache_key import data_name, images_digest
-from vitscope.engine.one_pass import Images, compare_classes, first_batch, placed, progress
-from vitscope.engine.sums import Sums
+from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
+from vitscope.engine.facts import data_name, images_digest
+from vitscope.engine.not_finite import look_inside
+from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.models import name_of
+from vitscope.results import Result, UnitRow
 
-
-class OwnNumbers(Sums):
-    """Base of what such an exam collects; `compute` gives what follows from the sums."""
-
-    compute: Callable[[], dict[str, Any]]
-
-    def finish(self) -> dict[str, Any]:
-        """What `compute` gives over all images of all processes."""
-        with self.of_all_processes():
-            return self.compute()
+Images = tuple[Tensor, Tensor, Tensor]  # images, labels, indices
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class OwnPasses:
     """A model that is about to be shown images, in evaluation mode."""
 
     model: nn.Module
-    input_shape: tuple[int, ...]  # (C, H, W)
     first: Tensor  # images of the first batch
     as_given: bool  # images came as numbers, not as pictures that were prepared here
     stream: Iterable[Images]  # this process's share; to be read once
@@ -44,12 +43,27 @@ class OwnPasses:
     device: torch.device
     dtype: torch.dtype
     common: dict[str, Any]  # the fields that every result has, but for n
-    readout: Readout = PLAIN  # how outputs are read as answers
+    readout: Readout  # how outputs are read as answers
+    resumable: ResumablePass  # what was collected before an interruption
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """(C, H, W)."""
+        return tuple(self.first.shape[1:])
 
     @cached_property
     def parts(self) -> Anatomy:
         """The model's units, looked for when first asked: not every exam needs them, and not every model has some."""
         return anatomy(self.model, self.input_shape)
+
+    @property
+    def mapped_parts(self) -> Anatomy:
+        """The same; a model in which there is no map to measure is refused."""
+        if not self.parts.mapped:
+            raise UnsupportedModel(
+                f"{self.parts.model_name} has no unit with a feature map; try: --exams prediction, which needs none"
+            )
+        return self.parts
 
     def noise(self, images: int, seed: int = 0) -> Tensor:
         """Gaussian noise in the place of prepared images, the same in every process."""
@@ -63,6 +77,17 @@ class OwnPasses:
         with progress(total, f"{self.common['model']}: {exam}") as advance:
             yield advance
 
+    def take_in(
+        self, exam: str, numbers: Mapping[str, OwnNumbers], take: Callable[[Tensor, Tensor, Tensor], None]
+    ) -> None:
+        """`take` every batch into `numbers`, which go on from an interruption, and are kept after each."""
+        self.resumable.restore(numbers)
+        with self.resumable, self.progress(exam) as advance:
+            for images, labels, indices in self.stream:
+                take(images, labels, indices)
+                self.resumable.keep(numbers)
+                advance(len(labels))
+
 
 @contextmanager
 def own_passes(
@@ -74,16 +99,19 @@ def own_passes(
     device: str | torch.device | None,
     name: str | None,
     labelled: bool = False,
+    parts: Parts | None = None,
     skip: int = 0,
 ) -> Iterator[OwnPasses]:
     """Put the model in its place and open the data; `examine` documents the arguments.
 
     Args:
         labelled: Labels have to fit the model's classes.
-        skip: Batches that this process has seen before, from the first on.
+        parts: Where `take_in` keeps what was collected; batches that were taken in before are skipped.
+        skip: Other batches that this process has seen before, from the first on.
     """
     if labelled:
         require_labels(data)
+    resumable = ResumablePass(parts, batch_size)
     with preserved(model), placed(model, device) as place:
         torch.manual_seed(seed)
         share = partial(
@@ -96,20 +124,22 @@ def own_passes(
             seed=seed,
             device=place,
         )
-        stream = share(rank=distributed.rank(), world=distributed.world_size(), skip=skip)
+        skip += resumable.done
+        mine = share(rank=distributed.rank(), world=distributed.world_size(), skip=skip)
         if labelled:
             compare_classes(model, data)
-        opened = stream if len(stream) else share()
-        first, mine = first_batch(opened, keep=bool(len(stream)))
+        # a process without images of its own still sees what they are like
+        opened = mine if len(mine) else share()
+        iterator = iter(opened)  # data that can be read only once is read only once
+        first = next(iterator)
         yield OwnPasses(
             model=model,
-            input_shape=tuple(first[0].shape[1:]),
             first=first[0],
             as_given=opened.as_given,
-            stream=mine,
-            n_images=stream.n_images,
+            stream=chain([first], iterator) if len(mine) else (),
+            n_images=mine.n_images,
             device=place,
-            dtype=next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32),
+            dtype=dtype_of(model),
             common={
                 "model": name or name_of(model),
                 "data": data_name(data),
@@ -117,4 +147,127 @@ def own_passes(
                 "images_digest": images_digest(data),
             },
             readout=readout(data),
+            resumable=resumable,
         )
+
+
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """In which the model computes."""
+    return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+
+
+def compare_classes(model: nn.Module, data: Any) -> None:
+    """Say so if labels and outputs cannot stand for the same things."""
+    outputs, classes = class_count(model), getattr(data, "classes", None)
+    if outputs is not None and classes is not None and outputs != len(classes):
+        warnings.warn(
+            f"the model has {outputs} outputs, the data {len(classes)} classes: accuracy and calibration "
+            "mean something only if label k is output k",
+            stacklevel=3,
+        )
+
+
+@contextmanager
+def placed(model: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
+    """The model on `device`, and back where it was afterwards; on a CPU, passes reuse memory inside."""
+    home = next((p.device for p in model.parameters()), torch.device("cpu"))
+    try:
+        place = home if device is None else torch.device(device)
+        model.to(place)
+    except (RuntimeError, AssertionError) as error:
+        raise VitscopeError(f"cannot use device '{device}' ({error}); try: --device cpu") from error
+    try:
+        with kept_memory(place):
+            yield place
+    finally:
+        model.to(home)
+
+
+def bar(total: int, heading: str, unit: str) -> tqdm:
+    """A bar with an estimate, once there is something to wait for; in a log file a line now and then."""
+    often = 0.2 if sys.stderr.isatty() else 30.0
+    quiet = not distributed.is_main()
+    return tqdm(
+        total=total, desc=heading, unit=unit, delay=1.0, mininterval=often, leave=False, disable=quiet
+    )
+
+
+@contextmanager
+def progress(n_images: int, heading: str) -> Iterator[Callable[[int], Any]]:
+    """A bar over images; call what it gives with the number of those that are done."""
+    with bar(n_images, heading, "image") as shown:
+        yield shown.update
+
+
+def examine_pair(
+    model: nn.Module,
+    other: nn.Module,
+    data: Any,
+    exam: Callable[[Subject, Subject], Accumulator],
+    limit: int | None = None,
+    batch_size: int = 128,
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    stream: Stream = "read",
+) -> Result:
+    """Run an exam that compares the maps of two models; `examine` documents the arguments.
+
+    The accumulator's `measure` sees the maps of the whole batch, and `Batch.values` holds what it gave on the
+    first model's units and then on the other's. Predictions are not handed on.
+    """
+    models = (model, other)
+    with preserved(model), preserved(other), placed(model, device) as place, placed(other, place):
+        torch.manual_seed(seed)
+        share = partial(
+            _same_images, models, data, batch_size=batch_size, limit=limit, seed=seed, device=place
+        )
+        n_images, mine = share(rank=distributed.rank(), world=distributed.world_size())
+        iterator = iter(mine)
+        own = next(iterator, None)  # a process may have no share of the data
+        example = next(iter(share()[1])) if own is None else own
+        parts = [_mapped(m, images) for m, (images, _, _) in zip(models, example, strict=True)]
+        first, second = (
+            Subject(name_of(m), data_name(data), tuple(UnitRow.of(unit, stream) for unit in p.mapped), seed)
+            for m, p in zip(models, parts, strict=True)
+        )
+        accumulator = exam(first, second)
+        heading = f"{first.model} and {second.model}: {accumulator.result.exam}"
+        values: list[Tensor] = []
+
+        def measure(unit: Unit, feature: Tensor) -> None:
+            values.append(accumulator.measure(feature))
+
+        with progress(n_images, heading) as advance:
+            for shown in chain([] if own is None else [own], iterator):
+                values.clear()
+                for m, p, (images, _, _) in zip(models, parts, shown, strict=True):
+                    look_inside(m, p, images.to(dtype_of(m)), measure, stream)
+                _, labels, indices = shown[0]
+                accumulator.update(Batch(torch.empty(0), labels, indices, tuple(values)))
+                advance(len(labels))
+        return accumulator.finish()
+
+
+def _same_images(
+    models: tuple[nn.Module, nn.Module], data: Any, **options: Any
+) -> tuple[int, Iterable[tuple[Images, ...]]]:
+    """How many images, and the same batches for both models; read once where they can be prepared the same way."""
+    configs = [data_config(model) for model in models]
+    first = batches(data, config=configs[0], **options)
+    if configs[0] == configs[1]:
+        return first.n_images, ((batch, batch) for batch in first)
+    if isinstance(data, DataLoader | IterableDataset):
+        raise BadData(
+            f"{name_of(models[0])} and {name_of(models[1])} want their images prepared in different ways, a "
+            f"{type(data).__name__} gives one; pass what load_data gives, or a Dataset"
+        )
+    return first.n_images, zip(first, batches(data, config=configs[1], **options), strict=True)
+
+
+def _mapped(model: nn.Module, images: Tensor) -> Anatomy:
+    parts = anatomy(model, tuple(images.shape[1:]))
+    if not parts.mapped:
+        raise UnsupportedModel(
+            f"{name_of(model)} has no unit with a feature map; compare models that have, see: vitscope anatomy"
+        )
+    return parts

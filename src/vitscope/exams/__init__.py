@@ -8,8 +8,9 @@ import importlib
 import pkgutil
 from typing import Any
 
+from vitscope.engine.choosing import find_exams
 from vitscope.engine.diagnose import diagnose
-from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject, find_exams, procedure
+from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject, procedure
 from vitscope.engine.one_pass import examine
 from vitscope.findings import result_types
 

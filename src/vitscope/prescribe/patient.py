@@ -12,7 +12,7 @@ from torch import nn
 from vitscope.anatomy import Dissection, dissect
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import NOTHING_SAID, Interface, declare, declared
-from vitscope.engine.cache_key import weights_hash
+from vitscope.engine.facts import weights_hash
 from vitscope.models import UntrustedCode, create_model
 from vitscope.models.sources.run_folder import CONFIG
 from vitscope.models.trust import allow_data, allow_model

@@ -8,7 +8,7 @@ from PIL import Image
 from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, FrameData, batches
 from vitscope.data.streams.frames import MaskFiles, pieces
-from vitscope.engine.cache_key import data_fingerprint
+from vitscope.engine.facts import data_fingerprint
 
 
 def stream(lengths: tuple[int, ...], masks: np.ndarray | None = None) -> FrameData:

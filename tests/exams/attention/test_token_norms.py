@@ -18,7 +18,7 @@ from tests.exams.attention_by_hand import (
 from tests.exams.factories import tiny
 from vitscope.anatomy import Tap, anatomy
 from vitscope.core.statistics import ratio_interval
-from vitscope.engine.attention.outlier_tokens import FACTOR, norms_of, outliers_of, patch_contrast, received
+from vitscope.engine.token_attention import FACTOR, norms_of, outliers_of, patch_contrast, received
 from vitscope.exams.attention.token_norms import OUTLIERS, token_norms
 from vitscope.findings.token_norms import OTHERS, QUANTITIES, TokenNormsResult
 from vitscope.results import Result

@@ -11,7 +11,7 @@ from tests.curvature.networks import batch, dense_hessian, largest, small_vit
 from tests.exams.hessian_job import numbers, refusal
 from tests.processes import run
 from vitscope.core.errors import VitscopeError
-from vitscope.engine.loss.held_batches import HeldBatches
+from vitscope.engine.held_batches import HeldBatches
 from vitscope.exams.loss.hessian import hessian
 from vitscope.findings.hessian import HessianResult
 from vitscope.results import Result

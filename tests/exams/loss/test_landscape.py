@@ -14,8 +14,8 @@ from tests.processes import run
 from vitscope.core.errors import VitscopeError
 from vitscope.curvature.directions import flat, random_directions
 from vitscope.curvature.filter_parameters import moved_parameters
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.held_batches import HeldBatches
+from vitscope.engine.held_batches import HeldBatches
+from vitscope.engine.resuming import Parts
 from vitscope.exams.loss.landscape import landscape
 from vitscope.findings.landscape import LandscapeResult
 
@@ -63,7 +63,7 @@ def test_a_linear_model_by_hand_on_every_point() -> None:
 
 def test_the_centre_is_the_plain_evaluation_of_the_same_augmented_images() -> None:
     """Claim C3's data end to end: RandAugment, mixup and smoothing, drawn once."""
-    from vitscope.engine.loss.held_batches import HeldBatches
+    from vitscope.engine.held_batches import HeldBatches
 
     model, data = tiny_vit(), vs.load_data("fashion", split="train")
     found = landscape(model, data, points=3, limit=40, batch_size=16)

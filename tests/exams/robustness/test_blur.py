@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from tests.exams.robustness_models import Contrast
 from tests.exams.scores_by_hand import under_conditions
-from vitscope.engine.robustness.perturbations import perturbed
 from vitscope.exams import blur
+from vitscope.exams.robustness.noise import perturbed
 from vitscope.findings.noise import BLUR, Perturbation
 from vitscope.results.condition_rows import QUANTITIES
 

@@ -16,7 +16,7 @@ from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
 from vitscope.data.corruptions.cache import cache_folder
-from vitscope.engine.finished_parts import Parts
+from vitscope.engine.resuming import Parts
 from vitscope.exams import corruption
 from vitscope.findings.corruption import CorruptionResult
 from vitscope.results import Result

@@ -15,8 +15,8 @@ from tests.exams.robustness_models import NUMBERS, Contrast, Numbers
 from tests.exams.scores_by_hand import under_conditions
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
-from vitscope.engine.robustness.perturbations import perturbed
 from vitscope.exams import blur, noise
+from vitscope.exams.robustness.noise import perturbed
 from vitscope.findings.blur import BlurResult
 from vitscope.findings.noise import GAUSSIAN, SHOT, NoiseResult, Perturbation
 from vitscope.results import Result

@@ -17,19 +17,24 @@ images (and heads), from a histogram of 256 bins between 0 and log N, linear ins
 
 import math
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import student
-from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, visible_keys
-from vitscope.engine.attention.token_places import Geometry, every_point_asks, geometry
 from vitscope.engine.exam import Subject
-from vitscope.engine.one_pass import examine
+from vitscope.engine.heads import (
+    Geometry,
+    HeadMoments,
+    attention_matrix,
+    every_point_asks,
+    geometry,
+    visible_keys,
+)
+from vitscope.engine.one_pass import alone
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 
 LOWEST = 0.15  # the percentile of the entropy
@@ -44,13 +49,9 @@ def entropy_bound(unit: Unit) -> float:
 
 
 def head_statistics(weights: Tensor, places: Geometry, n_images: int, bound: float) -> Tensor:
-    """(N, heads, quantities + bins): per image and head, `QUANTITIES` and the histogram of the entropy.
+    """(N, heads, quantities + bins): per image and head, `QUANTITIES` and the histogram of the entropy up to `bound`.
 
-    Args:
-        weights: (images x windows, heads, queries, keys).
-        places: Of the queries and keys.
-        n_images: Number of images.
-        bound: Upper end of the histogram.
+    `weights` are (images x windows, heads, queries, keys).
     """
     weights = weights.unflatten(0, (n_images, -1))
     size = max(1, CHUNK // weights[0].numel()) if weights.device.type == "cpu" else n_images
@@ -67,7 +68,9 @@ def _statistics(weights: Tensor, places: Geometry, bound: float) -> Tensor:
     histogram = weights.new_zeros(*bins.shape[:2], BINS).scatter_add_(2, bins, shares.expand(bins.shape))
     flat = weights.flatten(3)
     sums = torch.einsum("nwhe,wec->nhc", flat, _columns(places).to(weights))
-    levels = torch.stack([entropy @ shares, entropy @ _prefix_shares(places).to(weights)], 2)
+    prefix = places.prefix.to(weights).flatten()
+    prefix = prefix / prefix.sum()  # NaN where no query is a prefix token
+    levels = torch.stack([entropy @ shares, entropy @ prefix], 2)
     return torch.cat([levels, sums, _similarity((flat @ flat.mT).sum(1)), histogram], 2)
 
 
@@ -92,12 +95,6 @@ def _columns(places: Geometry) -> Tensor:
     return (found * places.on_map[:, :, None, None]).flatten(1, 2)
 
 
-def _prefix_shares(places: Geometry) -> Tensor:
-    """(windows x queries,): weights of the queries that are prefix tokens; NaN where there are none."""
-    prefix = ((places.asking > 0) & ~(places.on_map > 0) | (not places.placed)).flatten()
-    return prefix.float() / prefix.sum() if prefix.any() else torch.full(prefix.shape, torch.nan)
-
-
 class AttentionAccumulator(HeadMoments):
     """Collects `head_statistics` of every MSA over images."""
 
@@ -109,8 +106,7 @@ class AttentionAccumulator(HeadMoments):
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
-        for name in ("histogram", "cumulative_squares"):
-            self.add_sum(name, (len(self.head), BINS))
+        self.add_sums(histogram=(len(self.head), BINS), cumulative_squares=(len(self.head), BINS))
 
     @staticmethod
     def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
@@ -127,16 +123,11 @@ class AttentionAccumulator(HeadMoments):
     def compute(self) -> dict[str, Any]:
         """Means over images, and the percentile with its interval."""
         bound = np.array([entropy_bound(unit) for unit in self.units], dtype=np.float64)
-        found = np.array(
-            [
-                percentile(shares, squares, int(self.n), end)
-                for shares, squares, end in zip(
-                    self.histogram.numpy(), self.cumulative_squares.numpy(), bound[self.row_unit], strict=True
-                )
-            ]
-        ).reshape(-1, 3)
-        names = ("percentile", "percentile_low", "percentile_high")
-        return {**self.means(), "bound": bound, **dict(zip(names, found.T.copy(), strict=True))}
+        rows = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), bound[self.row_unit], strict=True)
+        found = [percentile(shares, squares, int(self.n), end) for shares, squares, end in rows]
+        value, low, high = np.array(found).reshape(-1, 3).T.copy()
+        numbers = {"percentile": value, "percentile_low": low, "percentile_high": high}
+        return {**self.means(), "bound": bound, **numbers}
 
 
 def percentile(
@@ -160,15 +151,4 @@ def percentile(
     return value, float(low), float(high)
 
 
-@takes_interface
-def attention(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-) -> AttentionResult:
-    """Examine what `model`'s attention looks at on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [AttentionAccumulator], limit, batch_size, seed, device)
-    return cast(AttentionResult, results["attention"])
+attention = alone(AttentionAccumulator, "what `model`'s attention looks at on `data`")

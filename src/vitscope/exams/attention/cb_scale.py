@@ -18,8 +18,8 @@ from torch import nn
 
 from vitscope.anatomy import Anatomy, Unit, anatomy
 from vitscope.core.statistics import REPLICATES, percentile_interval
-from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
+from vitscope.engine.facts import data_name
 from vitscope.engine.not_finite import require_finite_weights
 from vitscope.findings.cb_scale import QUANTITIES, CbScaleResult
 from vitscope.models import name_of
@@ -65,10 +65,8 @@ def cb_scale(
         scale = scales[path]
         value[i] = scale_statistics(scale)
         draws = random.integers(len(scale), size=(REPLICATES, len(scale)))
-        if np.isfinite(value[i]).all():
-            low[i], high[i] = percentile_interval(scale_statistics(scale[draws]))
-        else:
-            low[i], high[i] = np.nan, np.nan
+        known = np.isfinite(value[i]).all()
+        low[i], high[i] = percentile_interval(scale_statistics(scale[draws])) if known else (np.nan, np.nan)
     return CbScaleResult(
         model=name or name_of(model),
         data=data_name(data) if data is not None else "",

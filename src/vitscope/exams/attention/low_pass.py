@@ -12,26 +12,21 @@ windows never mixes them; padded windows, and those that a cyclic shift puts tog
 out. The value of a layer is the mean over heads; means are over images, intervals too.
 """
 
-from typing import Any, cast
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.watch.places import Places
-from vitscope.core.interface import takes_interface
-from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, why_not
-from vitscope.engine.one_pass import examine
+from vitscope.engine.heads import HeadMoments, attention_matrix, why_not
+from vitscope.engine.one_pass import alone
 from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 
 
 def decay(weights: Tensor, values: Tensor, points: Tensor) -> Tensor:
     """(N, heads, quantities): what is left of the values' non-zero frequencies.
 
-    Args:
-        weights: (N, windows, heads, tokens, tokens), rows sum to 1.
-        values: (N, windows, heads, tokens, channels).
-        points: (tokens,): which tokens are points of the map.
+    `weights` are (N, windows, heads, tokens, tokens), rows sum to 1, `values` (N, windows, heads, tokens, channels);
+    `points` says which of the tokens are points of the map.
     """
     share = points.to(weights) / points.sum()
     x, start = _centred(values, share)
@@ -61,9 +56,8 @@ def repeatable(unit: Unit, places: Places) -> Tensor:
     if pattern in ("global", "local") and bool(((places.queries < 0).sum(1) == unit.prefix_tokens).all()):
         return torch.arange(len(places.queries))
     width, spaced = places.query_grid[1], pattern == "grid"
-    return torch.tensor(
-        [i for i, row in enumerate(places.queries) if _box(row, width, spaced)], dtype=torch.long
-    )
+    whole = [i for i, row in enumerate(places.queries) if _box(row, width, spaced)]
+    return torch.tensor(whole, dtype=torch.long)
 
 
 def _box(row: Tensor, width: int, spaced: bool) -> bool:
@@ -102,24 +96,12 @@ class LowPassAccumulator(HeadMoments):
         """`decay` of one attention."""
         assert seen.places is not None
         windows = repeatable(unit, seen.places)
-        weights, values = (
-            t.unflatten(0, (n_images, -1)) for t in (attention_matrix(seen), seen.values.float())
-        )
+        both = (attention_matrix(seen), seen.values.float())
+        weights, values = (tensor.unflatten(0, (n_images, -1)) for tensor in both)
         if len(windows) < weights.shape[1]:
             weights, values = weights[:, windows], values[:, windows]
         points = seen.places.queries[windows[0]] >= 0
         return decay(weights, values, points.to(weights.device))
 
 
-@takes_interface
-def low_pass(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-) -> LowPassResult:
-    """Examine what is left after `model`'s attention is applied again and again; `examine` documents the arguments."""
-    results = examine(model, data, [LowPassAccumulator], limit, batch_size, seed, device)
-    return cast(LowPassResult, results["low_pass"])
+low_pass = alone(LowPassAccumulator, "what is left after `model`'s attention is applied again and again")

@@ -7,8 +7,8 @@ the mean over all queries. It is shown as
 
 with the least and largest value over the points of that one map. So a map looks the same whatever models, layers, heads
 or images are shown beside it, and maps of two models can be compared. The same rule holds for attention rollout
-(`key_maps.py`). `area` is the share of a map that is marked: small where attention picks few points. A map is kept as a
-byte per point (`findings/maps.py`).
+(`engine/token_attention.py`). `area` is the share of a map that is marked: small where attention picks few points. A
+map is kept as a byte per point (`findings/maps.py`).
 """
 
 from dataclasses import replace
@@ -22,13 +22,12 @@ from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserve
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
 from vitscope.data import batches, data_config
-from vitscope.engine.attention.head_moments import attention_matrix, why_not
-from vitscope.engine.attention.key_maps import has_class_token, key_map, rollout, rollout_run
-from vitscope.engine.attention.token_places import every_point_asks, geometry
-from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
+from vitscope.engine.facts import data_name
+from vitscope.engine.heads import attention_matrix, every_point_asks, geometry, why_not
 from vitscope.engine.not_finite import finite_scores_in
-from vitscope.engine.one_pass import placed
+from vitscope.engine.own_passes import dtype_of, placed
+from vitscope.engine.token_attention import has_class_token, key_map, rollout, rollout_run
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.models import name_of
 from vitscope.results import UnitRow
@@ -54,27 +53,15 @@ def maps(
 
     Under torchrun every process takes the same few images. A model without attention has an empty result.
 
+    `examine` documents the other arguments.
+
     Args:
-        model: Any vision model that anatomy understands.
-        data: As for `examine`.
-        limit: Take the images from a seeded subset of this many.
-        batch_size: Images per forward pass.
-        seed: Of the order.
-        device: Where to run; default: where the model is.
-        name: What to call the model.
         count: How many images.
         unit: The last layer to take, where the rollout ends; default: the last whose attention lies on the map.
     """
     with preserved(model), placed(model, device) as place, torch.inference_mode():
-        stream = batches(
-            data,
-            config=data_config(model),
-            batch_size=min(count, batch_size),
-            limit=limit,
-            seed=seed,
-            device=place,
-        )
-        shown, indices = _first_images(stream, count)
+        how: dict[str, Any] = {"config": data_config(model), "limit": limit, "seed": seed, "device": place}
+        shown, indices = _first_images(batches(data, batch_size=min(count, batch_size), **how), count)
         parts = anatomy(model, tuple(shown.shape[1:]))
         fields = _look(model, parts, shown, batch_size, unit)
     return MapsResult(
@@ -107,13 +94,12 @@ def _look(
     if last is not None:
         layers = layers[: layers.index(_attending(parts, last)) + 1]
     run = rollout_run(layers)
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     watches = []
-    for piece in images.split(batch_size) if layers else ():
+    for piece in images.to(dtype_of(model)).split(batch_size) if layers else ():
         watches.append(_Watch(len(piece), {u.name for u in run}))
         with Tap(model, parts, layers, on_attention=watches[-1].look):
-            output = model(piece.to(dtype))
-        finite_scores_in(model, output, piece.to(dtype))
+            output = model(piece)
+        finite_scores_in(model, output, piece)
     joined = [torch.cat([_stacked(watch.maps[u.name]) for watch in watches]).cpu().numpy() for u in layers]
     queries = [watches[0].query[u.name] for u in layers]
     rolled = [rollout([(u, watch.means[u.name]) for u in run], watch.count) for watch in watches if run]
@@ -163,9 +149,9 @@ def _attending(parts: Anatomy, name: str) -> Unit:
 
 def _thumbnails(images: Tensor) -> np.ndarray:
     """Small copies to draw on, each from its own darkest to its brightest value."""
-    images = (
-        images.float() if images.shape[1] == 3 else images.float().mean(1, keepdim=True).expand(-1, 3, -1, -1)
-    )
+    images = images.float()
+    if images.shape[1] != 3:
+        images = images.mean(1, keepdim=True).expand(-1, 3, -1, -1)
     size = [min(SIDE, side) for side in images.shape[2:]]
     small = nn.functional.interpolate(images, size=size, mode="area")
     low, high = small.amin((1, 2, 3), keepdim=True), small.amax((1, 2, 3), keepdim=True)

@@ -9,16 +9,12 @@ positive semi-definite, so its nuclear norm is its trace,
 for every row and leaves the comparison alone), `share` is gradient / (1 - 1/N). Means are over images, intervals too.
 """
 
-from typing import Any, cast
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.interface import takes_interface
-from vitscope.engine.attention.head_moments import HeadMoments, visible_keys
-from vitscope.engine.attention.token_places import geometry
-from vitscope.engine.one_pass import examine
+from vitscope.engine.heads import HeadMoments, geometry, visible_keys
+from vitscope.engine.one_pass import alone
 from vitscope.findings.softmax_gradient import QUANTITIES, SoftmaxGradientResult
 
 
@@ -36,24 +32,12 @@ class SoftmaxGradientAccumulator(HeadMoments):
     @staticmethod
     def measure_heads(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
         """Mean over the queries of each image and head."""
-        norm = nuclear_norm(seen.probabilities.float()).unflatten(
-            0, (n_images, -1)
-        )  # (N, windows, heads, queries)
+        norm = nuclear_norm(seen.probabilities.float())
+        norm = norm.unflatten(0, (n_images, -1))  # (N, windows, heads, queries)
         gradient = torch.einsum("nwhq,wq->nh", norm, geometry(unit, seen).asking.to(norm))
         keys = visible_keys(unit)
         largest = 1 - 1 / keys if keys > 1 else torch.nan
         return torch.stack([gradient, gradient / largest], 2)
 
 
-@takes_interface
-def softmax_gradient(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-) -> SoftmaxGradientResult:
-    """Examine the slope of `model`'s attention softmax on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [SoftmaxGradientAccumulator], limit, batch_size, seed, device)
-    return cast(SoftmaxGradientResult, results["softmax_gradient"])
+softmax_gradient = alone(SoftmaxGradientAccumulator, "the slope of `model`'s attention softmax on `data`")

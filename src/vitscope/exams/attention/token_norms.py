@@ -20,18 +20,18 @@ means are over images, and so are all intervals.
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, ratio_interval, share_interval
-from vitscope.engine.attention.head_moments import why_not
-from vitscope.engine.attention.outlier_tokens import (
+from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.engine.heads import why_not
+from vitscope.engine.one_pass import alone
+from vitscope.engine.token_attention import (
     border,
     medians_of,
     norms_of,
@@ -41,16 +41,11 @@ from vitscope.engine.attention.outlier_tokens import (
     prefix_of,
     received,
 )
-from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.one_pass import examine
 from vitscope.exams.attention.attention import percentile
 from vitscope.findings.token_norms import OTHERS, OUTLIERS, PERCENTILES, TokenNormsResult
 from vitscope.results import UnitRow
 
-LEAST, MOST = (
-    -10.0,
-    10.0,
-)  # logarithms of norms: what is shorter counts as 0, percentiles beyond are not known
+LEAST, MOST = -10.0, 10.0  # logarithms of norms: shorter counts as 0, percentiles beyond are not known
 BINS = 2000
 
 
@@ -78,31 +73,25 @@ class TokenNormsAccumulator(Accumulator):
         index = {unit.name: i for i, unit in enumerate(units)}
         # the unit whose map is read: the one before, or the last where an attending one leaves no map itself
         before = [index.get(unit.name, len(units)) - 1 for unit in subject.attending]
-        reasons = [
-            not_of_its_map(unit, units[at] if at >= 0 else None)
-            for unit, at in zip(subject.attending, before, strict=True)
-        ]
-        self.chosen = [i for i, reason in enumerate(reasons) if reason is None]
+        maps = [units[at] if at >= 0 else None for at in before]
+        reasons = {u.name: not_of_its_map(u, read) for u, read in zip(subject.attending, maps, strict=True)}
+        self.chosen = [i for i, reason in enumerate(reasons.values()) if reason is None]
         self.reads = [before[i] for i in self.chosen]
         self.attending = [subject.attending[i] for i in self.chosen]
-        self.skipped = tuple(
-            (unit.name, reason) for unit, reason in zip(subject.attending, reasons, strict=True) if reason
-        )
+        self.skipped = tuple((name, reason) for name, reason in reasons.items() if reason)
         self.points = [prod(unit.map_shape[1:]) if unit.map_shape else 1 for unit in units]
         self.prefix = [max(prefix_of(unit)) for unit in self.attending]
-        shapes: dict[str, tuple[int, ...]] = {
-            "histogram": (len(units), BINS),
-            "cumulative_squares": (len(units), BINS),
-            "total": (len(units), 4),
-            "squares": (len(units), 4),
-            "ratios": (len(units), 2, 6),
-            "places": (sum(self.points),),
-            "shares": (sum(prefix + 2 for prefix in self.prefix), 2),
-            "sinks": (len(self.attending), 6),
-        }
-        for name, shape in shapes.items():
-            self.add_sum(name, shape)
-        self.add_sum("n", dtype=torch.int64)
+        self.add_sums(
+            histogram=(len(units), BINS),
+            cumulative_squares=(len(units), BINS),
+            total=(len(units), 4),
+            squares=(len(units), 4),
+            ratios=(len(units), 2, 6),
+            places=(sum(self.points),),
+            shares=(sum(prefix + 2 for prefix in self.prefix), 2),
+            sinks=(len(self.attending), 6),
+        )
+        self.add_counts("n")
 
     @staticmethod
     def measure_attention(unit: Unit, seen: AttentionMap, n_images: int) -> Tensor:
@@ -119,8 +108,7 @@ class TokenNormsAccumulator(Accumulator):
         marks: list[Tensor] = []
         for i, (unit, norms) in enumerate(zip(self.subject.units, batch.values, strict=True)):
             norms = norms.cpu().double()
-            _, *sides = unit.map_shape or (0, 1, 1)
-            grid = (sides[0], sides[1])
+            grid = (unit.map_shape or (0, 1, 1))[1:]
             if grid not in contrasts:
                 contrasts[grid] = patch_contrast(images, grid).double()
             marks.append(outliers_of(norms))
@@ -182,12 +170,8 @@ class TokenNormsAccumulator(Accumulator):
     def _percentiles(self, n: int) -> list[tuple[np.ndarray, ...]]:
         width, found = (MOST - LEAST) / BINS, []
         for share in PERCENTILES:
-            rows = [
-                percentile(shares, squares, n, MOST - LEAST, share / 100)
-                for shares, squares in zip(
-                    self.histogram.numpy(), self.cumulative_squares.numpy(), strict=True
-                )
-            ]
+            sums = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), strict=True)
+            rows = [percentile(shares, squares, n, MOST - LEAST, share / 100) for shares, squares in sums]
             places = np.array(rows).reshape(-1, 3).T + LEAST
             known = np.where(places > MOST - width, np.nan, 10.0**places)
             found.append(tuple(np.where(places <= LEAST + width, 0.0, known)))
@@ -219,10 +203,6 @@ class TokenNormsAccumulator(Accumulator):
             "sink_high": sink[2],
         }
 
-    def common(self) -> dict[str, Any]:
-        """The units are part of the result."""
-        return {**super().common(), "units": self.subject.units}
-
 
 def _ratio_sums(y: Tensor, x: Tensor) -> Tensor:
     """What `ratio_interval` takes, over the images of a batch."""
@@ -237,16 +217,6 @@ def _bounded(found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
     return value, np.where(seen, np.maximum(low, 0.0), np.nan), np.where(seen, np.minimum(high, 1.0), np.nan)
 
 
-@takes_interface
-def token_norms(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    stream: Stream = "read",
-) -> TokenNormsResult:
-    """Examine the norms of `model`'s tokens on `data` and who receives attention; `examine` documents the arguments."""
-    results = examine(model, data, [TokenNormsAccumulator], limit, batch_size, seed, device, stream=stream)
-    return cast(TokenNormsResult, results["token_norms"])
+token_norms = alone(
+    TokenNormsAccumulator, "the norms of `model`'s tokens on `data` and who receives attention"
+)

@@ -1,13 +1,17 @@
 """Similarity of what units know about images: centred kernel alignment (CKA), of one model or of two.
 
-Over mini-batches b, with K_b and L_b the Gram matrices of two units on the images of a batch,
+With X (n, p) what one unit gives for the n images of a batch, K = X X^T without its diagonal, r its row sums and s
+their sum, and L, r', s' the same of another unit, the unbiased Hilbert-Schmidt independence criterion of Song et al.
+(2012) says how alike they see the images; over mini-batches b it gives CKA:
 
-    CKA(K, L) = mean_b HSIC(K_b, L_b) / sqrt(mean_b HSIC(K_b, K_b) mean_b HSIC(L_b, L_b))
+    HSIC(K, L) = [ <K, L> - 2 r.r' / (n - 2) + s s' / ((n - 1) (n - 2)) ] / (n (n - 3)),    n >= 4
+    CKA(K, L)  = mean_b HSIC(K_b, L_b) / sqrt(mean_b HSIC(K_b, K_b) mean_b HSIC(L_b, L_b))
 
-with the unbiased HSIC of `hsic.py`, which makes the mean over batches independent of their number. It is 1 for
-units that are rotated, shifted or scaled copies of each other, and about 0, of either sign, for independent ones.
-Intervals come from a Poisson bootstrap over batches: the spread s of the replicates over B batches gives
-value +- t(B - 1) s sqrt(B / (B - 1)), cut off at -1 and 1.
+so that every unit is summed up once, matrix products give all pairs, and the mean does not depend on the number of
+batches. HSIC does not change if X is shifted: the mean over images is taken off first, which keeps the digits that
+matter. CKA is 1 for units that are rotated, shifted or scaled copies of each other, and about 0, of either sign, for
+independent ones. Intervals come from a Poisson bootstrap over batches: the spread s of the replicates over B batches
+gives value +- t(B - 1) s sqrt(B / (B - 1)), cut off at -1 and 1.
 """
 
 from typing import Any, cast
@@ -21,13 +25,40 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import few_interval, poisson_weights
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.features.hsic import LEAST_IMAGES, gram, hsic_of_pairs
+from vitscope.engine.not_finite import overflown
 from vitscope.engine.one_pass import examine
-from vitscope.engine.two_models import examine_pair
+from vitscope.engine.own_passes import examine_pair
 from vitscope.findings.cka import CkaResult
 from vitscope.results.similarity_blocks import SCORES, score_weights, stages_of
 
+LEAST_IMAGES = 4  # in a batch: HSIC divides by n - 3
+CHUNK = 1 << 17  # numbers that are centred at once: few enough to stay in a cache
+PIECE = 1 << 12  # of an image at most: a float32 sum of so many is off by 2.5e-4 of its terms on no machine
 REPLICATES = 200  # enough for a standard error; each one is a matrix of all pairs
+
+
+def gram(feature: Tensor) -> Tensor:
+    """(N, N), symmetric: inner products of the maps (N, C, H, W) of N images, less their mean over images; float32."""
+    # The order of the numbers of an image does not matter, so that of memory is taken: nothing is copied.
+    last = feature.shape[1] > 1 and feature.stride(1) == 1
+    flat = (feature.permute(0, 2, 3, 1) if last else feature).flatten(1)
+    total = torch.zeros(len(flat), len(flat), device=flat.device)
+    for piece in flat.split(max(1, min(PIECE, CHUNK // len(flat))), dim=1):
+        numbers = piece.float()
+        centred = numbers - numbers.mean(0)
+        total += centred @ centred.T
+    return (total + total.T) / 2  # a matrix product need not add up both halves in the same order
+
+
+def hsic_of_pairs(grams: Tensor) -> Tensor:
+    """(units, units): HSIC of every pair of the Gram matrices (units, N, N), in float64."""
+    n = grams.shape[-1]
+    off = grams.to(torch.float64, copy=True)
+    off.diagonal(dim1=1, dim2=2).zero_()
+    rows, flat = off.sum(2), off.flatten(1)
+    total = rows.sum(1)
+    means = torch.outer(total, total) / ((n - 1) * (n - 2)) - rows @ rows.T * (2 / (n - 2))
+    return (flat @ flat.T + means) / (n * (n - 3))
 
 
 class CkaAccumulator(Accumulator):
@@ -53,10 +84,8 @@ class CkaAccumulator(Accumulator):
         super().__init__(subject)
         self.other = other
         self.units = subject.units + (other.units if other else ())
-        shape = (1 + REPLICATES, len(self.units), len(self.units))
-        self.add_sum("hsic", shape)
-        for name in ("n", "batches", "left_out"):
-            self.add_sum(name, dtype=torch.int64)
+        self.add_sums(hsic=(1 + REPLICATES, len(self.units), len(self.units)))
+        self.add_counts("n", "batches", "left_out")
 
     def update(self, batch: Batch) -> None:
         """Take in the Gram matrices of one batch of images."""
@@ -65,12 +94,11 @@ class CkaAccumulator(Accumulator):
             self.left_out += images
             return
         grams = torch.stack([found.cpu() for found in batch.values])
-        self._check_finite(grams)
+        if (bad := ~torch.isfinite(grams).flatten(1).all(1)).any():
+            raise overflown(f"the features after '{self.units[int(bad.nonzero()[0])].name}' are not finite")
         # The first image stands for the batch: the weights do not depend on which process has it.
-        weights = torch.from_numpy(
-            poisson_weights(batch.indices[:1].cpu().numpy(), self.subject.seed, REPLICATES)
-        )
-        self.hsic.addcmul_(weights.view(-1, 1, 1), hsic_of_pairs(grams))
+        weights = poisson_weights(batch.indices[:1].cpu().numpy(), self.subject.seed, REPLICATES)
+        self.hsic.addcmul_(torch.from_numpy(weights).view(-1, 1, 1), hsic_of_pairs(grams))
         self.batches += 1
         self.n += images
 
@@ -99,19 +127,9 @@ class CkaAccumulator(Accumulator):
         }
 
     def common(self) -> dict[str, Any]:
-        """Units and the other model's name come from the subjects."""
-        columns = self.other or self.subject
-        other = {"other": self.other.model if self.other else None, "other_units": columns.units}
-        return {**super().common(), "units": self.subject.units, **other}
-
-    def _check_finite(self, grams: Tensor) -> None:
-        bad = ~torch.isfinite(grams).flatten(1).all(1)
-        if bad.any():
-            unit = self.units[int(bad.nonzero()[0])].name
-            raise VitscopeError(
-                f"the features after '{unit}' are not finite; "
-                "check the weights and the preprocessing, or run the model in float32"
-            )
+        """The columns may be another model's units."""
+        columns, other = self.other or self.subject, self.other.model if self.other else None
+        return {**super().common(), "other": other, "other_units": columns.units}
 
 
 def _normalised(hsic: np.ndarray) -> np.ndarray:

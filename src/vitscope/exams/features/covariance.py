@@ -19,17 +19,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vitscope.anatomy import Tap, Unit
+from vitscope.anatomy import Unit
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
-from vitscope.core.finite import checksum
 from vitscope.core.statistics import student
-from vitscope.engine.exam import procedure
-from vitscope.engine.not_finite import finite_scores_in, require_finite_features
-from vitscope.engine.one_pass import require_maps
-from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.engine.exam import Rows, procedure
+from vitscope.engine.not_finite import look_inside
+from vitscope.engine.own_passes import own_passes
 from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import UnitRow
 
@@ -54,24 +52,6 @@ def distances(height: int, width: int) -> np.ndarray:
     return np.maximum(rows[:, None], columns[None, :]).ravel()
 
 
-class NoiseCovariance(OwnNumbers):
-    """What every group of noise images gave: (groups, 2, points), of which each process fills in its own."""
-
-    groups: Tensor
-
-    def __init__(self, groups: int, points: int) -> None:
-        super().__init__()
-        self.add_sum("groups", (groups, 2, points))
-
-    def update(self, first: int, found: Tensor) -> None:
-        """Take in the groups from the `first` one on."""
-        self.groups[first : first + len(found)] = found
-
-    def compute(self) -> dict[str, Any]:
-        """The groups of all processes."""
-        return {"groups": self.groups.numpy().copy()}
-
-
 def _correlation(groups: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """(points,) from the mean over groups (2, points); `centre` says where each point's centre point stands."""
     covariance, variance = groups
@@ -82,7 +62,7 @@ def _correlation(groups: np.ndarray, centre: np.ndarray) -> np.ndarray:
 def _jackknife(
     statistic: Callable[[np.ndarray], np.ndarray], groups: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Half of the 95 % interval of a statistic of the mean over groups, around what all groups give."""
+    """A statistic of the mean over groups, and half of its 95 % interval."""
     total, n = groups.sum(0), len(groups)
     value = statistic(total / n)
     others = np.stack([statistic((total - group) / (n - 1)) for group in groups])
@@ -113,34 +93,24 @@ def covariance(
         raise VitscopeError(f"draws is {draws}; an interval needs at least {2 * GROUP} noise images")
     groups = max(2, min(draws, limit or draws) // GROUP)
     with own_passes(model, data, limit, batch_size, seed, device, name) as own:
-        require_maps(own.parts)
-        units = tuple(UnitRow.of(unit, stream) for unit in own.parts.mapped)
+        parts = own.mapped_parts
+        units = tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
         grids = [unit.map_shape[1:] for unit in units if unit.map_shape is not None]
-        stride = np.array([own.parts.input_shape[1] / height for height, _ in grids])
-        numbers = NoiseCovariance(groups, sum(height * width for height, width in grids))
+        stride = np.array([own.input_shape[1] / height for height, _ in grids])
+        numbers = Rows(groups=(groups, 2, sum(height * width for height, width in grids)))
         found: dict[str, Tensor] = {}
-        checksums: list[Tensor] = []
 
         def measure(unit: Unit, feature: Tensor) -> None:
-            checksums.append(checksum(feature))
             found[unit.name] = centre_covariance(feature).cpu()
 
         at_once = max(1, batch_size // GROUP)
         mine = distributed.shard(-(-groups // at_once))
-        tap = Tap(model, own.parts, own.parts.mapped, on_feature=measure, stream=stream)
-        with (
-            own.progress("covariance", at_once * GROUP * len(mine)) as advance,
-            torch.inference_mode(),
-        ):
+        with own.progress("covariance", at_once * GROUP * len(mine)) as advance:
             for first in (at_once * position for position in mine):
                 some = range(first, min(first + at_once, groups))
                 noise = torch.cat([own.noise(GROUP, (seed << 20) + group) for group in some])
-                checksums.clear()
-                with tap:
-                    output = model(noise)
-                finite_scores_in(model, output, noise)
-                require_finite_features(checksums, model, noise, own.parts)
-                numbers.update(first, torch.cat([found[unit.name] for unit in units], 2))
+                look_inside(model, parts, noise, measure, stream)
+                numbers.fill(slice(first, some.stop), groups=torch.cat([found[u.name] for u in units], 2))
                 advance(len(some) * GROUP)
         measured = numbers.finish()["groups"]
         return CovarianceResult(
@@ -161,9 +131,7 @@ def _summary(grids: Sequence[tuple[int, int]], groups: np.ndarray) -> dict[str, 
     ring = np.array([ring_of[pair] for pair in zip(owner.tolist(), distance.tolist(), strict=True)], np.int64)
 
     def profile(mean: np.ndarray) -> np.ndarray:
-        return np.bincount(ring, _correlation(mean, centre), len(rings)) / np.bincount(
-            ring, minlength=len(rings)
-        )
+        return np.bincount(ring, _correlation(mean, centre)) / np.bincount(ring)
 
     value, half = _jackknife(profile, groups)
     mean = groups.mean(0)

@@ -11,17 +11,15 @@ effective rank of 0. Values of a unit are means over images; so are the changes 
 image, and those of a kind of unit are means over its units. Intervals are over images.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
-from vitscope.engine.features.moments import FeatureMoments
-from vitscope.engine.one_pass import examine
+from vitscope.engine.moments import FeatureMoments
+from vitscope.engine.one_pass import alone
 from vitscope.findings.effective_rank import QUANTITIES, EffectiveRankResult
 from vitscope.results import UnitRow
 
@@ -98,16 +96,6 @@ def _size(unit: UnitRow) -> tuple[int, int]:
     return height * width, channels
 
 
-@takes_interface
-def effective_rank(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    stream: Stream = "read",
-) -> EffectiveRankResult:
-    """Examine how alike the points of `model`'s feature maps are on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [EffectiveRankAccumulator], limit, batch_size, seed, device, stream=stream)
-    return cast(EffectiveRankResult, results["effective_rank"])
+effective_rank = alone(
+    EffectiveRankAccumulator, "how alike the points of `model`'s feature maps are on `data`"
+)

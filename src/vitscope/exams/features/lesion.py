@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
 from vitscope.core.statistics import paired_interval, share_interval
-from vitscope.engine.exam import procedure
-from vitscope.engine.features.lesion_passes import LesionPasses, contrasts, group_weights, positions
-from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
+from vitscope.engine.own_passes import own_passes
 from vitscope.findings.lesion import Contrast, Group, KeptUnit, LesionResult
 from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass, Part, middle_convolution
@@ -38,8 +38,9 @@ class LesionOutcomes(OwnNumbers):
 
     def __init__(self, units: int) -> None:
         super().__init__()
-        for name, shape in {"n": (), "right": (), "changed": (units,), "products": (units, units)}.items():
-            self.add_sum(name, shape, torch.int64)
+        self.add_counts("n", "right")
+        self.add_sum("changed", (units,), torch.int64)
+        self.add_sum("products", (units, units), torch.int64)
 
     def update(self, right: Tensor) -> None:
         """Take in which images are classified rightly: (1 + units, N), the whole model first."""
@@ -49,15 +50,6 @@ class LesionOutcomes(OwnNumbers):
         self.right += right[0].sum().long()
         self.changed += difference.sum(1).long()
         self.products += (difference @ difference.T).long()
-
-    def compute(self) -> dict[str, Any]:
-        """The counts of all processes."""
-        return {
-            "n": int(self.n),
-            "right": int(self.right),
-            "changed": self.changed.numpy().copy(),
-            "products": self.products.numpy().copy(),
-        }
 
 
 def summarise(
@@ -119,16 +111,18 @@ def lesion(
     """
     with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own:
         bypasses, obstacles = _bypasses(model, own.input_shape) if part == "convolution" else ({}, {})
-        obstacles |= {
-            unit.name: unit.obstacle for unit in own.parts if unit.obstacle and unit.name not in bypasses
-        }
+        obstacles |= {u.name: u.obstacle for u in own.parts if u.obstacle and u.name not in bypasses}
         removed = [unit for unit in own.parts if unit.name not in obstacles]
         rows = tuple(UnitRow.of(unit) for unit in removed)
         place = positions(own.parts)
         position = tuple(place[unit.name] for unit in removed)
         kept = tuple(KeptUnit(UnitRow.of(u), obstacles[u.name]) for u in own.parts if u.name in obstacles)
         if not removed:
-            return LesionResult(**own.common, units=(), position=(), kept=kept, **_nothing())
+            nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high"), np.zeros(0))
+            nothing |= dict.fromkeys(("lost", "gained"), np.zeros(0, dtype=np.int64))
+            nothing |= dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), float("nan"))
+            nothing |= dict.fromkeys(("units", "position", "groups", "contrasts"), ())
+            return LesionResult(**own.common, **nothing, n=0, kept=kept)
         outcomes = LesionOutcomes(len(removed))
         speechless = torch.zeros(1 + len(removed), dtype=torch.bool)
         with own.progress("lesion") as advance:
@@ -171,11 +165,3 @@ def _bypasses(
             if middle is not None:
                 found[unit.name] = (middle[0], middle[1].eval())
     return found, refused
-
-
-def _nothing() -> dict[str, Any]:
-    """The fields of a model in which nothing can be removed; nothing is computed."""
-    numbers = {field: np.zeros(0) for field in ("value", "low", "high")}
-    counts = {field: np.zeros(0, dtype=np.int64) for field in ("lost", "gained")}
-    accuracy = {field: float("nan") for field in ("accuracy", "accuracy_low", "accuracy_high")}
-    return {"n": 0, **numbers, **counts, **accuracy, "groups": (), "contrasts": ()}

@@ -23,14 +23,12 @@ from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
-from vitscope.core.finite import checksum
 from vitscope.core.statistics import mean_interval
-from vitscope.engine.exam import procedure
-from vitscope.engine.features.moments import centred_points
-from vitscope.engine.features.random_network import random_network
-from vitscope.engine.not_finite import finite_scores_in, require_finite_features
-from vitscope.engine.one_pass import require_maps
-from vitscope.engine.own_passes import OwnNumbers, own_passes
+from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.moments import centred_points
+from vitscope.engine.not_finite import look_inside, overflown
+from vitscope.engine.own_passes import own_passes
+from vitscope.engine.random_passes import random_network
 from vitscope.findings.uncertainty import QUANTITIES, UncertaintyResult
 from vitscope.results import UnitRow
 
@@ -80,23 +78,17 @@ class UncertaintySums(OwnNumbers):
         super().__init__()
         self._units = units
         shapes = [unit.map_shape or (0, 0, 0) for unit in units]
-        self._several_points = torch.tensor(
-            [height * width > 1 for _, height, width in shapes], dtype=torch.bool
-        )
-        self.add_sum("n", (), torch.int64)
-        self.add_sum("total", (len(units), len(QUANTITIES)))
-        self.add_sum("squares", (len(units), len(QUANTITIES)))
+        self._several_points = torch.tensor([h * w > 1 for _, h, w in shapes], dtype=torch.bool)
+        rows = (len(units), len(QUANTITIES))
+        self.add_sums(total=rows, squares=rows)
+        self.add_counts("n")
 
     def update(self, spreads: Tensor) -> None:
         """Take in the spreads of some images: (units, N, quantities)."""
         spreads = spreads.double().cpu()
         bad = spreads.isinf().flatten(1).any(1) | (spreads[..., 0].isnan().any(1) & self._several_points)
         if bad.any():
-            unit = self._units[int(bad.nonzero()[0])].name
-            raise VitscopeError(
-                f"the features after '{unit}' are not finite; check the weights and the preprocessing, or run the "
-                "model in float32"
-            )
+            raise overflown(f"the features after '{self._units[int(bad.nonzero()[0])].name}' are not finite")
         self.n += spreads.shape[1]
         self.total += spreads.sum(1)
         self.squares += spreads.square().sum(1)
@@ -121,10 +113,7 @@ def _spreads(
     points: dict[str, Tensor] = {}
     over_passes: dict[str, SpreadOverPasses] = {}
 
-    checksums: list[Tensor] = []
-
     def plain(unit: Unit, feature: Tensor) -> None:
-        checksums.append(checksum(feature))
         points[unit.name] = spread_over_points(feature)
         if sampled is not None:
             over_passes[unit.name] = SpreadOverPasses(feature)
@@ -132,10 +121,7 @@ def _spreads(
     def random(unit: Unit, feature: Tensor) -> None:
         over_passes[unit.name].add(feature)
 
-    with Tap(model, parts, parts.mapped, on_feature=plain, stream=stream):
-        output = model(images)
-    finite_scores_in(model, output, images)
-    require_finite_features(checksums, model, images, parts)
+    look_inside(model, parts, images, plain, stream)
     data = torch.stack([points[unit.name] for unit in parts.mapped])
     if sampled is None:
         return torch.stack([data, *[torch.full_like(data, torch.nan)] * 2], 2)
@@ -175,8 +161,7 @@ def uncertainty(
         raise VitscopeError(f"passes is {passes}; a spread over passes needs at least 2")
     limit = most if limit is None else min(limit, most)
     with own_passes(model, data, limit, batch_size, seed, device, name) as own:
-        require_maps(own.parts)
-        units = own.parts.mapped
+        units = own.mapped_parts.mapped
         rows = tuple(UnitRow.of(unit, stream) for unit in units)
         sums = UncertaintySums(rows)
         network = random_network(model, own.parts, own.noise(FEW), p, seed)

@@ -9,17 +9,15 @@ minus before, image by image; that of a kind of unit is the mean over its units.
 lowers the variance; convolutions and MLPs raise it.
 """
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
-from vitscope.engine.features.moments import FeatureMoments, centred_points
-from vitscope.engine.one_pass import examine
+from vitscope.engine.moments import FeatureMoments, centred_points
+from vitscope.engine.one_pass import alone
 from vitscope.findings.variance import VarianceResult
 
 
@@ -53,16 +51,4 @@ class VarianceAccumulator(FeatureMoments):
         return {"n": int(self.n), **numbers, **self.change_fields()}
 
 
-@takes_interface
-def variance(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    stream: Stream = "read",
-) -> VarianceResult:
-    """Examine the variance of `model`'s feature maps on `data`; `examine` documents the arguments."""
-    results = examine(model, data, [VarianceAccumulator], limit, batch_size, seed, device, stream=stream)
-    return cast(VarianceResult, results["variance"])
+variance = alone(VarianceAccumulator, "the variance of `model`'s feature maps on `data`")

@@ -17,60 +17,23 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Count, Fraction, NotNegative
 from vitscope.core.interface import takes_interface
-from vitscope.curvature import Eigenvalues, HessianProduct, Penalty, lanczos, power
+from vitscope.curvature import HessianProduct, lanczos, power
 from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
 from vitscope.curvature.penalty import Convention
-from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.curvature_passes import (
-    CurvaturePasses,
-    CurvatureSetup,
-    ProductBar,
-    curvature_passes,
-)
-from vitscope.engine.loss.held_batches import training_split
-from vitscope.engine.own_passes import OwnNumbers
+from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
+from vitscope.engine.exam import Rows, procedure
+from vitscope.engine.held_batches import penalty_of, training_split
+from vitscope.engine.resuming import Parts
 from vitscope.findings.hessian import HessianResult
-from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.results.spectrum_numbers import summed_up
 
 Mode = Literal["lanczos", "power"]
-
-
-class BatchSpectra(OwnNumbers):
-    """What every batch gave, of which each process fills in its own."""
-
-    eigenvalues: Tensor
-    residuals: Tensor
-    converged: Tensor
-    products: Tensor
-    nll: Tensor
-    l2: Tensor
-
-    def __init__(self, batches: int, k: int) -> None:
-        super().__init__()
-        for name in ("eigenvalues", "residuals", "converged"):
-            self.add_sum(name, (batches, k))
-        for name in ("products", "nll", "l2"):
-            self.add_sum(name, (batches,))
-
-    def update(self, batch: int, found: Eigenvalues, nll: float, l2: float) -> None:
-        """Take in the spectrum of one batch."""
-        for name in ("eigenvalues", "residuals", "converged"):
-            values = found.values if name == "eigenvalues" else getattr(found, name)
-            getattr(self, name)[batch] = torch.from_numpy(np.asarray(values, dtype=np.float64))
-        self.products[batch], self.nll[batch], self.l2[batch] = found.products, nll, l2
-
-    def compute(self) -> dict[str, Any]:
-        """The batches of all processes, as the fields of a result."""
-        found = {name: total.numpy().copy() for name, total in self.state().items()}
-        return found | {"converged": found["converged"] > 0, "products": found["products"].astype(np.int64)}
 
 
 @takes_interface
@@ -118,72 +81,43 @@ def hessian(
         seed: Of the batches, the augmentation, the start vectors and the bootstrap.
         device: Where to run; default: where the model is.
         name: What to call the model in the result.
-        parts: Where finished batches are kept.
+        parts: Where what is finished is kept.
     """
-    parts = parts or Parts.nowhere()
-    decay_all = recipe is None or get_recipe(recipe).decay_all
-    setup = CurvatureSetup(
-        batch_size, batches, Penalty(weight_decay, l2, decay_all), params, recipe, split_batch, seed
-    )
-    with curvature_passes(model, data, setup, device, name) as passes, parts:
-        spectra = BatchSpectra(batches, k)
-        passes.resume(spectra, parts)
-        heading = f"{passes.about['model']}: hessian"
-        with passes.interruptible() as at_once, ProductBar(heading, len(passes.share), guess=5 * k) as bar:
-            for number, product in passes:
-                with at_once():
-                    found = _search(mode, passes, number, product, k, tol, max_products, bar.step)
-                bar.finish_batch(found.products)
-                if passes.counts:
-                    spectra.update(number, found, product.nll, product.penalty)
-        return _result(spectra.finish(), {**passes.about, "mode": mode, "tol": tol})
+    penalty = penalty_of(recipe, weight_decay, l2)
+    setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
+    with curvature_passes(model, data, setup, device, name) as passes:
+
+        def search(number: int, product: HessianProduct, on_step: OnStep) -> dict[str, Any]:
+            start = passes.start(number, product)
+            if mode == "power":
+                values = power(product, start, k, tol, seed=number, on_step=on_step)
+            else:
+                values = lanczos(product, start, k, tol, max_products, on_step=on_step)
+            found = {name: getattr(values, name) for name in ("residuals", "converged", "products")}
+            return {**found, "eigenvalues": values.values, "nll": product.nll, "l2": product.penalty}
+
+        shapes = dict.fromkeys(("eigenvalues", "residuals", "converged"), (batches, k))
+        rows = Rows(**shapes, **dict.fromkeys(("products", "nll", "l2"), (batches,)))
+        found = passes.measure("hessian", rows, parts or Parts(), 5 * k, search)
+    found |= {"converged": found["converged"] > 0, "products": found["products"].astype(np.int64)}
+    found |= summed_up(found["eigenvalues"], seed)
+    result = HessianResult(**passes.about, mode=mode, tol=tol, **found)
+    if result.unconverged and distributed.is_main():
+        warnings.warn(
+            f"{result.unconverged} of {result.converged.size} eigenvalues did not reach a residual of {result.tol:g} "
+            f"(worst {result.residuals.max():.2g}): raise max_products, or take them as rough",
+            stacklevel=2,
+        )
+    return result
 
 
 @procedure(HessianResult, costly=True, resumable=True, options=hessian)
 def hessian_of_training_images(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
-    parts: Parts | None = None,
-    **options: Any,
+    model: nn.Module, data: Any, limit: int | None = None, batch_size: int = 128, **options: Any
 ) -> HessianResult:
     """What `diagnose` runs: 8 batches of 16, fewer if `limit` does not reach; of named data, the training split.
 
     The batch size of `diagnose` is that of forward passes, while that of a spectrum is a part of its definition.
     """
     batches = 8 if limit is None else min(8, max(1, limit // 16))
-    chosen = {"batches": batches, **options}
-    return hessian(model, training_split(data), seed=seed, device=device, name=name, parts=parts, **chosen)
-
-
-def _search(
-    mode: Mode,
-    passes: CurvaturePasses,
-    number: int,
-    product: HessianProduct,
-    k: int,
-    tol: float,
-    max_products: int,
-    on_step: OnStep,
-) -> Eigenvalues:
-    start = passes.start(number, product)
-    if mode == "power":
-        return power(product, start, k, tol, seed=number, on_step=on_step)
-    return lanczos(product, start, k, tol, max_products, on_step=on_step)
-
-
-def _result(found: dict[str, Any], about: dict[str, Any]) -> HessianResult:
-    """Sum the spectra up, and say so if a part of them is not to be trusted."""
-    fields: dict[str, Any] = {**about, **found, **summed_up(found["eigenvalues"], about["seed"])}
-    result = HessianResult(**fields)
-    if result.unconverged and distributed.is_main():
-        warnings.warn(
-            f"{result.unconverged} of {result.converged.size} eigenvalues did not reach a residual of {result.tol:g} "
-            f"(worst {result.residuals.max():.2g}): raise max_products, or take them as rough",
-            stacklevel=3,
-        )
-    return result
+    return hessian(model, training_split(data), **{"batches": batches, **options})

@@ -19,44 +19,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from vitscope.core.arguments import Count, NotNegative
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, mean_share_interval
-from vitscope.curvature import Penalty, Quadrature, quadrature, random_signs
+from vitscope.curvature import HessianProduct, Quadrature, quadrature, random_signs
+from vitscope.curvature.lanczos import OnStep
 from vitscope.curvature.penalty import Convention
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.curvature_passes import CurvatureSetup, ProductBar, curvature_passes
-from vitscope.engine.own_passes import OwnNumbers
+from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
+from vitscope.engine.exam import Rows
+from vitscope.engine.held_batches import penalty_of
+from vitscope.engine.resuming import Parts
 from vitscope.findings.hessian_density import HessianDensityResult
-from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 
 POINTS = 401
 WIDTH = 0.01  # of the range of eigenvalues
-
-
-class BatchDensities(OwnNumbers):
-    """Nodes and weights of every batch, of which each process fills in its own."""
-
-    nodes: Tensor
-    weights: Tensor
-
-    def __init__(self, batches: int, steps: int) -> None:
-        super().__init__()
-        self.add_sum("nodes", (batches, steps))
-        self.add_sum("weights", (batches, steps))
-
-    def update(self, batch: int, found: Quadrature) -> None:
-        """Take in one batch; what it has fewer than the others weighs nothing."""
-        self.nodes[batch, : len(found.nodes)] = torch.from_numpy(found.nodes)
-        self.weights[batch, : len(found.nodes)] = torch.from_numpy(found.weights)
-
-    def compute(self) -> dict[str, Any]:
-        """Those of all processes."""
-        return {"nodes": self.nodes.numpy().copy(), "weights": self.weights.numpy().copy()}
 
 
 @takes_interface
@@ -79,22 +59,20 @@ def hessian_density(
     """The density of eigenvalues and the trace, from `steps` products per batch; `hessian` documents the others."""
     if steps < 2:
         raise VitscopeError(f"steps is {steps}; expected at least 2")
-    penalty = Penalty(weight_decay, l2, recipe is None or get_recipe(recipe).decay_all)
-    setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
-    parts = parts or Parts.nowhere()
-    with curvature_passes(model, data, setup, device, name) as passes, parts:
-        densities = BatchDensities(batches, steps)
-        passes.resume(densities, parts)
-        heading = f"{passes.about['model']}: hessian density"
-        with passes.interruptible() as at_once, ProductBar(heading, len(passes.share), guess=steps) as bar:
-            for number, product in passes:
-                with at_once():
-                    probe = random_signs(product.size, product.gradient(), seed * 1_000_003 + number)
-                    found = quadrature(product, probe, steps, bar.step)
-                bar.finish_batch(product.count)
-                if passes.counts:
-                    densities.update(number, found)
-        return _result(densities.finish(), passes.about)
+    setup = CurvatureSetup(
+        batch_size, batches, penalty_of(recipe, weight_decay, l2), params, recipe, split_batch, seed
+    )
+    with curvature_passes(model, data, setup, device, name) as passes:
+
+        def probe(number: int, product: HessianProduct, on_step: OnStep) -> dict[str, np.ndarray]:
+            signs = random_signs(product.size, product.gradient(), seed * 1_000_003 + number)
+            found = quadrature(product, signs, steps, on_step)
+            missing = (0, steps - len(found.nodes))  # a batch may have fewer; they weigh nothing
+            return {"nodes": np.pad(found.nodes, missing), "weights": np.pad(found.weights, missing)}
+
+        rows = Rows(nodes=(batches, steps), weights=(batches, steps))
+        found = passes.measure("hessian density", rows, parts or Parts(), steps, probe)
+        return _result(found, passes.about)
 
 
 def _result(found: dict[str, np.ndarray], about: dict[str, Any]) -> HessianDensityResult:
@@ -112,12 +90,8 @@ def _result(found: dict[str, np.ndarray], about: dict[str, Any]) -> HessianDensi
     trace, low, high = _over_batches(traces)
     fields |= {"trace": float(trace), "trace_low": float(low), "trace_high": float(high)}
     low, high = mean_share_interval(bounds, about["parameters"] / 2)
-    fields |= {
-        "negative": float(bounds.mean()),
-        "negative_low": float(low[0]),
-        "negative_high": float(high[1]),
-    }
-    return HessianDensityResult(**fields)
+    fields |= {"negative_low": float(low[0]), "negative_high": float(high[1])}
+    return HessianDensityResult(**fields, negative=float(bounds.mean()))
 
 
 def _over_batches(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

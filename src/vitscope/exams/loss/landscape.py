@@ -22,19 +22,16 @@ from vitscope.core.arguments import NotNegative, Positive
 from vitscope.core.interface import takes_interface
 from vitscope.curvature.directions import Normalisation
 from vitscope.curvature.filter_parameters import moved_parameters
-from vitscope.curvature.penalty import Convention, Penalty
+from vitscope.curvature.penalty import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
-from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.held_batches import training_split
-from vitscope.engine.loss.landscape_axes import Directions, Other, Points, choose_axes, find_near
-from vitscope.engine.loss.landscape_layout import MemoryFormat
-from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, score, summarise, visit
-from vitscope.engine.one_pass import placed
+from vitscope.engine.held_batches import penalty_of, training_split
+from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, score, summarise, visit
+from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
+from vitscope.engine.own_passes import placed
+from vitscope.engine.resuming import Parts
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.models import name_of
-from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved as draws_preserved
 
@@ -64,22 +61,14 @@ def landscape(
     """The loss landscape of `model` on the augmented training set.
 
     Under torchrun the points are shared out over the processes, and all return the same result. The weights are put
-    back bit by bit, also after an error or Ctrl-C.
+    back bit by bit, also after an error or Ctrl-C. `hessian` documents the other arguments.
 
     Args:
-        model: Any classifier; it is left as it was found.
-        data: The training images: what `load_data` gives, a Dataset of pictures, or images that are prepared already
-            (a pair of tensors, a DataLoader), which are then only mixed. Of a DataLoader the first ones are taken, in
-            its own order.
         points: Grid points along each direction.
         span: The grid reaches from -span to span; default: 1, or for "pca" as far as the marks and a bit more.
         directions: "random", "pca" (the plane nearest to the checkpoints of `run` and to `others`: with two others it
             goes through both), or "hessian" (the two steepest directions; length 1).
         normalisation: Of random directions: "filter", or "dim0" as in the published code.
-        weight_decay: Factor of the l2 term.
-        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.penalty`).
-        recipe: Whose augmentation, mixing and label smoothing is drawn, once, and which says what parameters are
-            decayed; None takes the images as for evaluation and decays all.
         batch_norm: Statistics of batch norms: "kept", or "estimated" anew at every point (twice the time).
         run: A run folder of the model, whose checkpoints are marked on the landscape.
         others: Models of the same structure, or run folders, to be marked.
@@ -87,12 +76,8 @@ def landscape(
         batch_size: Images per pass, and per mixed batch.
         memory_format: Order of maps in memory: "contiguous", "channels_last", or "auto": what is faster.
         seed: Of the images, the augmentation and the directions.
-        device: Where to run; default: where the model is.
-        name: What to call the model in the result.
-        parts: Where finished points are kept.
     """
-    decay_all = recipe is None or get_recipe(recipe).decay_all
-    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts.nowhere()
+    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts), loss.statistics_restored():
@@ -107,21 +92,16 @@ def landscape(
                 nll, right = loss.of_a_model()
                 places = [(float(x), float(y)) for y in axes.y for x in axes.x]
                 heading = f"{name or name_of(model)}: landscape"
-                scores = visit(loss, plane, places, lambda _: nll, parts, heading)
-        sums = scores.finish()["sums"].reshape(len(axes.y), len(axes.x), -1)
+                sums = visit(loss, plane, places, lambda _: nll, parts, heading)
+        sums = sums.reshape(len(axes.y), len(axes.x), -1)
         centre = summarise(score(nll, right, nll).numpy(), loss.n)
         return LandscapeResult(
-            model=name or name_of(model),
-            data=data_name(data),
-            images_digest=images_digest(data),
-            n=loss.n,
-            seed=seed,
+            **loss.about(name, data, penalty),
             x=axes.x,
             y=axes.y,
             **summarise(sums, loss.n),
             l2=np.array([on_plane(*place) for place in places]).reshape(sums.shape[:2]),
-            centre={key: float(value) for key, value in centre.items() if not key.startswith("rise")}
-            | {"l2": on_plane()},
+            centre={k: float(v) for k, v in centre.items() if not k.startswith("rise")} | {"l2": on_plane()},
             directions=directions,
             normalisation=normalisation if directions == "random" else "none",
             explained=axes.explained,
@@ -131,35 +111,12 @@ def landscape(
             moved=tuple(tensors),
             moved_numbers=sum(tensor.numel() for tensor in tensors.values()),
             parameters=sum(parameter.numel() for parameter in model.parameters()),
-            weight_decay=weight_decay,
-            convention=l2,
-            decay_all=decay_all,
-            augmentation=loss.augmentation,
-            batch_norm=batch_norm,
         )
 
 
 @procedure(LandscapeResult, costly=True, batch_matters=True, resumable=True, options=landscape)
 def landscape_of_training_images(
-    model: nn.Module,
-    data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
-    parts: Parts | None = None,
-    **options: Any,
+    model: nn.Module, data: Any, limit: int | None = None, **options: Any
 ) -> LandscapeResult:
     """What `diagnose` runs: 512 images, or `limit`; of named data, the training split."""
-    return landscape(
-        model,
-        training_split(data),
-        limit=512 if limit is None else limit,
-        batch_size=batch_size,
-        seed=seed,
-        device=device,
-        name=name,
-        parts=parts,
-        **options,
-    )
+    return landscape(model, training_split(data), limit=512 if limit is None else limit, **options)

@@ -19,17 +19,15 @@ from torch import Tensor, nn
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative
 from vitscope.core.interface import takes_interface
-from vitscope.curvature.penalty import Convention, Penalty
+from vitscope.curvature.penalty import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
-from vitscope.engine.cache_key import data_name, images_digest
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.loss.landscape_axes import Other, Points, difference, other_name, state_of
-from vitscope.engine.loss.landscape_layout import MemoryFormat
-from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, Place, summarise, visit
-from vitscope.engine.one_pass import placed
+from vitscope.engine.held_batches import penalty_of
+from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, summarise, visit
+from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
+from vitscope.engine.own_passes import placed
+from vitscope.engine.resuming import Parts
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of
-from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved as draws_preserved
 
@@ -56,12 +54,12 @@ def landscape_line(
 
     `landscape` documents the other arguments. Statistics of batch norms that are "kept" lie on the line, too.
     """
-    decay_all = recipe is None or get_recipe(recipe).decay_all
-    penalty, parts = Penalty(weight_decay, l2, decay_all), parts or Parts.nowhere()
+    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts):
-            own = {key: t for key, t in _live_state(model).items() if t.is_floating_point()}
+            state = model.state_dict(keep_vars=True)  # the model's own parameters and kept buffers, no copies
+            own = {k: t for k, t in state.items() if isinstance(t, Tensor) and t.is_floating_point()}
             tensors, direction = list(own.values()), difference(own, state_of(other), other_name(other))
             on_line = PlanePenalty(model, penalty, tensors, [direction])
             with Plane(tensors, [direction]) as line, loss.statistics_restored():
@@ -75,29 +73,15 @@ def landscape_line(
 
                 t = np.linspace(0.0, 1.0, points)
                 heading = f"{name or name_of(model)}: landscape_line"
-                scores = visit(loss, line, [(float(one),) for one in t], chord, parts, heading)
-        found = summarise(scores.finish()["sums"], loss.n)
+                sums = visit(loss, line, [(float(one),) for one in t], chord, parts, heading)
+        found = summarise(sums, loss.n)
         parameters = {id(parameter) for parameter in model.parameters()}
         steps = [d for tensor, d in zip(tensors, direction, strict=True) if id(tensor) in parameters]
         return LandscapeLineResult(
-            model=name or name_of(model),
-            data=data_name(data),
-            images_digest=images_digest(data),
-            n=loss.n,
-            seed=seed,
+            **loss.about(name, data, penalty),
             other=other_name(other),
             t=t,
             **{key.replace("rise", "excess"): value for key, value in found.items()},
             l2=np.array([on_line(float(one)) for one in t]),
             distance=float(torch.stack([d.double().square().sum() for d in steps]).sum().sqrt()),
-            weight_decay=weight_decay,
-            convention=l2,
-            decay_all=decay_all,
-            augmentation=loss.augmentation,
-            batch_norm=batch_norm,
         )
-
-
-def _live_state(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and kept buffers by name: the model's own objects, which `state_dict` does not give out."""
-    return {key: t for key, t in model.state_dict(keep_vars=True).items() if isinstance(t, Tensor)}

@@ -26,10 +26,10 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import BadResult, NotFinite
 from vitscope.core.finite import all_finite
 from vitscope.curvature.dots import norm
-from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import procedure
+from vitscope.engine.facts import data_name
+from vitscope.engine.landscape_axes import checkpoint_series
 from vitscope.engine.not_finite import require_finite_weights
-from vitscope.engine.run_checkpoints import checkpoint_series
 from vitscope.findings.trajectory import TrajectoryResult
 from vitscope.models import Checkpoint, create_model, list_checkpoints, name_of, run_of
 from vitscope.models.checkpoints import difference, read_weights
@@ -72,16 +72,14 @@ def trajectory(
     if series[0] is end:
         raise BadResult(f"{run} kept no checkpoint before '{end.name}'; train with: --checkpoint-every 1")
     module = model if model is not None else create_model(run, trust_code=trust_code)
-    names = [key for key, parameter in module.named_parameters()]
-    weights = _Weights(Path(run), module, names)
-    target = weights.read(end)
-    first = weights.read(series[0]) - target
+    target = _weights(Path(run), module, end)
+    first = _weights(Path(run), module, series[0]) - target
     distance = norm(first)
     if distance == 0.0:
         raise BadResult(f"checkpoints '{series[0].name}' and '{end.name}' of {run} are the same weights")
     found, way, before = [], 0.0, first
     for checkpoint in series:
-        step = weights.read(checkpoint) - target
+        step = _weights(Path(run), module, checkpoint) - target
         found.append(polar(step, first))
         if checkpoint.epoch <= end.epoch:
             way += norm(step - before)
@@ -126,42 +124,25 @@ def trajectory_of_model(
     if run is not None and len({float(c.epoch) for c in list_checkpoints(run)}) > 1:
         found = trajectory(run, name=name or name_of(model), trust_code=True)  # as when the model was read
         return TrajectoryResult(**{**vars(found), **common})
-    nothing = np.zeros(0)
-    return TrajectoryResult(
-        **common,
-        model=name or name_of(model),
-        n=0,
-        checkpoints=(),
-        epochs=nothing,
-        r=nothing,
-        theta=nothing,
-        start="",
-        optimum="",
-        chosen="last",
-        distance=math.nan,
-        detour=math.nan,
-        parameters=0,
-    )
+    nothing: dict[str, Any] = dict.fromkeys(("epochs", "r", "theta"), np.zeros(0))
+    nothing |= {"start": "", "optimum": "", "chosen": "last", "distance": math.nan, "detour": math.nan}
+    called = name or name_of(model)
+    return TrajectoryResult(**common, **nothing, model=called, n=0, checkpoints=(), parameters=0)
 
 
-class _Weights:
-    """Reads the parameters of checkpoints as vectors."""
-
-    def __init__(self, run: Path, model: nn.Module, names: Sequence[str]) -> None:
-        self._run, self._names, self._own = run, names, model.state_dict()
-
-    def read(self, checkpoint: Checkpoint) -> Tensor:
-        path = self._run / checkpoint.file
-        weights = read_weights(path, self._run)
-        if problem := difference(self._own, weights):
-            raise BadResult(f"{path} does not fit {self._run}'s model: {problem}; copy the run again")
-        vector = torch.cat([weights[name].reshape(-1).float() for name in self._names])
-        if not all_finite(vector):
-            raise NotFinite(
-                f"{path} holds {int((~vector.isfinite()).sum())} weights that are not finite (NaN or infinity); leave "
-                "this checkpoint out: checkpoints=..."
-            )
-        return vector
+def _weights(run: Path, model: nn.Module, checkpoint: Checkpoint) -> Tensor:
+    """The parameters of a checkpoint as a vector."""
+    path = run / checkpoint.file
+    weights = read_weights(path, run)
+    if problem := difference(model.state_dict(), weights):
+        raise BadResult(f"{path} does not fit {run}'s model: {problem}; copy the run again")
+    vector = torch.cat([weights[name].reshape(-1).float() for name, _ in model.named_parameters()])
+    if not all_finite(vector):
+        raise NotFinite(
+            f"{path} holds {int((~vector.isfinite()).sum())} weights that are not finite (NaN or infinity); leave "
+            "this checkpoint out: checkpoints=..."
+        )
+    return vector
 
 
 def _optimum(run: str | os.PathLike[str], optimum: str, series: Sequence[Checkpoint]) -> Checkpoint:

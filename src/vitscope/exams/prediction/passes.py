@@ -2,7 +2,7 @@
 
     p = 1/T sum_t p_t        T passes; probabilities are averaged, never logits
 
-`pass_scores` defines what is measured of p, `throughput` what it costs. One pass is computed at a time and added to
+`pass_scores` defines what is measured of p, and what it costs. One pass is computed at a time and added to
 the average; nothing else is kept of it.
 """
 
@@ -18,17 +18,14 @@ from torch import Tensor, nn
 from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import asked_output, declared, interface_of
-from vitscope.data import Readout, readout
+from vitscope.data import Readout
+from vitscope.engine.conditions import score_columns
 from vitscope.engine.exam import procedure
-from vitscope.engine.features.random_network import random_network
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.prediction.pass_scores import PassScores, RunningMean
-from vitscope.engine.prediction.pass_sources import Members, PassSource, RandomPasses
-from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.engine.robustness.conditions import score_columns
-from vitscope.engine.throughput import Stopwatch
-from vitscope.exams.prediction.prediction import check_predictions
+from vitscope.engine.own_passes import own_passes
+from vitscope.engine.pass_scores import PassScores, RunningMean, Stopwatch
+from vitscope.engine.random_passes import Members, PassSource, RandomPasses, random_network
+from vitscope.engine.resuming import Parts
+from vitscope.engine.scores import check_predictions
 from vitscope.findings.passes import PassesResult
 from vitscope.surgery import deep_ensemble
 from vitscope.surgery.ensemble import DeepEnsemble
@@ -60,19 +57,21 @@ def passes(
         passes: After how many to score the average.
         p: Of MC dropout that is put in.
         smooth: Score the same with spatial smoothing (`vs.surgery.smooth`) in a copy, too.
-        parts: What an interrupted run has kept.
     """
     counts = sorted(set(passes))
     if not counts:
         raise VitscopeError("passes is empty; expected numbers from 1 on, such as 1 2 5 10 50")
     if not isinstance(model, nn.Module):
         model = deep_ensemble(list(model))
-    resumable = ResumablePass(parts, batch_size)
     with (
-        own_passes(model, data, limit, batch_size, seed, device, name, True, resumable.done) as own,
+        own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own,
         _asked_of_members(model),
     ):
-        plain = _source(model, own, p, seed)
+        plain: PassSource
+        if isinstance(model, DeepEnsemble):
+            plain = Members(list(model.members), interface_of(model).output)
+        else:
+            plain = RandomPasses(model, random_network(model, None, own.noise(FEW), p, seed), seed)
         if plain.most is not None:
             counts = sorted({*(count for count in counts if count <= plain.most), plain.most} - {0})
         smoothed = plain.smoothed(own.parts.input_shape) if smooth else None
@@ -80,14 +79,13 @@ def passes(
         watch = Stopwatch(own.device)
         each = [0, *counts] if plain.deterministic else counts
         scores = PassScores(len(each) * len(sources), seed)
-        measure = _Measure(sources, counts, watch, readout(data))
-        resumable.restore({"passes": scores})
-        with resumable, own.progress("passes") as advance:
-            for images, labels, indices in own.stream:
-                columns, seconds = measure(images.to(own.dtype), labels, indices)
-                scores.update(columns, indices, seconds)
-                resumable.keep({"passes": scores})
-                advance(len(labels))
+        measure = _Measure(sources, counts, watch, own.readout)
+
+        def take(images: Tensor, labels: Tensor, indices: Tensor) -> None:
+            columns, seconds = measure(images.to(own.dtype), labels, indices)
+            scores.update(columns, indices, seconds)
+
+        own.take_in("passes", {"passes": scores}, take)
         found = scores.finish()
         found["drawn"] = found["drawn"][len(each) - 1].T.copy()
         return PassesResult(
@@ -109,12 +107,6 @@ def _asked_of_members(model: nn.Module) -> Iterator[None]:
         for member in model.members if isinstance(model, DeepEnsemble) else ():
             asked.enter_context(declared(member, asked_output(model)))
         yield
-
-
-def _source(model: nn.Module, own: OwnPasses, p: float, seed: int) -> PassSource:
-    if isinstance(model, DeepEnsemble):
-        return Members(list(model.members), interface_of(model).output)
-    return RandomPasses(model, random_network(model, None, own.noise(FEW), p, seed), seed)
 
 
 class _Measure:
@@ -144,12 +136,11 @@ class _Measure:
     ) -> Generator[tuple[RunningMean, float]]:
         if source.deterministic:
             mean = RunningMean()
-            self._watch.reset()
-            with self._watch.running():
+            with self._watch.from_zero():
                 mean.add(source.single(images))
             yield mean, self._watch.seconds
         mean = RunningMean()
-        self._watch.reset()
+        self._watch.seconds = 0.0
         with closing(source.passes(images, first_image, max(self._counts, default=0))) as drawn:
             for count in self._counts:
                 with self._watch.running():

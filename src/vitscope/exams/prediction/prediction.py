@@ -1,8 +1,8 @@
 """How good the predictions are, and whether the model knows it.
 
-Accuracy, top-5, negative log-likelihood, Brier score and calibration errors, whose formulas are in `prediction_scores`
-and `calibration`, with intervals over images; accuracy, precision and confidence of every class; and what
-dividing the logits by a number does (`prediction_temperature`). All of it comes from sums over one pass.
+Accuracy, top-5, negative log-likelihood, Brier score and calibration errors with intervals over images; accuracy,
+precision and confidence of every class; and what dividing the logits by a number does. The formulas are in
+`engine/scores.py`; all of it comes from sums over one pass.
 """
 
 import json
@@ -25,25 +25,25 @@ from vitscope.core.statistics import (
     share_interval,
     standard_error,
 )
+from vitscope.engine.conditions import COLUMNS, replicates, score_columns
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.image_draws import lengthened, with_bits
 from vitscope.engine.one_pass import examine
-from vitscope.engine.prediction.calibration import (
+from vitscope.engine.scores import (
     CELLS,
-    adaptive_gaps,
-    adaptive_least_error,
-    confidence_cells,
-    error_interval,
-    least_error,
-)
-from vitscope.engine.prediction.prediction_scores import (
     TEMPERATURES,
     Temperature,
+    adaptive_gaps,
+    adaptive_least_error,
     check_predictions,
     confidence_bins,
+    confidence_cells,
+    error_interval,
     find_scaling,
     in_fitting_half,
+    least_error,
+    lengthened,
     scores,
+    with_bits,
 )
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS
@@ -61,9 +61,7 @@ class PredictionAccumulator(Accumulator):
     OPTIONS = MappingProxyType({"temperature": Temperature})
 
     n: Tensor
-    sums: (
-        Tensor  # (1 + replicates, 1 + means + bins): weight, scores, gap of each bin; the first row is plain
-    )
+    sums: Tensor  # (1 + replicates, COLUMNS): weight, scores, gap of each bin; the first row is plain
     cells: Tensor  # (2, cells, 1 + replicates): weight and gap of each cell of the adaptive error
     bins: Tensor  # (bins, 3): count, confidence, correct
     histogram: Tensor  # (shades, 2): right, wrong
@@ -78,19 +76,16 @@ class PredictionAccumulator(Accumulator):
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         rows = 1 + REPLICATES
-        self.add_sum("sums", (rows, 1 + len(MEANS) + BINS))
-        self.add_sum("cells", (2, CELLS, rows))
-        self.add_sum("bins", (BINS, 3))
-        self.add_sum("histogram", (SHADES, 2))
-        self.add_sum("classes", (0, 5))
+        self.add_sums(sums=(rows, COLUMNS), cells=(2, CELLS, rows), bins=(BINS, 3))
+        self.add_sums(histogram=(SHADES, 2), classes=(0, 5))
         self.add_sum("seen", (0,), torch.int64)
         self.add_sum("right", (0,), torch.int64)
-        self.add_sum("n", (), torch.int64)
+        self.add_counts("n")
         if self.temperature == "fit":
-            self.add_sum("fitting", (rows, 1 + len(TEMPERATURES)))
-            self.add_sum("reporting", (rows, 1 + len(TEMPERATURES) * (3 + BINS)))
-            self.add_sum("reported_bins", (len(TEMPERATURES), 2 * BINS))
-            self.add_sum("n_fitted", (), torch.int64)
+            tried = len(TEMPERATURES)
+            self.add_sums(fitting=(rows, 1 + tried), reporting=(rows, 1 + tried * (3 + BINS)))
+            self.add_sums(reported_bins=(tried, 2 * BINS))
+            self.add_counts("n_fitted")
 
     @classmethod
     def with_options(cls, **options: Any) -> type[Accumulator]:
@@ -105,15 +100,13 @@ class PredictionAccumulator(Accumulator):
         if isinstance(self.temperature, float | int):
             logits = logits.double() / self.temperature
         weights = torch.from_numpy(poisson_weights(indices.numpy(), self.subject.seed))
-        per_image = scores(logits, labels)
-        correct, confidence = per_image[:, 0], per_image[:, -1]
-        bins = confidence_bins(confidence)
-        one, gap = torch.ones_like(confidence), confidence - correct
-        self.sums += weights.T @ torch.cat([one[:, None], per_image, bins * gap[:, None]], 1)
+        columns = score_columns(logits, labels)
+        one, correct, confidence = columns[:, 0], columns[:, 1], columns[:, len(MEANS)]
+        self.sums += weights.T @ columns
         cells = confidence_cells(confidence)
         self.cells[0].index_add_(0, cells, weights)
-        self.cells[1].index_add_(0, cells, weights * gap[:, None])
-        self.bins += bins.T @ torch.stack([one, confidence, correct], 1)
+        self.cells[1].index_add_(0, cells, weights * (confidence - correct)[:, None])
+        self.bins += confidence_bins(confidence).T @ torch.stack([one, confidence, correct], 1)
         self.histogram += confidence_bins(confidence, SHADES).T @ torch.stack([correct, one - correct], 1)
         self._add_to_classes(logits, labels, correct, confidence)
         self.seen = with_bits(self.seen, indices)
@@ -139,10 +132,8 @@ class PredictionAccumulator(Accumulator):
         gaps = [own * (s[:, 4:] - s[:, :1]) for s, own in zip(tried, bins, strict=True)]
         columns = [torch.cat([s[:, 2:], gap], 1) for s, gap in zip(tried, gaps, strict=True)]
         self.reporting += weights[~fits].T @ torch.cat([one, *columns], 1)[~fits]
-        filled = [
-            torch.cat([own, own * s[:, :1]], 1)[~fits].sum(0) for s, own in zip(tried, bins, strict=True)
-        ]
-        self.reported_bins += torch.stack(filled)
+        filled = [torch.cat([own, own * s[:, :1]], 1)[~fits] for s, own in zip(tried, bins, strict=True)]
+        self.reported_bins += torch.stack([own.sum(0) for own in filled])
         self.n_fitted += int(fits.sum())
 
     def merge_state(self, other: Self) -> None:
@@ -168,9 +159,11 @@ class PredictionAccumulator(Accumulator):
 
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval, the reliability diagram, and the classes."""
-        gaps, adaptive = self._gaps()
-        drawn = self._drawn(gaps, adaptive)
-        low, high = self._intervals(drawn, gaps, adaptive)
+        adaptive = adaptive_gaps(*self.cells.numpy())
+        means = replicates(self.sums)
+        signed = means[:, MEANS.index("confidence")] - means[:, MEANS.index("accuracy")]
+        drawn = np.column_stack([means, signed, np.abs(adaptive).sum(1)])
+        low, high = self._intervals(drawn, adaptive)
         count, confidence, right = self.bins.numpy().T
         bin_low, bin_high = share_interval(right, count)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -194,33 +187,18 @@ class PredictionAccumulator(Accumulator):
             "scaling": self._scaling(),
         }
 
-    def _gaps(self) -> tuple[np.ndarray, np.ndarray]:
-        """(1 + replicates, bins) and (1 + replicates, groups): calibration gaps of the usual and the adaptive error."""
-        sums, (weight, gap) = self.sums.numpy(), self.cells.numpy()
+    def _intervals(self, drawn: np.ndarray, adaptive: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(quantities,) each, of (1 + replicates, quantities) and the gaps of the adaptive error."""
+        n, (weight, gap), sums = int(self.n), self.cells[:, :, 0].numpy(), self.sums.numpy()
         with np.errstate(invalid="ignore", divide="ignore"):
-            return sums[:, 1 + len(MEANS) :] / sums[:, :1], adaptive_gaps(weight, gap)
-
-    def _drawn(self, gaps: np.ndarray, adaptive: np.ndarray) -> np.ndarray:
-        """(1 + replicates, quantities)."""
-        sums = self.sums.numpy()
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = sums[:, 1 : 1 + len(MEANS)] / sums[:, :1]
-        signed = means[:, MEANS.index("confidence")] - means[:, MEANS.index("accuracy")]
-        return np.column_stack([means, np.abs(gaps).sum(1), signed, np.abs(adaptive).sum(1)])
-
-    def _intervals(
-        self, drawn: np.ndarray, gaps: np.ndarray, adaptive: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(quantities,) each."""
-        n, (weight, gap) = int(self.n), self.cells[:, :, 0].numpy()
+            gaps = sums[:, 1 + len(MEANS) :] / sums[:, :1]
         count, _, right = self.bins.numpy().T
         place = {quantity: i for i, quantity in enumerate(QUANTITIES)}
         low, high = mean_interval_of_few(drawn[1:], n)
+        signed = drawn[:, place["signed_ece"]]
         special = {
             **{name: share_interval(n * drawn[0, place[name]], n) for name in ("accuracy", "top5")},
-            "signed_ece": difference_interval(
-                drawn[0, place["signed_ece"]], standard_error(drawn[1:, place["signed_ece"]]), n
-            ),
+            "signed_ece": difference_interval(signed[0], standard_error(signed[1:]), n),
             "ece": error_interval(gaps[:, None], least_error(count, right, n)[None]),
             "adaptive_ece": error_interval(adaptive[:, None], adaptive_least_error(weight, gap)[None]),
         }
@@ -251,10 +229,8 @@ class PredictionAccumulator(Accumulator):
     def _scaling(self) -> Scaling | None:
         if self.temperature != "fit":
             return None
-        n_fitted = int(self.n_fitted)
-        return find_scaling(
-            self.fitting, self.reporting, self.reported_bins, n_fitted, int(self.n) - n_fitted
-        )
+        fitted, n = int(self.n_fitted), int(self.n)
+        return find_scaling(self.fitting, self.reporting, self.reported_bins, fitted, n - fitted)
 
 
 def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:

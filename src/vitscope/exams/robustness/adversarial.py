@@ -1,28 +1,23 @@
 """Adversarial attacks: how far must each pixel move until the model is wrong?
 
-`attacks` defines FGSM and PGD. The loss is the cross-entropy of the true label, the model is in evaluation mode, the
-gradient is that of the picture with the normalisation folded in, and eps is in 1/255 of the pixel range.
+    FGSM    x' = P(x + eps sign(g))                     g = d loss / d x at x
+    PGD     x_0 = P(x + eps u),  u uniform in [-1, 1]   x_{t+1} = P(x_t + step sign(d loss / d x at x_t))
+
+P puts every pixel back into [x - eps, x + eps] and into 0 .. 1. A pixel of x that lies outside 0 .. 1 already, by
+rounding or because x is no picture, bounds itself: without an attack nothing changes. The loss is the cross-entropy of
+the true label, the model is in evaluation mode, the gradient is that of the picture with the normalisation folded in,
+and eps is in 1/255 of the pixel range.
 
 FGSM takes one step at each strength. PGD takes `steps` steps of size 2.5 eps / steps from a random start in the ball,
 drawn for each image from the seed and its place in the data. An image that is wrong as it is, or that PGD could change
 within a smaller eps, counts as wrong at every larger one, for the changed picture lies in the larger ball too. So PGD
 is tried only on the images that are left, and its accuracy can only fall with eps.
-
-Attacks in pixel space: small changes of a picture that raise the loss.
-
-    FGSM    x' = P(x + eps sign(g))                     g = d loss / d x at x
-    PGD     x_0 = P(x + eps u),  u uniform in [-1, 1]   x_{t+1} = P(x_t + step sign(d loss / d x at x_t))
-
-P puts every pixel back into [x - eps, x + eps] and into 0 .. 1. A pixel of x that lies outside 0 .. 1 already, by
-rounding or because x is no picture, bounds itself: without an attack nothing changes.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -30,15 +25,12 @@ from vitscope.core import distributed
 from vitscope.core.arguments import CountFromZero, Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.data import Readout
+from vitscope.engine.conditions import accuracy_headline, nothing_scored, score_conditions, scored
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.image_draws import START, uniform
-from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.engine.robustness.conditions import accuracy_headline, scored
-from vitscope.engine.robustness.pixels import PixelModel, pixel_space
+from vitscope.engine.own_passes import own_passes
+from vitscope.engine.pixels import START, PixelModel, uniform
+from vitscope.engine.resuming import Parts
 from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
-from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
 STRENGTHS = (2.0, 4.0, 8.0)
 STEPS = 4
@@ -61,10 +53,6 @@ def adversarial(
     """Attack `model` with FGSM and PGD; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
-        data: Labelled images.
-        seed: Of the subset, the start of PGD and the bootstrap.
-        parts: Where an interrupted pass is kept.
         strengths: How far a pixel may move, in 1/255.
         steps: Of PGD; 0: FGSM only.
     """
@@ -73,29 +61,39 @@ def adversarial(
     strengths = sorted(set(map(float, strengths)))
     attacks = (FGSM, PGD) if steps else (FGSM,)
     attacked = (Attacked("", 0.0), *(Attacked(attack, eps) for attack in attacks for eps in strengths))
-    resumable = ResumablePass(parts, batch_size)
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
-        seen = PixelModel(model, own.dtype, pixel_space(own))
-        if not seen.has_gradient(own.noise(1)):
-            return _nothing(own, steps)
+        seen = PixelModel.of(own)
+        if not seen.has_gradient(own.noise(1)):  # it cannot be attacked this way
+            n = sum(distributed.gather(own.n_images))
+            nothing = nothing_scored(n)
+            return AdversarialResult(
+                **own.common, n=n, steps=steps, attacked=(), scores=nothing, headlines=()
+            )
 
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
-            pixels = seen.pixels(images)
-            logits = seen.clean(images)
+            pixels, logits = seen.pixels(images), seen.clean(images)
             yield CLEAN, logits
             gradient = seen.gradient(pixels, partial(_loss, own.readout, labels, indices))
             for eps in strengths:
                 yield Attacked(FGSM, eps).condition, seen.logits(fgsm(pixels, gradient, eps / 255))
             if steps:
                 start = 2 * uniform(START, seed, indices, tuple(images.shape[1:])).to(pixels) - 1
-                answers = _Answers(logits, labels, indices, own.readout)
-                yield from _pgd_logits(seen, pixels, answers, strengths, steps, start)
+                for eps in (
+                    strengths
+                ):  # of each image, the first picture that the model gets wrong, else the last one
+                    answers, truth = own.readout(logits, labels, indices)
+                    left = (answers.argmax(1) == truth).nonzero()[:, 0]
+                    if len(left):
+                        loss = partial(_loss, own.readout, labels[left], indices[left])
+                        gradient_at, step = partial(seen.gradient, score=loss), REACH * eps / 255 / steps
+                        moved = pgd(pixels[left], gradient_at, eps / 255, steps, step, start[left])
+                        logits = logits.clone()
+                        logits[left] = seen.logits(moved)
+                    yield Attacked(PGD, eps).condition, logits
 
         names = [a.condition for a in attacked]
-        found = score_conditions("adversarial", own, resumable, names, predict, seed)
+        found = score_conditions("adversarial", own, names, predict)
         scores = scored([found[condition] for condition in names], reference=found[CLEAN])
         return AdversarialResult(
             **own.common,
@@ -107,53 +105,9 @@ def adversarial(
         )
 
 
-@dataclass(frozen=True)
-class _Answers:
-    """What the model says about some images, and what is right."""
-
-    logits: Tensor
-    labels: Tensor
-    indices: Tensor
-    readout: Readout
-
-    def right(self) -> Tensor:
-        """Places of the images that are classified rightly."""
-        logits, labels = self.readout(self.logits, self.labels, self.indices)
-        return (logits.argmax(1) == labels).nonzero()[:, 0]
-
-
-def _pgd_logits(
-    seen: PixelModel,
-    pixels: Tensor,
-    answers: _Answers,
-    strengths: Sequence[float],
-    steps: int,
-    start: Tensor,
-) -> Iterator[tuple[str, Tensor]]:
-    """Per strength, the logits of each image's first picture that the model gets wrong, else of the last one tried."""
-    for eps in strengths:
-        left = answers.right()
-        if len(left):
-            loss = partial(_loss, answers.readout, answers.labels[left], answers.indices[left])
-            gradient_at = partial(seen.gradient, score=loss)
-            moved = pgd(pixels[left], gradient_at, eps / 255, steps, REACH * eps / 255 / steps, start[left])
-            logits = answers.logits.clone()
-            logits[left] = seen.logits(moved)
-            answers = replace(answers, logits=logits)
-        yield Attacked(PGD, eps).condition, answers.logits
-
-
 def _loss(readout: Readout, labels: Tensor, indices: Tensor, logits: Tensor) -> Tensor:
     logits, labels = readout(logits, labels, indices)
     return nn.functional.cross_entropy(logits.float(), labels, reduction="none")
-
-
-def _nothing(own: OwnPasses, steps: int) -> AdversarialResult:
-    """For a model that cannot be attacked this way."""
-    n = sum(distributed.gather(own.n_images))
-    none, rows = np.zeros(0), np.zeros((0, len(QUANTITIES)))
-    scores = ConditionTable(n, rows, rows, rows, none, none, none)
-    return AdversarialResult(**own.common, n=n, steps=steps, attacked=(), scores=scores, headlines=())
 
 
 def project(moved: Tensor, pixels: Tensor, eps: float) -> Tensor:
@@ -176,16 +130,7 @@ def pgd(
     step: float,
     start: Tensor,
 ) -> Tensor:
-    """Steps of size `step` along the sign of the gradient, from a random picture near by.
-
-    Args:
-        pixels: (N, C, H, W).
-        gradient_at: The gradient of the loss at pictures.
-        eps: How far each pixel may move.
-        steps: How many steps.
-        step: Size of each.
-        start: (N, C, H, W), numbers in [-1, 1]: where in the ball to begin.
-    """
+    """Steps of size `step` along the sign of the gradient, from where `start`, in [-1, 1], lies in the ball."""
     moved = project(pixels + eps * start, pixels, eps)
     for _ in range(steps):
         moved = project(moved + step * gradient_at(moved).sign(), pixels, eps)

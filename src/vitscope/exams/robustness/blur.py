@@ -1,4 +1,4 @@
-"""Blur as slight as a camera's (formulas: `engine/robustness/perturbations.py`)."""
+"""Blur as slight as a camera's (formulas: `noise.py`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +8,8 @@ from torch import nn
 
 from vitscope.core.arguments import Positive
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.robustness.perturbations import ascending, scored_under
+from vitscope.engine.resuming import Parts
+from vitscope.exams.robustness.noise import ascending, scored_under
 from vitscope.findings.blur import BlurResult
 from vitscope.findings.noise import BLUR, Perturbation
 

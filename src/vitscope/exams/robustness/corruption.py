@@ -24,13 +24,13 @@ from vitscope.data.corruptions.constants import rule
 from vitscope.data.corruptions.published import open_published
 from vitscope.data.corruptions.registry import CHANNELS, SMALLEST, check_conditions
 from vitscope.data.subsets import limit_indices
-from vitscope.engine.cache_key import data_name
+from vitscope.engine.conditions import nothing_scored
+from vitscope.engine.corruption_passes import CorruptionPasses, Replicates
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
+from vitscope.engine.facts import data_name
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.robustness.corruption_passes import CorruptionPasses, Found, Replicates
+from vitscope.engine.resuming import Parts
 from vitscope.findings.corruption import CLEAN, CorruptionResult
-from vitscope.results.condition_rows import QUANTITIES, ConditionTable
 
 GENERATED, PUBLISHED = "generated", "published"
 
@@ -55,10 +55,6 @@ def corruption(
     """Score `model` on corrupted images; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
-        data: Labelled images, uncorrupted.
-        seed: Of the subset, the corruptions and the bootstrap.
-        parts: Where the scores of finished types and severities are kept.
         types: Which corruptions.
         severities: How severe, 1 to 5.
         source: A folder with the published files of these data (CIFAR-10-C, CIFAR-100-C, ImageNet-C); default: images
@@ -76,34 +72,22 @@ def corruption(
     published = None
     if source is not None:
         published = open_published(source, data, conditions, _chosen(data, limit, seed))
-    parts = parts or Parts.nowhere()
+    parts = parts or Parts()
     with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own, parts:
         if reference is not None and reference.n != (n := sum(distributed.gather(own.n_images))):
             raise VitscopeError(
                 f"the reference is of {reference.n} images; expected the same {n}; use its limit"
             )
         passes = CorruptionPasses(model, own, conditions, seed, batch_size, parts)
-        side = min(own.input_shape[1:])
-        how = (
-            f"{rule(side)}, at {side} pixels"
-            if published is None
-            else f"the files in {Path(source or '').name}"
-        )
-        common = {**own.common, "images": GENERATED if published is None else PUBLISHED, "how": how}
-        obstacle = _obstacle(own.input_shape) if published is None else ""
-        if obstacle:
-            return _nothing(common, obstacle)
-        found = passes.generated(cache, workers) if published is None else passes.published(published)
-        return _result(common, types, severities, found, reference)
-
-
-def _result(
-    common: dict[str, Any],
-    types: tuple[str, ...],
-    severities: tuple[int, ...],
-    found: Found,
-    reference: CorruptionResult | None,
-) -> CorruptionResult:
+        if published is None:
+            side = min(own.input_shape[1:])
+            common = {**own.common, "images": GENERATED, "how": f"{rule(side)}, at {side} pixels"}
+            if obstacle := _obstacle(own.input_shape):
+                return _nothing(common, obstacle)
+            found = passes.generated(cache, workers)
+        else:
+            common = {**own.common, "images": PUBLISHED, "how": f"the files in {Path(source or '').name}"}
+            found = passes.published(published)
     drawn = Replicates(found, types, severities)
     headlines = drawn.headlines(common["images"])
     if reference is not None:
@@ -123,11 +107,8 @@ def _result(
 
 def _nothing(common: dict[str, Any], obstacle: str) -> CorruptionResult:
     """The result of a model or data that cannot be corrupted."""
-    none, flat = np.zeros((0, len(QUANTITIES))), np.zeros(0)
-    scores = ConditionTable(0, none, none.copy(), none.copy(), flat, flat.copy(), flat.copy())
-    return CorruptionResult(
-        **common, n=0, types=(), severities=(), obstacle=obstacle, rows=(), scores=scores, headlines=()
-    )
+    none: dict[str, Any] = dict.fromkeys(("types", "severities", "rows", "headlines"), ())
+    return CorruptionResult(**common, **none, n=0, obstacle=obstacle, scores=nothing_scored())
 
 
 def _obstacle(input_shape: Sequence[int]) -> str:

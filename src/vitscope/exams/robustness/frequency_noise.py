@@ -20,29 +20,47 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import UnsupportedModel
+from vitscope.engine.conditions import drawn_accuracy, score_conditions, scored
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.image_draws import NOISE, gaussian
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.engine.robustness.conditions import drawn_accuracy, scored
-from vitscope.engine.robustness.pixels import PixelModel, pixel_space
-from vitscope.engine.robustness.swaps import band_numbers
+from vitscope.engine.pixels import NOISE, PixelModel, gaussian
+from vitscope.engine.resuming import Parts
 from vitscope.findings.frequency_noise import CLEAN, HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
 from vitscope.results.condition_rows import Headline
 
 BANDS = 10  # from 0 to pi: each is 0.1 pi wide
 MIDDLE = 0.5  # of the bands, in units of pi
+_ROUNDING = 1e-9  # a frequency on an edge belongs to the band above it, whatever way its radius was rounded
+
+
+def radius(height: int, width: int) -> Tensor:
+    """(H, W // 2 + 1): |f| in units of pi; sqrt(2) in the corners of the plane."""
+    rows = 2 * torch.fft.fftfreq(height, dtype=torch.float64)
+    columns = 2 * torch.fft.rfftfreq(width, dtype=torch.float64)
+    return torch.hypot(rows[:, None], columns[None, :])
+
+
+def band_numbers(height: int, width: int, bands: int) -> Tensor:
+    """(H, W // 2 + 1): band k holds k / bands <= |f| / pi < (k + 1) / bands, the last one also pi itself.
+
+    What lies beyond pi, in the corners, belongs to no band: -1.
+    """
+    distance = radius(height, width)
+    number = (distance * bands + _ROUNDING).long()
+    number[(number == bands) & (distance <= 1 + _ROUNDING)] = bands - 1
+    number[number >= bands] = -1
+    return number
+
+
+def below(height: int, width: int, cutoff: float) -> Tensor:
+    """(H, W // 2 + 1): 1.0 where |f| < cutoff, in units of pi, else 0.0."""
+    return (radius(height, width) < cutoff - _ROUNDING).double()
 
 
 def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float) -> Tensor:
     """(N, C, H, W): what `mask` leaves of noise, scaled image by image to the root mean square `rms`.
 
-    Args:
-        spectrum: (N, C, H, W // 2 + 1), the noise's `rfft2`.
-        mask: (H, W // 2 + 1).
-        size: (H, W).
-        rms: In units of a pixel's range.
+    `spectrum` is the noise's `rfft2`, (N, C, H, W // 2 + 1), `rms` in units of a pixel's range.
     """
     noise = torch.fft.irfft2(spectrum * mask, s=size)
     return noise * (rms / noise.square().mean((1, 2, 3), keepdim=True).sqrt())
@@ -63,18 +81,11 @@ def frequency_noise(
     """Score `model` under noise of each of ten bands of frequencies; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
-        data: Labelled images.
-        seed: Of the subset, the noise and the bootstrap.
-        parts: Where an interrupted pass is kept.
         strength: Root mean square of the noise in 1/255. At 32, models of a few hundred thousand weights lose up to
             20 points of accuracy on 32-pixel images: a clear drop, far from chance.
     """
-    resumable = ResumablePass(parts, batch_size)
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
-        seen = PixelModel(model, own.dtype, pixel_space(own))
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+        seen = PixelModel.of(own)
         size = (own.input_shape[1], own.input_shape[2])
         number = band_numbers(*size, BANDS)
         bands = [k for k in range(BANDS) if (number == k).any()]
@@ -88,7 +99,7 @@ def frequency_noise(
             for band, mask in masks.items():
                 yield band, seen.logits(pixels + band_noise(spectrum, mask, size, strength / 255))
 
-        found = score_conditions("frequency_noise", own, resumable, [CLEAN, *masks], predict, seed)
+        found = score_conditions("frequency_noise", own, [CLEAN, *masks], predict)
         scores = scored(list(found.values()), reference=found[CLEAN])
         return FrequencyNoiseResult(
             **own.common,

@@ -1,16 +1,102 @@
-"""Noise as slight as a camera's (formulas: `engine/robustness/perturbations.py`)."""
+"""Noise, and blur, as slight as cameras make them.
 
-from collections.abc import Sequence
+    shot noise        Poisson(255 x) / 255: the byte of a pixel is the mean number of photons that it counts
+    Gaussian noise    x + N(0, s / 255), s = 5 and 10
+    Gaussian blur     x * G_s, s = 1 and 2 pixels, cut off after 4 s; edges go on beyond the border (`blur`)
+
+x are the pixels, from 0 to 1, that the model is shown; noisy ones are clipped to that range. Noise is drawn five times
+for every image, from the seed, the image's place in the data and the number of the draw. Scores are means over draws,
+with two intervals: over images (bootstrap), and over draws (Student's t), which says how far off a repetition on the
+same images would be.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from vitscope.core.arguments import Count, Positive
+from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import mean_interval
+from vitscope.data.corruptions.filters import draws_for, gaussian_blur, normals, to_unit
+from vitscope.data.corruptions.noise import shot_noise
+from vitscope.engine.conditions import Scored, accuracy_headline, drawn_accuracy, score_conditions
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.robustness.perturbations import PHOTONS, ascending, scored_under
-from vitscope.findings.noise import GAUSSIAN, SHOT, NoiseResult, Perturbation
+from vitscope.engine.own_passes import own_passes
+from vitscope.engine.pixels import PixelModel
+from vitscope.engine.resuming import Parts
+from vitscope.findings.noise import BLUR, CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
+
+PHOTONS = 255.0  # of a white pixel
+_PURPOSE = 100  # above the numbers of the corruptions, whose draws are others
+
+
+def perturbed(perturbation: Perturbation, pixels: Tensor, seed: int, indices: Tensor, draw: int) -> Tensor:
+    """Pictures (N, C, H, W) with pixels from 0 to 1, changed."""
+    if perturbation.kind == BLUR:
+        return gaussian_blur(pixels, perturbation.strength)
+    shot = perturbation.kind == SHOT
+    own = draws_for(seed, indices.tolist(), _PURPOSE + shot, round(1000 * perturbation.strength), draw)
+    if shot:
+        counted = shot_noise((255 * pixels).round().clamp(0, 255).byte().cpu(), own, perturbation.strength)
+        return to_unit(counted).to(pixels)
+    noise = normals(own, *pixels.shape[1:]).to(pixels)
+    return (pixels + perturbation.strength / 255 * noise).clamp(0.0, 1.0)
+
+
+def ascending(strengths: Sequence[float]) -> list[float]:
+    """Each strength once, the least first."""
+    found = sorted({float(strength) for strength in strengths})
+    if not found:
+        raise VitscopeError("strengths is empty; expected numbers above 0, in 1/255")
+    return found
+
+
+def scored_under(
+    exam: str, request: tuple[Any, ...], perturbations: Sequence[Perturbation], draws: int
+) -> dict[str, Any]:
+    """The fields of the result: every perturbation of every batch in one pass over the images."""
+    model, data, limit, batch_size, seed, device, name, parts = request
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+        seen = PixelModel.of(own)
+        runs = {_run(p, draw): (p, draw) for p in perturbations for draw in range(draws)}
+
+        def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
+            yield CLEAN, seen.clean(images)
+            pixels = seen.pixels(images)
+            for run, (perturbation, draw) in runs.items():
+                yield run, seen.logits(perturbed(perturbation, pixels, seed, indices, draw))
+
+        found = score_conditions(exam, own, [CLEAN, *runs], predict)
+        return {**own.common, **_summarised(found, perturbations, draws)}
+
+
+def _run(perturbation: Perturbation, draw: int) -> str:
+    return f"{perturbation.condition}, draw {draw + 1}"
+
+
+def _summarised(
+    found: Mapping[str, Mapping[str, Tensor]], perturbations: Sequence[Perturbation], draws: int
+) -> dict[str, Any]:
+    """The result's own fields; a clean picture has no draws, and counts as having had the same each time."""
+    runs = [[found[_run(p, draw)] for draw in range(draws)] for p in perturbations]
+    groups = [[found[CLEAN]] * draws, *runs]
+    accuracy = np.array([[drawn_accuracy(part)[0] for part in parts] for parts in groups])
+    _, draw_low, draw_high = mean_interval(accuracy.sum(1), (accuracy**2).sum(1), draws)
+    return {
+        "n": int(found[CLEAN]["n"]),
+        "perturbations": (Perturbation(CLEAN, 0.0), *perturbations),
+        "draws": draws,
+        "scores": Scored([[found[CLEAN]], *runs], found[CLEAN]).table(),
+        "draw_accuracy": accuracy,
+        "draw_low": np.clip(draw_low, 0.0, 1.0),
+        "draw_high": np.clip(draw_high, 0.0, 1.0),
+        "headlines": tuple(
+            accuracy_headline(p.condition, own) for p, own in zip(perturbations, runs, strict=True)
+        ),
+    }
 
 
 @procedure(NoiseResult, evaluation=True, resumable=True)
@@ -29,10 +115,6 @@ def noise(
     """Score `model` under shot noise and Gaussian noise; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
-        data: Labelled images.
-        seed: Of the subset, the noise and the bootstrap.
-        parts: Where an interrupted pass is kept.
         strengths: Deviations of the Gaussian noise, in 1/255.
         draws: How often the noise of each image is drawn.
     """

@@ -3,36 +3,71 @@
     x_masked = x (1 - m) + fill m        m = 1 where a pixel is masked
 
 Centre: m = 1 on the middle half of each side, a quarter of the area (112 x 112 of 224 pixels in the papers). Patch
-drop: the picture is cut into 8 x 8 patches and the first share r of them in some order is masked:
+drop: the picture is cut into 8 x 8 patches, as equal as pixels allow, and the first share r of them in some order is
+masked:
 
     random        in an order drawn for each image from the seed and its place in the data
-    salient       those first that the model's decision hangs on most (see `saliency`)
+    salient       those first that the model's decision hangs on most
     non-salient   those first that it hangs on least
 
 A larger share masks all that a smaller one does. The fill is the model's mean colour, which is 0 in what the model is
-shown ("zero-masked" tensors), or black, which is 0 in the picture.
+shown ("zero-masked" tensors), or black, which is 0 in the picture. The decision hangs on patch p by
+
+    s_p = sum over pixels and channels of p of |g (x - fill)|        g = d logit_c / d x,  c the predicted class
+
+To first order, g (x - fill) is what the score of the predicted class loses when that pixel is masked. No label is
+used, and nothing is known of the model but its gradient.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from vitscope.core.arguments import Count, Share
 from vitscope.core.errors import VitscopeError
-from vitscope.engine.attention.saliency import patch_numbers, patch_saliency, random_ranks, ranks
+from vitscope.engine.conditions import accuracy_headline, score_conditions, scored
 from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.resumable_pass import ResumablePass, score_conditions
-from vitscope.engine.robustness.conditions import accuracy_headline, scored
-from vitscope.engine.robustness.pixels import PixelModel, pixel_space
+from vitscope.engine.pixels import PATCHES, PixelModel, Score, image_generators
+from vitscope.engine.resuming import Parts
 from vitscope.findings.occlusion import CENTRE, CLEAN, NON_SALIENT, RANDOM, SALIENT, Occluded, OcclusionResult
 from vitscope.results.condition_rows import Headline
 
 Fill = Literal["mean", "black"]
 SHARES = (0.3, 0.6, 0.9)
+
+
+def patch_numbers(height: int, width: int, side: int) -> Tensor:
+    """(H, W): to which of the side x side patches each pixel belongs."""
+    rows, columns = torch.arange(height) * side // height, torch.arange(width) * side // width
+    return rows[:, None] * side + columns[None, :]
+
+
+def patch_saliency(
+    seen: PixelModel, pixels: Tensor, score: Score, fill: Tensor, number: Tensor, patches: int
+) -> Tensor:
+    """(N, patches): how much a score, such as the largest logit, hangs on each patch.
+
+    `fill` (1, C, 1, 1) stands in masked places, `number` (H, W) says which patch a pixel belongs to.
+    """
+    gradient = seen.gradient(pixels, score)
+    effect = (gradient * (pixels - fill)).abs().sum(1).flatten(1)
+    total = torch.zeros(len(pixels), patches, dtype=effect.dtype, device=effect.device)
+    return total.index_add_(1, number.flatten().to(effect.device), effect)
+
+
+def random_ranks(seed: int, indices: Tensor, patches: int) -> Tensor:
+    """(N, patches): a random order for each image, as the rank of every patch."""
+    orders = [g.permutation(patches) for g in image_generators(PATCHES, seed, indices)]
+    return torch.from_numpy(np.stack(orders))
+
+
+def ranks(saliency: Tensor) -> Tensor:
+    """(N, patches): 0 for the most salient patch of an image; equal ones in the order of their numbers."""
+    return saliency.argsort(dim=1, descending=True, stable=True).argsort(1)
 
 
 def centre_mask(height: int, width: int) -> Tensor:
@@ -66,9 +101,6 @@ def occlusion(
 
     Args:
         model: A classifier; one without a gradient is measured in random order only.
-        data: Labelled images.
-        seed: Of the subset, the random order and the bootstrap.
-        parts: Where an interrupted pass is kept.
         fill: What stands in masked places: the model's mean colour, or black.
         side: Patches along each side of the picture; the patches of a side of 32 pixels are 4 pixels wide.
         shares: Of the patches that are dropped.
@@ -77,15 +109,11 @@ def occlusion(
         raise VitscopeError(
             f"side is {side}, shares are {tuple(shares)}; expected 2 or more, and numbers between 0 and 1"
         )
-    resumable = ResumablePass(parts, batch_size)
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
-        space = pixel_space(own)
-        seen = PixelModel(model, own.dtype, space)
-        colour = torch.tensor(space.config.mean if fill == "mean" else 0.0, device=own.device)
-        colour = colour.view(1, -1, 1, 1)
+        seen = PixelModel.of(own)
+        mean = seen.space.config.mean if fill == "mean" else 0.0
+        colour = torch.tensor(mean, device=own.device).view(1, -1, 1, 1)
         size = (own.input_shape[1], own.input_shape[2])
         number, centre = patch_numbers(*size, side).to(own.device), centre_mask(*size).to(own.device)
         guided = seen.has_gradient(own.noise(1))
@@ -110,7 +138,7 @@ def occlusion(
                 yield own_order.condition, seen.logits(masked(pixels, mask, colour))
 
         names = [o.condition for o in conditions]
-        found = score_conditions("occlusion", own, resumable, names, predict, seed)
+        found = score_conditions("occlusion", own, names, predict)
         scores = scored([found[condition] for condition in names], reference=found[CLEAN])
         return OcclusionResult(
             **own.common,

@@ -1,7 +1,11 @@
 """Shape or texture: does a model go by low or by high frequencies, by phase or by amplitude?
 
-Two pictures of different classes, both classified rightly, are mixed (see `swaps`) and shown to the model. Over all
-mixed pictures, of which every pair gives two,
+Two pictures a and b of different classes, both classified rightly, are mixed and shown to the model:
+
+    bands    x = F^-1(F(a) * L + F(b) * (1 - L))             L = 1 where |f| < cutoff, else 0
+    phase    x = F^-1(|F(b)| exp(i arg F(a)))
+
+Over all mixed pictures, of which every pair gives two,
 
     low       share of decisions for the class that the low frequencies (the phase) come from
     high      share of decisions for the class that the high frequencies (the amplitude) come from
@@ -9,9 +13,12 @@ mixed pictures, of which every pair gives two,
     bias      low / (low + high): 1 if shape decides, 0 if texture does
     crossover the cutoff at which low = high, between the cutoffs by straight lines: low where shape decides
 
+The cut is sharp, channels are swapped each on its own, and what lies beyond pi, in the corners of the plane, is high.
+Of a picture and itself both ways give the picture. Pixels are not clipped: that would mix the frequencies again.
+
 Pairs are made inside a batch: its rightly classified images, in an order drawn from the seed and their places in the
 data, each with the next one of another class. No image is in two pairs, so pairs are independent, and the bootstrap
-draws pairs; shares have Wilson's interval with its error. Pixels are not clipped: that would mix the frequencies again.
+draws pairs; shares have Wilson's interval with its error.
 """
 
 from collections.abc import Sequence
@@ -25,19 +32,47 @@ from torch import Tensor, nn
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import REPLICATES, poisson_weights, score_interval, standard_error
-from vitscope.engine.exam import procedure
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.image_draws import PAIRS, image_generators
-from vitscope.engine.own_passes import OwnNumbers, OwnPasses, own_passes
-from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.engine.robustness.pixels import PixelModel, pixel_space
-from vitscope.engine.robustness.swaps import pairs, swap_bands, swap_phase
-from vitscope.exams.prediction.prediction import check_predictions
+from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.own_passes import OwnPasses, own_passes
+from vitscope.engine.pixels import PAIRS, PixelModel, image_generators
+from vitscope.engine.resuming import Parts
+from vitscope.engine.scores import check_predictions
+from vitscope.exams.robustness.frequency_noise import below
 from vitscope.findings.shape_bias import DECISIONS, PHASE, QUANTITIES, ShapeBiasResult, crossover
 from vitscope.results.condition_rows import Headline
 
 CUTOFFS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
 USUAL = 0.25  # the cutoff, in units of pi, whose bias is named first: the nearest one is taken
+
+
+def swap_bands(low: Tensor, high: Tensor, cutoff: float) -> Tensor:
+    """Pictures (N, C, H, W): frequencies of `low` below the cutoff, in units of pi, and of `high` above it."""
+    size = (low.shape[2], low.shape[3])
+    kept = below(*size, cutoff).to(low)
+    return torch.fft.irfft2(torch.fft.rfft2(high) + torch.fft.rfft2(low - high) * kept, s=size)
+
+
+def swap_phase(phase: Tensor, amplitude: Tensor) -> Tensor:
+    """Pictures (N, C, H, W) with the phases of one and the amplitudes of the other."""
+    size = (phase.shape[2], phase.shape[3])
+    spectrum = torch.polar(torch.fft.rfft2(amplitude).abs(), torch.fft.rfft2(phase).angle())
+    return torch.fft.irfft2(spectrum, s=size)
+
+
+def pairs(labels: Sequence[int]) -> list[tuple[int, int]]:
+    """Places of images that make pairs of different classes, no image in two of them.
+
+    Each image is paired with the first one before it that is still single and of another class. The singles left over
+    are all of one class.
+    """
+    waiting: list[int] = []  # all of one class
+    found = []
+    for place, label in enumerate(labels):
+        if waiting and labels[waiting[0]] != label:
+            found.append((waiting.pop(0), place))
+        else:
+            waiting.append(place)
+    return found
 
 
 class Decisions(OwnNumbers):
@@ -50,26 +85,16 @@ class Decisions(OwnNumbers):
     def __init__(self, ways: int, seed: int) -> None:
         super().__init__()
         self._seed = seed
-        self.add_sum("n", (), torch.int64)
-        self.add_sum("pairs", (), torch.int64)
-        self.add_sum("sums", (ways, 1 + REPLICATES, len(DECISIONS)))
+        self.add_sums(sums=(ways, 1 + REPLICATES, len(DECISIONS)))
+        self.add_counts("n", "pairs")
 
     def update(self, images: int, shares: Tensor, indices: Tensor) -> None:
-        """Take in a batch.
-
-        Args:
-            images: How many images it has.
-            shares: (ways, pairs, decisions) of each pair's two pictures.
-            indices: (pairs,), the place in the data of one image of each pair.
-        """
+        """Take in a batch: how many images it has, (ways, pairs, decisions) of each pair's two pictures, and (pairs,)
+        the place in the data of one image of each pair."""
         self.n += images
         self.pairs += len(indices)
         weights = torch.from_numpy(poisson_weights(indices.cpu().numpy(), self._seed))
         self.sums += weights.T @ shares
-
-    def compute(self) -> dict[str, Any]:
-        """The sums of all processes."""
-        return {"n": int(self.n), "pairs": int(self.pairs), "sums": self.sums.numpy().copy()}
 
 
 def decisions_for(chosen: Tensor, first: Tensor, second: Tensor) -> Tensor:
@@ -93,14 +118,7 @@ def shape_bias(
     """Show `model` pictures that are mixed of two classes; `examine` documents the other arguments.
 
     Args:
-        model: A classifier.
         data: Labelled images; classes should be mixed within batches.
-        limit: As in `examine`.
-        batch_size: As in `examine`; pairs are made inside a batch.
-        seed: Of the subset, the pairs and the bootstrap.
-        device: As in `examine`.
-        name: As in `examine`.
-        parts: Where an interrupted pass is kept.
         cutoffs: Between low and high frequencies, in units of pi.
     """
     if not cutoffs or not all(0 < cutoff < 1.5 for cutoff in cutoffs):
@@ -108,18 +126,14 @@ def shape_bias(
             f"cutoffs are {tuple(cutoffs)}; expected numbers above 0, in units of pi, such as 0.25"
         )
     ordered = np.array(sorted(set(cutoffs)), dtype=np.float64)
-    resumable = ResumablePass(parts, batch_size)
     decisions = Decisions(len(ordered) + 1, seed)
-    resumable.restore({"decisions": decisions})
-    with own_passes(
-        model, data, limit, batch_size, seed, device, name, labelled=True, skip=resumable.done
-    ) as own:
-        measure = partial(_measure, own, PixelModel(model, own.dtype, pixel_space(own)), ordered, seed)
-        with resumable, own.progress("shape_bias") as advance:
-            for images, labels, indices in own.stream:
-                decisions.update(len(labels), *measure(images, labels, indices))
-                resumable.keep({"decisions": decisions})
-                advance(len(labels))
+    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+        measure = partial(_measure, own, PixelModel.of(own), ordered, seed)
+
+        def take(*batch: Tensor) -> None:
+            decisions.update(len(batch[0]), *measure(*batch))
+
+        own.take_in("shape_bias", {"decisions": decisions}, take)
         return ShapeBiasResult(**own.common, cutoff=ordered, **_summarise(ordered, **decisions.finish()))
 
 
@@ -170,22 +184,15 @@ def _summarise(cutoff: np.ndarray, n: int, pairs: int, sums: np.ndarray) -> dict
     drawn = np.concatenate([shares, bias[:, :, None]], 2)
     low, high = _intervals(drawn, pairs)
     usual = int(np.argmin(np.abs(cutoff - USUAL)))
-    headlines = [
-        Headline(
-            quantity="shape_bias",
-            condition=name,
-            value=float(bias[way, 0]),
-            low=float(low[way, -1]),
-            high=float(high[way, -1]),
-            drawn=bias[way].copy(),
-        )
-        for way, name in ((usual, f"cut at {cutoff[usual]:g}π"), (-1, PHASE))
-    ]
+    headlines = []
+    for way, name in ((usual, f"cut at {cutoff[usual]:g}π"), (-1, PHASE)):
+        numbers = (float(bias[way, 0]), float(low[way, -1]), float(high[way, -1]))
+        headlines.append(Headline("shape_bias", name, *numbers, bias[way].copy()))
     crossing = crossover(cutoff, sums[:-1, :, 0], sums[:-1, :, 1])
     if cutoff[0] < crossing[0] < cutoff[-1]:
         headlines.append(Headline.of("crossover", "in units of π", crossing))
-    numbers = {"value": drawn[:, 0], "low": low, "high": high}
-    return {"n": n, "pairs": pairs, **numbers, "headlines": tuple(headlines)}
+    ends = {"value": drawn[:, 0], "low": low, "high": high}
+    return {"n": n, "pairs": pairs, **ends, "headlines": tuple(headlines)}
 
 
 def _intervals(drawn: np.ndarray, pairs: int) -> tuple[np.ndarray, np.ndarray]:

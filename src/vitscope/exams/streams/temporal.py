@@ -21,19 +21,18 @@ from vitscope.core.arguments import Count, CountFromZero, NotNegative, Probabili
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
 from vitscope.data.streams.frames import FrameData, pieces
-from vitscope.engine.cache_key import data_name
+from vitscope.engine.choosing import require_frames
 from vitscope.engine.exam import procedure
-from vitscope.engine.features.random_network import random_network
-from vitscope.engine.finished_parts import Parts
-from vitscope.engine.fitting import require_frames
-from vitscope.engine.one_pass import compare_classes, placed, progress
-from vitscope.engine.prediction.pass_sources import RandomPasses
-from vitscope.engine.resumable_pass import ResumablePass
-from vitscope.engine.streams.frame_scores import FrameScores, blocks_of
-from vitscope.engine.streams.sequence_scorer import SequenceScorer, predictors, without_memory
-from vitscope.engine.throughput import Stopwatch
+from vitscope.engine.facts import data_name
+from vitscope.engine.frame_scores import FrameScores, blocks_of
+from vitscope.engine.own_passes import compare_classes, dtype_of, placed, progress
+from vitscope.engine.pass_scores import Stopwatch
+from vitscope.engine.random_passes import RandomPasses, random_network, without_grafts
+from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.sequence_scorer import SequenceScorer, predictors
 from vitscope.findings.temporal import TemporalResult
 from vitscope.models import name_of
+from vitscope.surgery.temporal import TemporalSmoothing
 
 TIMED = 30  # frames on which throughput is measured
 TRACED = 200  # frames of the first sequence that a figure shows
@@ -59,7 +58,7 @@ def temporal(
 ) -> TemporalResult:
     """Score `model`'s predictions on a stream of frames, alone and smoothed over time.
 
-    Under torchrun every process takes whole sequences.
+    Under torchrun every process takes whole sequences. `examine` documents the other arguments.
 
     Args:
         model: Puts out (N, classes), or (N, classes, H, W) for frames with masks. One that smooths over time already
@@ -67,20 +66,16 @@ def temporal(
         data: A `FrameData`: what `load_data("frames:PATH")` or `moving_crops` gives.
         limit: Use at most this many frames, the first ones of each sequence.
         batch_size: Frames of a sequence per forward pass.
-        seed: Of the bootstrap and of random passes.
-        device: Where to run; default: where the model is.
-        name: What to call the model in the result.
         rate: A frame of age a weighs exp(-rate a).
         previous: Frames before the current one that take part.
         passes: Compare with MC dropout of this many passes per frame, and with one random pass per frame.
         p: Of MC dropout that is put into a copy of a model without any.
         smooth: Score all of it with spatial smoothing (`vs.surgery.smooth`) in a copy, too.
         block: Frames of a block of the bootstrap; 0: whole sequences; default: these if there are 20, else 25 frames.
-        parts: What an interrupted run has kept.
     """
     common: dict[str, Any] = {"model": name or name_of(model), "data": data_name(data), "seed": seed}
     require_frames(data)
-    model, own_smoothing = without_memory(model)
+    model, own_smoothing = without_grafts(model, TemporalSmoothing)
     if own_smoothing is not None:
         rate, previous = own_smoothing.rate, own_smoothing.previous
     sequences = data.starts(limit)
@@ -144,7 +139,7 @@ class _Stream:
         batch_size: int,
     ) -> None:
         self._data, self._config = data, data_config(model)
-        self._dtype = next((w.dtype for w in model.parameters() if w.is_floating_point()), torch.float32)
+        self._dtype = dtype_of(model)
         points = self._config.input_size[1] * self._config.input_size[2] if data.masks is not None else 1
         at_once = max(1, min(batch_size, MOST_NUMBERS // (points * len(data.classes))))
         self._pieces = [list(pieces(sequence, at_once)) for sequence in sequences]
@@ -174,5 +169,4 @@ def _fit(logits: Tensor, size: tuple[int, int] | None) -> Tensor:
 def _noise(model: nn.Module, device: torch.device, seed: int) -> Tensor:
     """A few images on which a model shows whether its passes differ."""
     generator = torch.Generator().manual_seed(seed)
-    dtype = next((w.dtype for w in model.parameters() if w.is_floating_point()), torch.float32)
-    return torch.randn(4, *data_config(model).input_size, generator=generator).to(device, dtype)
+    return torch.randn(4, *data_config(model).input_size, generator=generator).to(device, dtype_of(model))

@@ -1,0 +1,179 @@
+"""Which exams are done: those that are named, with their options, as far as the data can serve them.
+
+Options are those of single exams: `options={"hessian": {"batches": 4}}`, or `--hessian.batches 4` on the command line.
+An exam with passes of its own takes those of its function; one that shares the pass states them in `OPTIONS`.
+"""
+
+import difflib
+import functools
+import inspect
+import json
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from vitscope.core.arguments import check, read_list
+from vitscope.core.arguments.calling import hints_of
+from vitscope.core.arguments.kinds import alternatives, base_of, is_several
+from vitscope.core.errors import BadArgument, BadData, VitscopeError
+from vitscope.data.fetchers import is_unlabelled
+from vitscope.data.streams.frames import FrameData
+from vitscope.engine.exam import EXAMS, Exam, Procedure
+from vitscope.engine.facts import data_name
+from vitscope.results import Result
+
+ALL = "all"
+# diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
+Purpose = Literal["diagnosis", "evaluation"]
+# what every exam takes, and `diagnose` itself hands on
+_COMMON = frozenset(
+    "model data limit batch_size seed device name output mean std parts stream return".split()
+)
+
+
+class NothingToShow(UserWarning):
+    """An exam that was asked for has no row in its table."""
+
+
+def find_exams(names: Iterable[str] | None = None, purpose: Purpose = "diagnosis") -> list[Exam]:
+    """The exams of these names, in this order and once each, whatever their purpose.
+
+    The name "all" stands for every exam of the purpose that is not costly. Without names: in a diagnosis those that
+    share one pass and add little to it, in an evaluation all.
+    """
+    cheap = [name for name, exam in EXAMS.items() if _serves(exam, purpose)]
+    unasked = [name for name in cheap if isinstance(exam := EXAMS[name], type) and exam.by_default]
+    if names is None:
+        names = unasked if purpose == "diagnosis" else cheap
+    chosen = list(dict.fromkeys(found for name in names for found in (cheap if name == ALL else [name])))
+    there = f"there are: {', '.join(EXAMS)}, or {ALL}"
+    if unknown := [name for name in chosen if name not in EXAMS]:
+        raise VitscopeError(f"no exam '{unknown[0]}'; {there}")
+    if not chosen:
+        raise VitscopeError(f"no exam was named; {there}")
+    return [EXAMS[name] for name in chosen]
+
+
+def _serves(exam: Exam, purpose: Purpose) -> bool:
+    if isinstance(exam, type):
+        return purpose == "diagnosis" or exam.evaluation
+    return not exam.costly and exam.evaluation == (purpose == "evaluation")
+
+
+def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any) -> list[Exam]:
+    """Of exams that nobody has named, those that the data can serve; one that was named is refused if it cannot."""
+    if names is None and is_unlabelled(data):
+        found = [exam for exam in found if isinstance(exam, type) and not exam.needs_labels]
+    kept = []
+    for exam in found:
+        if not lacks_frames(exam, data):
+            kept.append(exam)
+        elif exam.result.exam in (names or ()):
+            require_frames(data)
+        else:
+            warnings.warn(f"{exam.result.exam} is left out: it needs {exam.result.needs}", stacklevel=3)
+    return kept
+
+
+def lacks_frames(exam: Exam, data: Any) -> bool:
+    """Whether an exam is about streams and the data is none."""
+    return isinstance(exam, Procedure) and exam.needs_frames and not isinstance(data, FrameData)
+
+
+def require_frames(data: Any) -> None:
+    """Refuse images alone where a stream is needed."""
+    if not isinstance(data, FrameData):
+        raise BadData(
+            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH "
+            "(in Python vs.load_data('frames:PATH'))"
+        )
+
+
+def tell_of_nothing(results: Mapping[str, Result], names: Sequence[str] | None) -> None:
+    """Say of exams that were named and have nothing to show what they need."""
+    for exam, result in results.items():
+        if exam in (names or ()) and result.table().empty:
+            warnings.warn(
+                f"{exam} has nothing to show of {result.model} on {result.data}: it needs {result.needs}",
+                NothingToShow,
+                stacklevel=3,
+            )
+
+
+def options_of(exam: Exam) -> dict[str, Any]:
+    """The options that can be written down, with their types."""
+    if not isinstance(exam, Procedure):
+        return dict(exam.OPTIONS)
+    hints = hints_of(inspect.unwrap(exam.options or exam.run))
+    return {name: hint for name, hint in hints.items() if name not in _COMMON and _can_be_written(hint)}
+
+
+def with_options(exams: Iterable[Exam], options: Mapping[str, Mapping[str, Any]] | None) -> list[Exam]:
+    """The exams with their options; one that is not among them, and what it does not take, is refused."""
+    chosen, options = list(exams), options or {}
+    names = [exam.result.exam for exam in chosen]
+    for name, given in options.items():
+        if not isinstance(given, Mapping):
+            raise BadArgument(f"options of {name} are {given!r}; expected a dict such as {{'limit': 8}}")
+        if name not in EXAMS:
+            there = ", ".join(EXAMS)
+            raise BadArgument(f"options are for an exam '{name}', which there is not; there are: {there}")
+        if name not in names:
+            said = ", ".join(f"{name}.{option}" for option in given) or "options"
+            one = "is" if len(given) == 1 else "are"
+            others = ", ".join(names)
+            raise BadArgument(f"{said} {one} for {name}, which is not among the exams: {others}; add it")
+    return [_with(exam, options.get(exam.result.exam) or {}) for exam in chosen]
+
+
+def read_options(words: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """From "hessian.batches=4" and "corruption.types=fog,snow" to options by exam."""
+    found: dict[str, dict[str, Any]] = {}
+    for word in words:
+        address, equals, text = word.partition("=")
+        exam, dot, option = address.partition(".")
+        if not (equals and dot and exam and option):
+            raise BadArgument(f"--options is '{word}'; expected EXAM.OPTION=VALUE, such as hessian.batches=4")
+        if exam not in EXAMS:
+            raise BadArgument(f"no exam '{exam}' to take --{address}; there are: {', '.join(EXAMS)}")
+        option = option.replace("-", "_")
+        hint = _known(exam, option, options_of(EXAMS[exam]))
+        found.setdefault(exam, {})[option] = read_list(text, hint, f"--{address}")
+    return found
+
+
+def _with(exam: Exam, given: Mapping[str, Any]) -> Exam:
+    if not given:
+        return exam
+    name, hints = exam.result.exam, options_of(exam)
+    typed = {key: check(value, _known(name, key, hints), f"{name}.{key}") for key, value in given.items()}
+    if not isinstance(exam, Procedure):
+        return exam.with_options(**typed)
+    settings = json.dumps({key: _plain(value) for key, value in sorted(typed.items())})
+    return replace(exam, run=functools.partial(exam.run, **typed), settings=settings)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _known(exam: str, option: str, hints: Mapping[str, Any]) -> Any:
+    if option in hints:
+        return hints[option]
+    if not hints:
+        raise BadArgument(f"no option {exam}.{option}; {exam} takes none")
+    near = difflib.get_close_matches(option, hints, 1)
+    taken = ", ".join(f"{exam}.{name}" for name in hints)
+    hint = f"did you mean {exam}.{near[0]}?" if near else f"it takes {taken}"
+    raise BadArgument(f"no option {exam}.{option}; {hint}")
+
+
+def _can_be_written(hint: Any) -> bool:
+    """Whether some alternative of a type can be typed as words."""
+    kinds = [base_of(one) for one in alternatives(hint)]
+    kinds = [base_of(get_args(kind)[0]) if is_several(kind) else kind for kind in kinds]
+    return any(kind in (int, float, str, bool, Path) or get_origin(kind) is Literal for kind in kinds)

@@ -1,0 +1,267 @@
+"""The loss of a model on held images, at one place of its weights after another: what landscapes share.
+
+Images, their augmentation, and random draws that the model makes are the same at every place. Places are shared out
+over processes, and those that were finished before an interruption are not visited again. The rise at a place is the
+mean over images i of NLL_i there - NLL_i at a reference, so that its interval comes from pairs and is much narrower
+than that of the NLL.
+
+Convolutions are faster with channels last, or slower, depending on their sizes and on the machine: which order in
+memory is taken is found out by trying. Results differ by rounding only.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from vitscope.core import distributed
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interrupt import Interruptible, Stopped
+from vitscope.core.memory import arrange
+from vitscope.core.statistics import mean_interval, share_interval
+from vitscope.curvature.loss import cross_entropy, scores_of_images
+from vitscope.curvature.penalty import Penalty
+from vitscope.curvature.plane import Plane
+from vitscope.data import batches, data_config
+from vitscope.engine.exam import Rows
+from vitscope.engine.facts import data_name, images_digest
+from vitscope.engine.held_batches import HeldBatch, HeldBatches
+from vitscope.engine.not_finite import finite_scores
+from vitscope.engine.own_passes import dtype_of, progress
+from vitscope.engine.pass_scores import Stopwatch
+from vitscope.engine.resuming import Parts
+from vitscope.models import name_of
+from vitscope.recipes.recipe import Recipe
+from vitscope.recipes.seeding import STEP, seed_all
+
+MemoryFormat = Literal["auto", "contiguous", "channels_last"]
+FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+BatchNorm = Literal["kept", "estimated"]
+Place = tuple[float, ...]
+COLUMNS = 5  # NLL, NLL², rise, rise², right
+_ROUNDS, _IMAGES = 3, 32
+_GAIN = 0.95  # of the usual layout's time that another one may take to be preferred
+_FORMAT = "memory format"  # the part that remembers it: other digits would not fit to finished places
+
+
+@contextmanager
+def laid_out(model: nn.Module, memory_format: str) -> Iterator[None]:
+    """The model's weights in this order inside; outside they are the very tensors they were."""
+    parameters = [(parameter, parameter.data) for parameter in model.parameters()]
+    buffers = [
+        (module, name, buffer)
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    try:
+        if memory_format != "contiguous":
+            arrange(model, FORMATS[memory_format])
+        yield
+    finally:
+        for parameter, data in parameters:
+            parameter.data = data
+        for module, name, buffer in buffers:
+            module._buffers[name] = buffer
+
+
+def faster_format(model: nn.Module, images: Tensor) -> str:
+    """The quicker memory format for passes over such images; the main process measures it for all."""
+    found = "contiguous"
+    if distributed.is_main() and sum(isinstance(module, nn.Conv2d) for module in model.modules()) > 1:
+        least, watch = dict.fromkeys(FORMATS, float("inf")), Stopwatch(images.device)
+        for _ in range(_ROUNDS):
+            for name, layout in FORMATS.items():
+                with laid_out(model, name), torch.inference_mode():
+                    arranged = images[:_IMAGES].contiguous(memory_format=layout)
+                    with watch.from_zero():
+                        model(arranged)
+                    least[name] = min(least[name], watch.seconds)
+        if least["channels_last"] < _GAIN * least["contiguous"]:
+            found = "channels_last"
+    return str(distributed.broadcast(found))
+
+
+def check_format(memory_format: str) -> None:
+    """Refuse a name that is none."""
+    if memory_format not in get_args(MemoryFormat):
+        raise VitscopeError(
+            f"memory_format is '{memory_format}'; expected {', '.join(get_args(MemoryFormat))}"
+        )
+
+
+class HeldLoss:
+    """NLL of every held image, and whether the model is right about it, where its weights are now."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Any,
+        limit: int | None,
+        batch_size: int,
+        recipe: str | Recipe | None,
+        batch_norm: BatchNorm,
+        seed: int,
+    ) -> None:
+        # as many whole batches as the limit and the data allow; fewer images than a batch are one
+        wanted = batches(data, config=data_config(model), limit=limit).n_images
+        size = max(1, min(batch_size, wanted))
+        held = HeldBatches(model, data, size, max(1, wanted // size), recipe, seed)
+        self.batches = [held[i].to(dtype_of(model)) for i in range(len(held))]
+        self.n = sum(len(batch.images) for batch in self.batches)
+        self.augmentation = held.augmentation  # what was done to the images, in words
+        self._model, self._seed, self._batch_norm = model, seed, batch_norm
+        estimated = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
+        self._norms = estimated if batch_norm == "estimated" else []
+        first = self.batches[0]
+        with torch.inference_mode():  # refuses what does not fit
+            cross_entropy(scores_of_images(model, first.images[:1]), first.targets[:1])
+
+    def about(self, name: str | None, data: Any, penalty: Penalty) -> dict[str, Any]:
+        """The fields that all results of landscapes have."""
+        return {
+            "model": name or name_of(self._model),
+            "data": data_name(data),
+            "images_digest": images_digest(data),
+            "n": self.n,
+            "seed": self._seed,
+            "weight_decay": penalty.weight_decay,
+            "convention": penalty.convention,
+            "decay_all": penalty.decay_all,
+            "augmentation": self.augmentation,
+            "batch_norm": self._batch_norm,
+        }
+
+    @contextmanager
+    def arranged(self, memory_format: str, parts: Parts) -> Iterator[None]:
+        """Weights and images in this order in memory; "auto": the faster one, or that of before an interruption."""
+        check_format(memory_format)
+        if memory_format == "auto":
+            if known := parts.finished([_FORMAT]):
+                memory_format = list(FORMATS)[int(known[_FORMAT]["place"])]
+            else:
+                memory_format = faster_format(self._model, self.batches[0].images)
+        self._format, layout, before = memory_format, FORMATS[memory_format], self.batches
+        self.batches = [HeldBatch(b.images.contiguous(memory_format=layout), b.targets) for b in before]
+        try:
+            with laid_out(self._model, memory_format):
+                yield
+        finally:
+            self.batches = before
+
+    def remember_format(self, parts: Parts) -> None:
+        """Keep the order in memory for the time after an interruption."""
+        if distributed.is_main():
+            parts.put(_FORMAT, {"place": torch.tensor(list(FORMATS).index(self._format))})
+
+    def __call__(self) -> tuple[Tensor, Tensor]:
+        """(n,) float64 and (n,) bool, on the CPU."""
+        with torch.inference_mode():
+            if self._norms:
+                self._estimate()
+            seed_all(STEP, self._seed)  # a model that draws random numbers draws the same everywhere
+            found = [self._score(batch) for batch in self.batches]
+        nll, right = (torch.cat(numbers) for numbers in zip(*found, strict=True))
+        return nll, right
+
+    def of_a_model(self) -> tuple[Tensor, Tensor]:
+        """The same where the weights are those of a model, not of a point beside it: they have to be finite there."""
+        found = self()
+        with torch.inference_mode():
+            for batch in self.batches:
+                finite_scores(self._model, batch.images)
+        return found
+
+    def _score(self, batch: HeldBatch) -> tuple[Tensor, Tensor]:
+        scores = scores_of_images(self._model, batch.images)
+        nll = F.cross_entropy(scores, batch.targets, reduction="none")
+        truth = batch.targets if batch.targets.ndim == 1 else batch.targets.argmax(1)
+        right = (scores.argmax(1) == truth) & nll.isfinite()  # NaN would count as the largest score
+        return nll.double().cpu(), right.cpu()
+
+    def _estimate(self) -> None:
+        """The statistics of batch norms on these images, as a mean over batches."""
+        momenta = [norm.momentum for norm in self._norms]
+        try:
+            for norm in self._norms:
+                norm.reset_running_stats()
+                norm.momentum = None
+                norm.train()
+            for batch in self.batches:
+                self._model(batch.images)
+        finally:
+            for norm, momentum in zip(self._norms, momenta, strict=True):
+                norm.momentum = momentum
+                norm.eval()
+
+    @contextmanager
+    def statistics_restored(self) -> Iterator[None]:
+        """Batch norms have their own statistics again afterwards."""
+        buffers = [buffer for norm in self._norms for buffer in norm.buffers()]
+        before = [buffer.clone() for buffer in buffers]
+        try:
+            yield
+        finally:
+            for buffer, value in zip(buffers, before, strict=True):
+                buffer.copy_(value)
+
+
+def visit(
+    loss: HeldLoss,
+    plane: Plane,
+    places: Sequence[Place],
+    reference: Callable[[Place], Tensor],
+    parts: Parts,
+    heading: str,
+) -> np.ndarray:
+    """(places, COLUMNS): the sums of every place; this process visits its share, as far as `parts` do not have it.
+
+    `reference` gives, per place, the NLL of every image that the rise is counted from.
+    """
+    names = [" ".join(map(repr, place)) for place in places]
+    finished = parts.finished(names)
+    loss.remember_format(parts)
+    rows = Rows(sums=(len(places), COLUMNS))
+    if distributed.is_main():
+        for number, name in enumerate(names):
+            rows.fill(number, **finished.get(name, {}))
+    todo = [number for number, name in enumerate(names) if name not in finished]
+    share = [todo[i] for i in distributed.shard(len(todo))]
+    with (
+        progress(len(share) * loss.n, heading) as advance,
+        Interruptible(patient=distributed.is_active()) as interrupt,
+    ):
+        for number in share:
+            with interrupt.at_once():
+                plane.move(*places[number])
+                sums = score(*loss(), reference(places[number]))
+            rows.fill(number, sums=sums)
+            parts.put(names[number], {"sums": sums})
+            advance(loss.n)
+        if interrupt.asked:
+            raise Stopped
+    found: np.ndarray = rows.finish()["sums"]
+    return found
+
+
+def score(nll: Tensor, right: Tensor, reference: Tensor) -> Tensor:
+    """(5,) sums over the images of one place."""
+    rise = nll - reference
+    return torch.stack([nll.sum(), nll.square().sum(), rise.sum(), rise.square().sum(), right.double().sum()])
+
+
+def summarise(sums: np.ndarray, n: int) -> dict[str, Any]:
+    """`nll`, `rise` and `accuracy` with `_low` and `_high`, each of the shape of `sums` without its last axis."""
+    found: dict[str, Any] = {}
+    with np.errstate(invalid="ignore", over="ignore"):  # places where the loss is not finite
+        for name, total, squares in (("nll", 0, 1), ("rise", 2, 3), ("accuracy", 4, 4)):
+            value, low, high = mean_interval(sums[..., total], sums[..., squares], n)
+            if name == "accuracy":
+                low, high = share_interval(sums[..., total], n)
+            found |= {name: value, f"{name}_low": low, f"{name}_high": high}
+    return found

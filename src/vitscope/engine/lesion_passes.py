@@ -1,0 +1,155 @@
+"""What a model says without each of its units: the cheap way, once it is seen to agree with the plain one."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from vitscope.anatomy import Anatomy, Lesions, Tap, Unit
+from vitscope.core.errors import VitscopeError
+from vitscope.core.finite import all_finite
+from vitscope.core.outputs import class_scores
+from vitscope.engine.not_finite import not_finite
+from vitscope.findings.lesion import POSITIONS
+from vitscope.results import UnitRow
+from vitscope.surgery.lesion import Bypass
+
+KEEP = 1 << 28  # bytes of a pass that may be kept
+FEW = 2  # images on which the two ways are compared
+
+
+class OneByOne:
+    """A whole pass for every unit removed."""
+
+    def __init__(self, model: nn.Module, parts: Anatomy) -> None:
+        self._model, self._parts = model, parts
+        self._images: Tensor | None = None
+
+    def intact(self, images: Tensor) -> Any:
+        """The model's output."""
+        self._images = images
+        return self._model(images)
+
+    def without(self, unit: str) -> Any:
+        """The model's output for the same images, without the unit of this name."""
+        with Tap(self._model, self._parts, [], remove=[unit]):
+            return self._model(self._images)
+
+
+class LesionPasses:
+    """Passes of a model with each of some units removed.
+
+    A pass is kept and gone on with from where a unit is removed (`Lesions`), unless on the first images this gives
+    anything else than whole passes do: a model may write into what it computed earlier. A unit among `bypasses` (the
+    path of a convolution and what takes its place) loses that convolution alone, in a whole pass.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        parts: Anatomy,
+        units: Sequence[Unit],
+        bypasses: Mapping[str, tuple[str, Bypass]] = MappingProxyType({}),
+    ) -> None:
+        self._model, self._parts, self._units, self._bypasses = model, parts, units, bypasses
+        self._way: OneByOne | Lesions | None = None
+        self._at_once = 1
+
+    @property
+    def cheap(self) -> bool:
+        """Whether what comes before a unit is computed only once."""
+        return isinstance(self._way, Lesions)
+
+    def pieces(self, images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """A batch in pieces that are small enough."""
+        if self._way is None:
+            self._choose(images[:FEW], len(images))
+        yield from zip(images.split(self._at_once), labels.split(self._at_once), strict=True)
+
+    def logits(self, images: Tensor) -> Tensor:
+        """(1 + units, N, classes): of the whole model, which have to be finite, then without each unit."""
+        assert self._way is not None
+        return self._all(self._way, images)
+
+    def _without(self, way: OneByOne | Lesions, unit: str, images: Tensor) -> Any:
+        if unit not in self._bypasses:
+            return way.without(unit)
+        path, bypass = self._bypasses[unit]
+        module = self._model.get_submodule(path)
+        with module.register_forward_hook(lambda module, given, made: bypass(module, given[0])):
+            return self._model(images)
+
+    def _choose(self, few: Tensor, batch: int) -> None:
+        plain = OneByOne(self._model, self._parts)
+        by_branch = [unit for unit in self._units if unit.name not in self._bypasses]
+        lesions = Lesions(self._model, self._parts, by_branch)
+        expected = self._all(plain, few)
+        self._way, self._at_once = plain, batch
+        try:  # the model may stumble over a pass it did not make
+            agrees = _alike(self._all(lesions, few), expected)
+        except (RuntimeError, LookupError, VitscopeError):
+            return
+        if agrees:
+            per_image = lesions.kept_bytes() / len(few)
+            self._way, self._at_once = lesions, max(1, min(batch, int(KEEP / per_image)))
+
+    def _all(self, way: OneByOne | Lesions, images: Tensor) -> Tensor:
+        with torch.inference_mode():
+            outputs = [way.intact(images)]
+            outputs += [self._without(way, unit.name, images) for unit in self._units]
+            found = torch.stack([class_scores(self._model, output, len(images)) for output in outputs])
+        if not all_finite(found[0]):
+            raise not_finite(self._model, images, found[0])
+        return found
+
+
+def _alike(found: Tensor, expected: Tensor) -> bool:
+    """Within half the digits of the precision; NaN, which a model may well say without a unit, equals itself."""
+    scale = expected[expected.isfinite()].abs().max().item() if expected.isfinite().any() else 0.0
+    tolerance = math.sqrt(torch.finfo(expected.dtype).eps) * scale
+    return torch.allclose(found, expected, rtol=0.0, atol=tolerance, equal_nan=True)
+
+
+def positions(units: Iterable[Unit]) -> dict[str, str]:
+    """By name of each residual unit, in which third of those of its kind in its stage it stands.
+
+    Units that cannot be removed count too: the first block of a stage is its first, whatever can be done to it.
+    """
+    stages: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for unit in units:
+        if unit.residual:
+            stages[unit.stage, unit.kind].append(unit.name)
+    found = {}
+    for names in stages.values():
+        for place, name in enumerate(names):
+            third = (2 * place + 1) * 3 // (2 * len(names))  # the middle of its step, in thirds of the stage
+            found[name] = POSITIONS[third] if len(names) > 1 else "only"
+    return found
+
+
+def group_weights(units: Sequence[UnitRow], position: Sequence[str]) -> dict[tuple[str, str], np.ndarray]:
+    """By (kind, position), what turns a number per unit into the mean over the group's units."""
+    weights = {}
+    for kind in dict.fromkeys(unit.kind for unit in units):
+        of_kind = np.array([unit.kind == kind for unit in units])
+        for place in ("", *POSITIONS):
+            chosen = of_kind & (np.array([place in ("", p) for p in position]))
+            if chosen.any():
+                weights[kind, place] = chosen / chosen.sum()
+    return weights
+
+
+def contrasts(groups: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
+    """The pairs of groups that the papers compare: what hurts most at the beginning, and at the end, of a stage."""
+    pairs = [
+        (("mlp", "first"), ("msa", "first")),
+        (("msa", "last"), ("mlp", "last")),
+        (("conv", "first"), ("conv", "last")),
+    ]
+    there = set(groups)
+    return [pair for pair in pairs if there.issuperset(pair)]

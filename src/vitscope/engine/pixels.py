@@ -1,0 +1,215 @@
+"""Between what a model is shown and the picture it stands for, and random numbers that belong to a picture.
+
+    pixel = input * std + mean        in 0 .. 1, per channel
+
+Noise, occlusions and attacks are defined on pictures, so exams change pixels and turn them back into inputs. For that
+they have to know mean and std. Pictures that were prepared here were normalised as the data configuration says. Images
+that came as numbers were normalised by somebody else, and are refused
+
+    where nobody says how: neither the user (mean=, std=) nor the model, nor its image processor;
+    where they cannot have come from what was said: their pixels are not in 0 .. 1;
+    where they look plain: they reach from 0 to 1, which the constants of the model, unless the user repeats them, make
+    a narrow range of light pixels.
+
+Every draw is seeded by (what it is for, seed, place of the image in the data): exams with different batches or numbers
+of processes, and two models on the same images, see the same noise.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from vitscope.core.errors import BadData, UnsupportedModel
+from vitscope.data import DataConfig, data_config
+from vitscope.data.config import IMAGENET_MEAN, IMAGENET_STD
+from vitscope.engine.not_finite import finite_scores
+from vitscope.engine.own_passes import OwnPasses
+
+NOISE, START, PATCHES, PAIRS = range(4)  # what a draw is for
+# How far pixels may lie outside of 0 .. 1: bicubic and Lanczos filters ring at sharp edges.
+_ROUNDING = 0.01
+_RINGING = 0.25  # at most,
+_RINGING_SHARE = 0.01  # and more than rounding in this share of a batch
+_REACHED = 0.02  # numbers that come as near to 0 and to 1 as this span the range of plain pixels
+Score = Callable[[Tensor], Tensor]  # from logits (N, classes) to (N,)
+
+
+def image_generators(purpose: int, seed: int, indices: Tensor) -> Iterator[np.random.Generator]:
+    """A generator for each image."""
+    for index in indices.tolist():
+        yield np.random.default_rng([purpose, seed % 2**64, index])
+
+
+def gaussian(purpose: int, seed: int, indices: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """(N, *shape) standard normal numbers."""
+    draws = [g.standard_normal(shape, np.float32) for g in image_generators(purpose, seed, indices)]
+    return torch.from_numpy(np.stack(draws))
+
+
+def uniform(purpose: int, seed: int, indices: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """(N, *shape) numbers in [0, 1)."""
+    draws = [g.random(shape, np.float32) for g in image_generators(purpose, seed, indices)]
+    return torch.from_numpy(np.stack(draws))
+
+
+class UnknownNormalisation(BadData):
+    """It is not known, or not so as is said, how images that came as numbers were normalised."""
+
+
+class PixelSpace:
+    """The two ways for one data configuration; both keep gradients.
+
+    Of images that came as numbers (`as_given`) those that are no pictures are refused.
+    """
+
+    def __init__(self, config: DataConfig, as_given: bool = False) -> None:
+        self.config = config
+        self._as_given = as_given
+        self._mean = torch.tensor(config.mean, dtype=torch.float64)[:, None, None]
+        self._std = torch.tensor(config.std, dtype=torch.float64)[:, None, None]
+
+    def to_pixels(self, images: Tensor) -> Tensor:
+        """Pictures (N, C, H, W), from 0 to 1 but for rounding."""
+        pixels = images * self._std.to(images) + self._mean.to(images)
+        if self._as_given and not are_pictures(pixels):
+            raise UnknownNormalisation(
+                f"{_seen(images)}, and {_constants(self.config)}, as {self.config.said_by} says, "
+                f"{_allowed(self.config)}; pass the mean= and std= that they were normalised with, or "
+                "8-bit images"
+            )
+        return pixels
+
+    def to_input(self, pixels: Tensor) -> Tensor:
+        """What the model is shown for these pictures."""
+        return (pixels - self._mean.to(pixels)) / self._std.to(pixels)
+
+
+def pixel_space(own: OwnPasses) -> PixelSpace:
+    """That of the images of an exam.
+
+    Raises:
+        UnknownNormalisation: They came as numbers, and nobody says how they were normalised, or it is not so.
+    """
+    config = data_config(own.model).for_channels(own.input_shape[0])
+    space = PixelSpace(config, own.as_given)
+    if own.as_given:
+        refuse_unknown(own.first, config)
+        space.to_pixels(own.first)  # refused before anything is measured
+    return space
+
+
+def refuse_unknown(images: Tensor, config: DataConfig) -> None:
+    """Refuse a first batch of numbers whose constants nobody has said, or that look plain against a model's word."""
+    if config.said_by == "nobody":
+        imagenet = DataConfig(mean=IMAGENET_MEAN, std=IMAGENET_STD)
+        raise UnknownNormalisation(
+            f"{_seen(images)} and nothing says how they were normalised; pass mean= and std=, for "
+            f"example mean=0, std=1 if they are plain pixels from 0 to 1 (ImageNet's constants {_allowed(imagenet)})"
+        )
+    identity = set(config.mean) == {0.0} and set(config.std) == {1.0}
+    if config.said_by != "the user" and not identity and look_plain(images):
+        raise UnknownNormalisation(
+            f"{_seen(images)}, as plain pixels are, but {_constants(config)}, as {config.said_by} says, "
+            f"{_allowed(config)}; pass mean=0, std=1 if they are plain, or these constants if not"
+        )
+
+
+def are_pictures(pixels: Tensor) -> bool:
+    """Whether numbers are pixels from 0 to 1, but for rounding and the ringing of resampling filters."""
+    excess = torch.maximum(-pixels, pixels - 1)
+    if not bool((excess > _ROUNDING).any()):
+        return True
+    ringing = (excess > _ROUNDING).float().mean()
+    return bool(ringing <= _RINGING_SHARE) and not bool((excess > _RINGING).any())
+
+
+def look_plain(images: Tensor) -> bool:
+    """Whether numbers reach from 0 to 1, and not further."""
+    low, high = float(images.amin()), float(images.amax())
+    return -_ROUNDING <= low <= _REACHED and 1 - _REACHED <= high <= 1 + _ROUNDING
+
+
+def _seen(images: Tensor) -> str:
+    return f"the images are numbers from {float(images.amin()):.3f} to {float(images.amax()):.3f}"
+
+
+def _constants(config: DataConfig) -> str:
+    return f"mean {_listed(config.mean)} and std {_listed(config.std)}"
+
+
+def _allowed(config: DataConfig) -> str:
+    """What pixels from 0 to 1 become, per channel."""
+    ranges = [
+        f"{(0 - mean) / std:.3f} to {(1 - mean) / std:.3f}"
+        for mean, std in zip(config.mean, config.std, strict=True)
+    ]
+    return f"allow {', '.join(dict.fromkeys(ranges))}"
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    listed = [f"{number:.4g}" for number in numbers]
+    return listed[0] if len(set(listed)) == 1 else f"({', '.join(listed)})"
+
+
+class NoGradient(UnsupportedModel):
+    """The model's scores cannot be derived with respect to its image."""
+
+
+class PixelModel:
+    """What a classifier says about pictures (N, C, H, W) with pixels from 0 to 1: the normalisation is folded in.
+
+    `dtype` is that in which it computes, `space` is by default as its data configuration says.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype, space: PixelSpace | None = None) -> None:
+        self._model, self._dtype = model, dtype
+        self.space = space or PixelSpace(data_config(model))
+
+    @classmethod
+    def of(cls, own: OwnPasses) -> Self:
+        """The model of an exam, and its images."""
+        return cls(own.model, own.dtype, pixel_space(own))
+
+    def pixels(self, images: Tensor) -> Tensor:
+        """The pictures of images that are prepared for the model."""
+        return self.space.to_pixels(images)
+
+    def clean(self, images: Tensor) -> Tensor:
+        """(N, classes) of images that are prepared for the model, as they are."""
+        with torch.inference_mode():
+            return finite_scores(self._model, images.to(self._dtype))
+
+    def logits(self, pixels: Tensor) -> Tensor:
+        """(N, classes)."""
+        with torch.inference_mode():
+            return self._forward(pixels)
+
+    def gradient(self, pixels: Tensor, score: Score) -> Tensor:
+        """The gradient of each picture's own score with respect to its pixels; parameters get none.
+
+        Raises:
+            NoGradient: The model cuts it off.
+        """
+        with torch.enable_grad():
+            pixels = pixels.detach().requires_grad_()
+            total = score(self._forward(pixels)).sum()
+            found = torch.autograd.grad(total, pixels, allow_unused=True)[0] if total.requires_grad else None
+        if found is None:
+            raise NoGradient(
+                "the model's scores have no gradient with respect to the image; leave out the exams that need one"
+            )
+        return found
+
+    def has_gradient(self, pixels: Tensor) -> bool:
+        """Whether `gradient` works."""
+        try:
+            self.gradient(pixels, lambda logits: logits.amax(1))
+        except NoGradient:
+            return False
+        return True
+
+    def _forward(self, pixels: Tensor) -> Tensor:
+        return finite_scores(self._model, self.space.to_input(pixels).to(self._dtype))

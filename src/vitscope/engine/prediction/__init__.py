@@ -1,1 +1,0 @@
-"""What exams of prediction share."""

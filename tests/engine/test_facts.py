@@ -1,0 +1,175 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from vitscope.anatomy.flops import count_flops
+from vitscope.core.interface import declared
+from vitscope.data import ImageData, load_data
+from vitscope.engine.facts import (
+    data_fingerprint,
+    data_name,
+    exam_keys,
+    images_digest,
+    model_facts,
+    training_facts,
+    weights_hash,
+)
+from vitscope.exams import EXAMS
+from vitscope.models import create_model, name_of
+from vitscope.surgery import broadcast_context
+
+ALL = list(EXAMS.values())
+
+
+def keys(model: nn.Module, data: object, limit: int | None = None, seed: int = 0) -> dict[str, str | None]:
+    return exam_keys(model, data, ALL, limit, seed)
+
+
+def test_names(fashion: ImageData) -> None:
+    assert name_of(create_model("resnet_mini")) == "resnet_mini"
+    assert name_of(nn.Linear(2, 2)) == "Linear"
+    assert data_name(fashion) == "fashion (test)"
+    assert data_name((torch.zeros(1), torch.zeros(1))) == "tensors"
+
+
+def test_images_without_a_name_are_told_apart(fashion: ImageData) -> None:
+    images, labels = torch.rand(6, 3, 4, 4), torch.arange(6) % 3
+    digest = images_digest((images, labels))
+    assert len(digest) == 16
+    assert digest == images_digest([images.clone(), labels]) == images_digest(TensorDataset(images, labels))
+    assert digest == images_digest(DataLoader(TensorDataset(images, labels), batch_size=4))
+    assert digest != images_digest((images.flip(0), labels))
+    assert digest != images_digest((images, labels.flip(0)))
+    assert (
+        images_digest(DataLoader(TensorDataset(images, labels), shuffle=True)) == ""
+    )  # never the same twice
+    assert images_digest(fashion) == ""
+    assert images_digest(iter(())) == ""
+
+
+def test_weights_hash_sees_one_bit_and_names() -> None:
+    model = nn.Linear(3, 3)
+    before = weights_hash(model)
+    assert weights_hash(model) == before
+    with torch.no_grad():
+        model.weight[0, 0] = torch.nextafter(model.weight[0, 0], torch.tensor(9.0))
+    assert weights_hash(model) != before
+    assert weights_hash(nn.Sequential(model)) != weights_hash(model)
+
+
+def test_weights_hash_takes_every_type() -> None:
+    model = nn.BatchNorm2d(4)  # has an integer buffer without axes
+    assert weights_hash(model) != weights_hash(model.bfloat16())
+
+
+def test_keys_change_with_what_matters_only(fashion: ImageData) -> None:
+    torch.manual_seed(0)
+    model = create_model("resnet_mini")
+    base = keys(model, fashion)
+    assert len(set(base.values())) == len(ALL)
+    assert keys(model.train(), fashion) == base
+    assert keys(model, load_data("fashion", split="test")) == base
+    others = [
+        keys(create_model("resnet_mini"), fashion),
+        keys(model, load_data("fashion", split="train")),
+        keys(model, fashion.fraction(0.5)),
+        keys(model, fashion, limit=10),
+        keys(model, fashion, seed=1),
+    ]
+    with declared(model, std=0.5):
+        others.append(keys(model, fashion))
+    assert all(other["fourier"] != base["fourier"] for other in others)
+
+
+def test_keys_see_structure_that_has_no_weights() -> None:
+    data = (torch.zeros(2, 3, 8, 8), torch.zeros(2, dtype=torch.long))
+    a, b = nn.Sequential(nn.Conv2d(3, 3, 1), nn.ReLU()), nn.Sequential(nn.Conv2d(3, 3, 1), nn.GELU())
+    b.load_state_dict(a.state_dict())
+    assert keys(a, data) != keys(b, data)
+
+
+def test_fingerprint_sees_pixels_and_labels() -> None:
+    images, labels = torch.zeros(3, 3, 4, 4), torch.zeros(3, dtype=torch.long)
+    base = data_fingerprint((images, labels))
+    assert data_fingerprint((images + 1, labels)) != base
+    assert data_fingerprint((images, labels + 1)) != base
+    assert data_fingerprint((images.numpy(), labels.numpy())) == base
+
+
+def test_fingerprint_of_a_folder_sees_a_changed_file(tmp_path: Path) -> None:
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(tmp_path / name / "a.png")
+    before = data_fingerprint(load_data(f"folder:{tmp_path}"))
+    assert data_fingerprint(load_data(f"folder:{tmp_path}")) == before
+    Image.fromarray(np.full((16, 16, 3), 9, np.uint8)).save(tmp_path / "dog" / "a.png")
+    assert data_fingerprint(load_data(f"folder:{tmp_path}")) != before
+
+
+def test_what_would_have_to_be_read_has_no_key() -> None:
+    data = DataLoader(TensorDataset(torch.zeros(2, 3, 8, 8), torch.zeros(2)))
+    assert set(keys(nn.Conv2d(3, 3, 1), data).values()) == {None}
+
+
+def test_facts_of_a_model_that_was_operated_on() -> None:
+    model = create_model("vit_mini")
+    broadcast_context(model)
+    facts = model_facts(model, "mine")
+    assert json.loads(json.dumps(facts))["name"] == "mine"
+    assert facts["parameters"] == sum(p.numel() for p in model.parameters())
+    assert facts["flops"] == count_flops(model, (3, 32, 32))
+    assert [unit["kind"] for unit in facts["units"]][:3] == ["stem", "msa", "mlp"]
+    assert facts["units"][1]["map_shape"] == [96, 8, 8]
+    assert [entry["operation"] for entry in facts["surgery"]] == ["broadcast_context"]
+    assert facts["origin"]["name"] == "vit_mini"
+    assert facts["training"] is None
+
+
+class Odd(nn.Module):
+    """Refuses what anatomy would like to show it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-1] != 7:
+            raise RuntimeError("images of 7 pixels, please")
+        return x.mean((2, 3)) * self.weight
+
+
+def test_a_model_that_cannot_be_watched_has_fewer_facts() -> None:
+    facts = model_facts(Odd(), "odd")
+    assert (facts["parameters"], facts["flops"], facts["units"], facts["origin"]) == (3, None, [], None)
+
+
+def test_training_is_found_under_later_commands(tmp_path: Path) -> None:
+    assert training_facts(tmp_path) is None
+    recipe = {
+        "name": "mini",
+        "epochs": 2,
+        "batch_size": 32,
+        "lr": 0.001,
+        "optimizer": "adamw",
+        "weight_decay": 0.05,
+        "mixup": 1.0,
+        "auto_augment": None,
+    }
+    train = {"options": {"recipe": {**recipe, "ema_decay": None}, "data": "fashion", "images": 6000}}
+    (tmp_path / "run.json").write_text(json.dumps({"options": {"exams": []}, "earlier": [train]}))
+    assert training_facts(tmp_path) is None
+    rows = ["epoch,accuracy,low,high,seconds", "1,0.5,0.4,0.6,10", "2,0.75,0.7,0.8,21.5"]
+    (tmp_path / "metrics.csv").write_text("\n".join(rows) + "\n")
+    assert training_facts(tmp_path) == {
+        "recipe": recipe,
+        "data": "fashion",
+        "images": 6000,
+        "epochs": 2,
+        "accuracy": [0.75, 0.7, 0.8],
+        "seconds": 21.5,
+    }

@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from tests.exams.landscape_cases import convolutional, images, linear
+from vitscope.core.errors import BadData, VitscopeError
+from vitscope.curvature.plane import Plane
+from vitscope.engine.exam import Rows
+from vitscope.engine.held_loss import (
+    COLUMNS,
+    HeldLoss,
+    check_format,
+    faster_format,
+    laid_out,
+    score,
+    summarise,
+    visit,
+)
+from vitscope.engine.resuming import Parts
+
+
+def test_weights_lie_the_other_way_inside_and_are_the_same_tensors_outside() -> None:
+    model = convolutional()
+    model.register_buffer("kernel", torch.ones(2, 3, 2, 2))
+    before = {name: (t.data_ptr(), t.stride()) for name, t in model.state_dict().items()}
+    kernel = model.kernel
+    expected = model(images()[0])
+    with laid_out(model, "channels_last"):
+        assert model[0].weight.is_contiguous(memory_format=torch.channels_last)
+        torch.testing.assert_close(model(images()[0]), expected)
+    assert {name: (t.data_ptr(), t.stride()) for name, t in model.state_dict().items()} == before
+    assert model.kernel is kernel
+
+
+def test_the_faster_one_is_found_by_trying() -> None:
+    pictures = images()[0]
+    assert faster_format(linear(), pictures) == "contiguous"  # nothing to try without convolutions
+
+    class Slow(nn.Module):
+        """Twice the work for images that lie one way."""
+
+        def __init__(self, slow: torch.memory_format) -> None:
+            super().__init__()
+            self.slow, self.net = slow, convolutional()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for _ in range(40 if x.is_contiguous(memory_format=self.slow) else 1):
+                out = self.net(x)
+            return out
+
+    assert faster_format(Slow(torch.contiguous_format), pictures) == "channels_last"
+    assert faster_format(Slow(torch.channels_last), pictures) == "contiguous"
+
+
+def test_unknown_formats_are_refused() -> None:
+    with pytest.raises(
+        VitscopeError, match="memory_format is 'nhwc'; expected auto, contiguous, channels_last"
+    ):
+        check_format("nhwc")
+
+
+def held(limit: int | None, batch_size: int, data=None) -> HeldLoss:
+    return HeldLoss(linear(), data or images(), limit, batch_size, None, "kept", 0)
+
+
+def test_as_many_whole_batches_as_there_are() -> None:
+    sizes = {(None, 4): [4, 4, 4], (10, 4): [4, 4], (3, 4): [3], (None, 128): [12], (50, 5): [5, 5]}
+    for (limit, batch_size), expected in sizes.items():
+        loss = held(limit, batch_size)
+        assert [len(batch.images) for batch in loss.batches] == expected
+        assert loss.n == sum(expected)
+    loader = DataLoader(TensorDataset(images()[0].float(), images()[1]), batch_size=3)
+    assert [len(batch.images) for batch in held(7, 128, loader).batches] == [7]
+    assert [len(batch.images) for batch in held(None, 5, loader).batches] == [5, 5]
+
+
+def test_a_limit_has_the_class_shares_of_the_whole() -> None:
+    pictures, labels = (
+        images()[0].repeat(5, 1, 1, 1),
+        torch.arange(3).repeat_interleave(20),
+    )  # sorted by class
+    loss = held(12, 6, (pictures, labels))
+    seen = [batch.targets for batch in loss.batches]
+    assert torch.bincount(torch.cat(seen)).tolist() == [4, 4, 4]
+    assert all(len(targets.unique()) > 1 for targets in seen)
+
+
+def test_nll_of_every_image_and_whether_it_is_right() -> None:
+    model, (pictures, labels) = linear(), images()
+    nll, right = held(None, 5)()
+    with torch.no_grad():
+        logits = model(pictures)[:10]
+    found = {round(v, 9) for v in nll.tolist()}
+    every = torch.nn.functional.cross_entropy(model(pictures), labels, reduction="none")
+    assert found <= {round(v, 9) for v in every.tolist()}
+    assert nll.dtype == torch.float64
+    assert len(nll) == len(right) == len(logits)
+    assert not right[nll > np.log(3)].any()  # less likely than one in three
+
+
+def test_labels_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(BadData, match="7"):
+        held(None, 4, (images()[0], torch.full((12,), 7)))
+
+
+def test_places_are_visited_once() -> None:
+    model = convolutional()
+    loss = HeldLoss(model, images(), None, 6, None, "kept", 0)
+    directions = [[torch.ones_like(model[7].bias)]]
+    with loss.arranged("contiguous", Parts()), Plane([model[7].bias], directions) as plane:
+        nll, _ = loss()
+        scores = visit(loss, plane, [(0.0,), (5.0,)], lambda _: nll, Parts(), "test")
+    found = summarise(scores, loss.n)
+    np.testing.assert_allclose(
+        found["rise"], [0.0, 0.0], atol=1e-12
+    )  # a common shift of scores changes nothing
+    assert found["nll"][0] == pytest.approx(nll.mean().item())
+
+
+def test_means_and_intervals_from_sums() -> None:
+    random = np.random.default_rng(0)
+    nll, reference = random.gamma(2.0, size=(2, 40))
+    right = random.random(40) < 0.7
+    sums = score(*(torch.from_numpy(a) for a in (nll, right, reference)))
+    found = summarise(sums.numpy(), 40)
+    t = 2.022690920  # Student, 39 degrees of freedom
+    for name, values in (("nll", nll), ("rise", nll - reference)):
+        half = t * values.std(ddof=1) / np.sqrt(40)
+        expected = [values.mean(), values.mean() - half, values.mean() + half]
+        assert [found[f"{name}{end}"] for end in ("", "_low", "_high")] == pytest.approx(expected, rel=1e-4)
+    assert found["accuracy"] == right.mean()
+    for end in (found["accuracy_low"], found["accuracy_high"]):  # Wilson: where the share is 1.96 errors away
+        assert abs(right.mean() - end) == pytest.approx(1.959964 * np.sqrt(end * (1 - end) / 40), rel=1e-6)
+
+
+def test_places_that_are_not_finite_stay_so_and_leave_the_others_alone() -> None:
+    scores = Rows(sums=(3, COLUMNS))
+    good, zeros, right = torch.ones(4).double(), torch.zeros(4).double(), torch.ones(4, dtype=torch.bool)
+    bad = torch.tensor([1.0, float("inf"), 1.0, 1.0]).double()
+    scores.fill(0, sums=score(good, right, zeros))
+    scores.fill(2, sums=score(bad, right, zeros))
+    found = summarise(scores.finish()["sums"], 4)
+    assert found["nll"].tolist() == [1.0, 0.0, float("inf")]
+    assert np.isnan(found["nll_low"][2])
+    assert found["accuracy"][0] == found["accuracy_high"][0] == 1.0
+    assert found["accuracy_low"][0] == pytest.approx(4 / (4 + 1.959964**2))  # four of four is no certainty

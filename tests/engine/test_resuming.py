@@ -1,0 +1,349 @@
+"""Exams under way: what is kept, found again and forgotten, and who goes on; by real signals to real processes."""
+
+import signal
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+
+import vitscope as vs
+from tests.exams.factories import small_transformer
+from tests.processes import Job
+from vitscope.data import ImageData
+from vitscope.engine.exam import Batch
+from vitscope.engine.resuming import Partial, Parts, read_tensors, write_tensors
+from vitscope.exams import Subject, find_exams, occlusion
+from vitscope.exams.prediction.prediction import PredictionAccumulator
+from vitscope.results import Result, Run
+
+
+def part(number: float) -> dict[str, torch.Tensor]:
+    return {"sums": torch.full((2, 3), number, dtype=torch.float64), "n": torch.tensor(7)}
+
+
+def test_parts_are_found_again_by_the_same_key_only(tmp_path):
+    with Parts(tmp_path, "corruption", "key") as parts:
+        assert parts.finished(["fog 1", "fog 2"]) == {}
+        parts.put("fog 1", part(1.0))
+        parts.put("snow 3", part(2.0))
+    found = Parts(tmp_path, "corruption", "key").finished(["fog 1", "fog 2"])
+    assert list(found) == ["fog 1"]
+    assert torch.equal(found["fog 1"]["sums"], part(1.0)["sums"])
+    assert Parts(tmp_path, "corruption", "other").finished(["fog 1"]) == {}
+    assert Parts(tmp_path, "landscape", "key").finished(["fog 1"]) == {}
+
+
+def test_an_interruption_keeps_what_was_finished(tmp_path):
+    def interrupted() -> None:
+        with Parts(tmp_path, "e", "key") as parts:
+            parts.put("a", part(1.0))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    with Parts(tmp_path, "e", "key") as again:
+        assert list(again.finished(["a", "b"])) == ["a"]
+        again.put("b", part(2.0))
+    assert sorted(Parts(tmp_path, "e", "key").finished(["a", "b"])) == ["a", "b"]
+
+
+def test_cleared_parts_leave_nothing(tmp_path):
+    with Parts(tmp_path, "e", "key") as parts:
+        parts.put("a", part(1.0))
+    assert (tmp_path / "parts").exists()
+    parts.clear()
+    assert not (tmp_path / "parts").exists()
+
+
+def test_nothing_is_kept_without_a_key_or_a_folder(tmp_path):
+    for parts in (Parts(), Parts(tmp_path, "e", None)):
+        with parts:
+            parts.put("a", part(1.0))
+        assert parts.finished(["a"]) == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensors_and_facts_come_back(tmp_path):
+    tensors = {"a": torch.randn(3, 4, dtype=torch.float64), "b": torch.arange(5)}
+    write_tensors(tmp_path / "x.safetensors", tensors, {"key": "k"})
+    found, facts = read_tensors(tmp_path / "x.safetensors")
+    assert facts["key"] == "k"
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+
+
+def test_damage_is_noticed(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, {"a": torch.ones(100)}, {"key": "k"})
+    content = bytearray(path.read_bytes())
+    content[-7] ^= 1  # one bit of one number
+    path.write_bytes(content)
+    assert read_tensors(path) == ({}, {})
+    path.write_bytes(content[:50])
+    assert read_tensors(path) == ({}, {})
+    assert read_tensors(tmp_path / "absent.safetensors") == ({}, {})
+
+
+STREAMING = [exam.result.exam for exam in find_exams(None)]
+LIMIT, SIZE, SEEN = 60, 8, 3  # images, images per batch, batches before the signal
+BATCHES = [8] * 7 + [4]
+ONE = ["prediction"]
+
+SLOW = """
+import sys, time, torch, vitscope as vs
+from pathlib import Path
+from vitscope.engine.resuming import Partial
+from tests.exams.factories import small_transformer
+from tests.engine.test_resuming import LIMIT, SIZE
+torch.set_num_threads(1)
+Partial.SECONDS = float(sys.argv[2])
+subject, data = small_transformer(), vs.load_data("fashion", split="test")
+batches = 0
+def wait(_, arguments, __):
+    global batches
+    if len(arguments[0]) == SIZE:
+        batches += 1
+        print("batch", batches, flush=True)
+        if batches == 4:
+            while not Path(sys.argv[1], "sent").exists():  # the signal
+                time.sleep(0.01)
+subject.register_forward_hook(wait)
+vs.diagnose(subject, data, sys.argv[3:], limit=LIMIT, batch_size=SIZE, out=sys.argv[1])
+"""
+
+
+def passes(subject: nn.Module) -> list[int]:
+    """The sizes of the batches that it is shown, without anatomy's two images."""
+    seen: list[int] = []
+
+    def note(_: nn.Module, arguments: tuple[torch.Tensor, ...], __: object) -> None:
+        if len(arguments[0]) != 2:
+            seen.append(len(arguments[0]))
+
+    subject.register_forward_hook(note)
+    return seen
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """As the processes have, so that digits can be compared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@cache
+def uninterrupted(*exams: str) -> dict[str, pd.DataFrame]:
+    """The tables of one whole pass for these exams: others in the same pass can change how attention rounds."""
+    data = vs.load_data("fashion", split="test")
+    results = vs.diagnose(small_transformer(), data, list(exams), limit=LIMIT, batch_size=SIZE)
+    return {exam: result.table() for exam, result in results.items()}
+
+
+def assert_whole(results: dict[str, Result]) -> None:
+    for exam, table in uninterrupted(*results).items():
+        pd.testing.assert_frame_equal(results[exam].table(), table, check_exact=True)
+
+
+def interrupt(folder: Path, number: signal.Signals, seconds: float, exams: list[str]) -> None:
+    """Start a pass, and send the signal while it looks at the fourth batch."""
+    script = folder / "slow.py"
+    script.write_text(SLOW)
+    job = Job(script, folder, str(seconds), *exams)
+    job.wait_for(f"batch {SEEN + 1}\n")
+    job.send(number)
+    (folder / "sent").touch()
+    assert job.finish().returncode != 0
+
+
+def finish(
+    folder: Path, exams: list[str] = ONE, batch_size: int = SIZE, seed: int = 0, scale: float = 1.0
+) -> tuple[dict[str, Result], list[int]]:
+    """The results, and the sizes of the batches that the model was shown for them."""
+    subject = small_transformer()
+    with torch.no_grad():
+        next(subject.parameters()).mul_(scale)
+    seen = passes(subject)
+    data = vs.load_data("fashion", split="test")
+    return vs.diagnose(subject, data, exams, LIMIT, batch_size, seed, out=folder), seen
+
+
+@pytest.mark.parametrize(("number", "exams"), [(signal.SIGKILL, STREAMING), (signal.SIGINT, ONE)])
+def test_goes_on_where_it_stopped(number: signal.Signals, exams: list[str], tmp_path: Path) -> None:
+    # killed, it has what was saved last; interrupted, it gives its batch up and saves without being asked to
+    kill = number == signal.SIGKILL
+    interrupt(tmp_path, number, -1.0 if kill else 1e9, exams)
+    assert (tmp_path / "partial" / "0-of-1.safetensors").exists()
+    assert Run.open(tmp_path).state != "done"
+    results, seen = finish(tmp_path, exams)
+    assert seen == BATCHES[SEEN:]
+    assert list(results) == exams
+    assert_whole(results)
+    assert not (tmp_path / "partial").exists()
+    assert Run.open(tmp_path).state == "done"
+    _, seen = finish(tmp_path, exams)
+    assert seen == []  # and what is done is not done again
+
+
+class Stop(Exception):
+    """Ends a pass."""
+
+
+def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, fashion: ImageData) -> Path:
+    """A pass that ended by an error in its fifth batch, having saved after every one."""
+    monkeypatch.setattr("vitscope.engine.resuming.Partial.SECONDS", -1.0)
+    subject = small_transformer()
+    seen = passes(subject)
+
+    def stop(*_: object) -> None:
+        if len(seen) == 5:
+            raise Stop
+
+    subject.register_forward_hook(stop)
+    with pytest.raises(Stop):
+        vs.diagnose(subject, fashion, ONE, limit=LIMIT, batch_size=SIZE, out=folder)
+    return folder / "partial" / "0-of-1.safetensors"
+
+
+def test_goes_on_after_an_error(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fashion: ImageData,
+) -> None:
+    stopped(tmp_path, monkeypatch, fashion)
+    results, seen = finish(tmp_path)
+    assert seen == BATCHES[4:]
+    assert_whole(results)
+
+
+@pytest.mark.parametrize("damage", ["half", "one byte", "no header", "empty"])
+def test_a_damaged_state_is_ignored(
+    damage: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fashion: ImageData,
+) -> None:
+    path = stopped(tmp_path, monkeypatch, fashion)
+    content = path.read_bytes()
+    flipped = content[:-5] + bytes([content[-5] ^ 1]) + content[-4:]
+    path.write_bytes(
+        {"half": content[: len(content) // 2], "one byte": flipped, "no header": b"x" * 99, "empty": b""}[
+            damage
+        ]
+    )
+    results, seen = finish(tmp_path)
+    assert seen == BATCHES
+    assert_whole(results)
+
+
+@pytest.mark.parametrize(
+    ("change", "shown"),
+    [
+        ({"batch_size": 30}, [30, 30]),
+        ({"exams": ["prediction", "variance"]}, BATCHES),
+        ({"seed": 1}, BATCHES),
+        ({"scale": 2.0}, BATCHES),
+    ],
+    ids=lambda value: next(iter(value), "") if isinstance(value, dict) else "",
+)
+def test_another_pass_starts_over(
+    change: dict[str, Any],
+    shown: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fashion: ImageData,
+) -> None:
+    stopped(tmp_path, monkeypatch, fashion)
+    _, seen = finish(tmp_path, **change)
+    assert seen == shown
+    assert not (tmp_path / "partial").exists()
+
+
+def accumulator(images: int) -> PredictionAccumulator:
+    found = PredictionAccumulator(Subject("m", "d"))
+    if images:
+        generator = torch.Generator().manual_seed(0)
+        logits = torch.randn(images, 10, generator=generator)
+        found.update(Batch(logits, torch.arange(images) % 10, torch.arange(images)))
+    return found
+
+
+def test_another_number_of_processes_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Partial(tmp_path, {"prediction": "k"}, 8).save([accumulator(16)], 2, force=True)
+    assert Partial(tmp_path, {"prediction": "k"}, 8).batches_done() == 2
+    monkeypatch.setattr("vitscope.core.distributed.world_size", lambda: 2)
+    other = Partial(tmp_path, {"prediction": "k"}, 8)
+    assert other.batches_done() == 0
+    alone = tmp_path / "partial" / "0-of-1.safetensors"
+    alone.rename(tmp_path / "partial" / "0-of-2.safetensors")
+    assert other.batches_done() == 0  # the name alone does not make it fit
+
+
+def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
+    whole = accumulator(16)
+    Partial(tmp_path, {"prediction": "k"}, 8).save([whole], 2, force=True)
+    empty = accumulator(0)
+    Partial(tmp_path, {"prediction": "k"}, 8).load([empty])
+    assert empty.finish().table().equals(whole.finish().table())
+
+
+def test_nothing_is_kept_without_a_folder_or_a_key(tmp_path: Path) -> None:
+    Partial(None, {"prediction": "k"}, 8).save([accumulator(4)], 1, force=True)
+    unknown = Partial(tmp_path, {"prediction": None}, 8)
+    unknown.save([accumulator(4)], 1, force=True)
+    assert unknown.batches_done() == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saved_only_now_and_then(tmp_path: Path) -> None:
+    state = Partial(tmp_path, {"prediction": "k"}, 8)
+    state.save([accumulator(4)], 1)
+    assert state.batches_done() == 0
+
+
+FEW = {"side": 4, "shares": (0.5,)}
+
+
+class Counting(nn.Module):
+    """A model that counts its passes, and is interrupted in the middle of one if told so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = small_transformer()
+        self.pretrained_cfg = {**self.inner.pretrained_cfg, "input_size": (3, 32, 32)}
+        self.passes, self.last = 0, 10**9
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.passes += 1
+        if self.passes > self.last:
+            raise KeyboardInterrupt
+        return self.inner(images)
+
+
+def test_only_the_same_key_goes_on(fashion: ImageData, tmp_path: Path) -> None:
+    request = {"limit": 60, "batch_size": 16, **FEW}
+    whole = Counting()
+    occlusion(whole, fashion, **request)
+    model = Counting()
+    model.last = int(0.7 * whole.passes)  # in the third of four batches
+    with pytest.raises(KeyboardInterrupt):
+        occlusion(model, fashion, parts=Parts(tmp_path, "occlusion", "key"), **request)
+    for key, most in (("key", 0.6 * whole.passes), ("another", whole.passes)):
+        model.passes, model.last = 0, 10**9
+        occlusion(model, fashion, parts=Parts(tmp_path, "occlusion", key), **request)
+        assert model.passes <= most
+        assert (model.passes == whole.passes) == (key == "another")
+
+
+def test_a_pass_with_other_batches_starts_from_the_beginning(fashion: ImageData, tmp_path: Path) -> None:
+    model = Counting()
+    occlusion(model, fashion, limit=20, batch_size=10, parts=Parts(tmp_path, "occlusion", "key"), **FEW)
+    first, model.passes = model.passes, 0
+    occlusion(model, fashion, limit=20, batch_size=20, parts=Parts(tmp_path, "occlusion", "key"), **FEW)
+    assert 0 < model.passes < first  # one batch instead of two, all of it
