@@ -20,7 +20,7 @@ from vitscope.anatomy.watch.example import example_shapes
 from vitscope.core.arguments import Count, CountFromZero, Side
 from vitscope.core.errors import UnsupportedModel
 from vitscope.models.zoo.alternet import MSABlock
-from vitscope.models.zoo.preresnet import is_small
+from vitscope.models.zoo.registration import is_small
 from vitscope.surgery.tools.branches import drop_probability
 from vitscope.surgery.tools.choose import check_rules, msa_counts
 from vitscope.surgery.tools.extra_block import append_block, remove_block

@@ -22,7 +22,7 @@ from timm.models import build_model_with_cfg, generate_default_cfgs, register_mo
 from timm.models.twins import Block, PatchEmbed
 from torch import Tensor, nn
 
-from vitscope.models.input_configs import fashion_cfg, imagenet_cfg, small_image_constants
+from vitscope.models.zoo.registration import fashion_cfg, imagenet_cfg, small_image_constants
 
 default_cfgs = generate_default_cfgs(
     {
