@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from tests.exams.landscape_cases import images, linear, nudged
-from vitscope.curvature.filter_parameters import moved_parameters
-from vitscope.curvature.penalty import Penalty
+from vitscope.curvature.loss import Penalty
+from vitscope.curvature.parameters import moved_parameters
 from vitscope.engine.loss.landscape_axes import choose_axes, find_near
 from vitscope.engine.loss.landscape_passes import HeldLoss
 

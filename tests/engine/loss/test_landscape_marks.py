@@ -5,7 +5,7 @@ import torch
 
 from tests.exams.landscape_cases import linear, nudged, tiny_vit, write_run
 from vitscope.core.errors import VitscopeError
-from vitscope.curvature.directions import flat
+from vitscope.curvature.plane import flat
 from vitscope.engine.loss.landscape_axes import difference, find_near
 
 

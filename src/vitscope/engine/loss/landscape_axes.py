@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from vitscope.core import distributed
 from vitscope.core.arguments import Range
 from vitscope.core.errors import VitscopeError
-from vitscope.curvature.directions import (
+from vitscope.curvature.loss import Penalty
+from vitscope.curvature.parameters import Moved
+from vitscope.curvature.plane import (
     Direction,
     Normalisation,
     coordinates,
@@ -24,8 +26,6 @@ from vitscope.curvature.directions import (
     principal_directions,
     random_directions,
 )
-from vitscope.curvature.filter_parameters import Moved
-from vitscope.curvature.penalty import Penalty
 from vitscope.engine.loss.landscape_passes import HeldLoss
 from vitscope.engine.run_checkpoints import checkpoint_series
 from vitscope.findings.landscape import Mark

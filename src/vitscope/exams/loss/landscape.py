@@ -2,7 +2,7 @@
 
     L(x, y) = NLL(w + x a + y b) + l2(w + x a + y b),      l2 = wd/2 sum ||p||²  over the decayed parameters p
 
-on a grid, along two directions a and b (see `curvature.directions`) of the filters that the image's data is multiplied
+on a grid, along two directions a and b (see `curvature.plane`) of the filters that the image's data is multiplied
 by (see `curvature.moved`). NLL, l2 and accuracy are kept apart. All points see the same images and the same draw of
 their augmentation, in evaluation mode. Beside the NLL stands its rise over the centre, image by image:
 
@@ -20,10 +20,9 @@ from torch import nn
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative, Positive
 from vitscope.core.interface import takes_interface
-from vitscope.curvature.directions import Normalisation
-from vitscope.curvature.filter_parameters import moved_parameters
-from vitscope.curvature.penalty import Convention, Penalty
-from vitscope.curvature.plane import Plane, PlanePenalty
+from vitscope.curvature.loss import Convention, Penalty
+from vitscope.curvature.parameters import moved_parameters
+from vitscope.curvature.plane import Normalisation, Plane, PlanePenalty
 from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.exam import procedure
 from vitscope.engine.finished_parts import Parts
@@ -77,7 +76,7 @@ def landscape(
             goes through both), or "hessian" (the two steepest directions; length 1).
         normalisation: Of random directions: "filter", or "dim0" as in the published code.
         weight_decay: Factor of the l2 term.
-        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.penalty`).
+        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.loss`).
         recipe: Whose augmentation, mixing and label smoothing is drawn, once, and which says what parameters are
             decayed; None takes the images as for evaluation and decays all.
         batch_norm: Statistics of batch norms: "kept", or "estimated" anew at every point (twice the time).

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative
 from vitscope.core.interface import takes_interface
-from vitscope.curvature.penalty import Convention, Penalty
+from vitscope.curvature.loss import Convention, Penalty
 from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.finished_parts import Parts
