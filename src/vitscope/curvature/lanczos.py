@@ -29,21 +29,13 @@ BASIS_BYTES = 4 << 30
 
 @dataclass(frozen=True, eq=False)
 class Eigenvalues:
-    """Eigenvalues of largest magnitude, in falling order of it, with their signs.
+    """Eigenvalues of largest magnitude, in falling order of it, with their signs."""
 
-    Attributes:
-        values: (k,).
-        residuals: (k,) ||H v - λ v|| / |λ|.
-        converged: (k,) whether the residual is within the tolerance.
-        products: How many products with H it took.
-        vectors: (k, size) eigenvectors of length one; None unless asked for.
-    """
-
-    values: np.ndarray
-    residuals: np.ndarray
-    converged: np.ndarray
-    products: int
-    vectors: Tensor | None = None
+    values: np.ndarray  # (k,)
+    residuals: np.ndarray  # (k,) ||H v - λ v|| / |λ|
+    converged: np.ndarray  # (k,) whether the residual is within the tolerance
+    products: int  # how many products with H it took
+    vectors: Tensor | None = None  # (k, size) of length one, if asked for
 
 
 @checked

@@ -72,11 +72,7 @@ def cross_entropy(scores: Tensor, targets: Tensor, n_images: int | None = None) 
 
 @torch.no_grad()
 def check_deterministic(model: nn.Module, images: Tensor) -> None:
-    """Refuse a model whose answer is drawn anew at every call (dropout that stays on, random depth).
-
-    Raises:
-        RandomModel: Two passes over the same images differ; the message names the first module that does.
-    """
+    """Refuse a model whose answer is drawn anew at every call (dropout that stays on, random depth)."""
     first, second = scores_of_images(model, images), scores_of_images(model, images)
     scale = float(first.abs().max())
     if not math.isfinite(scale):
@@ -119,17 +115,11 @@ def _where(model: nn.Module, images: Tensor) -> str:
 
 @dataclass(frozen=True)
 class Penalty:
-    """Which l2 term is added to the loss.
+    """Which l2 term is added to the loss."""
 
-    Attributes:
-        weight_decay: Its factor; 0 leaves it out.
-        convention: See the top of the file.
-        decay_all: Whether every parameter is decayed; if not, biases, norms and what the model spares are not.
-    """
-
-    weight_decay: float = 0.0
+    weight_decay: float = 0.0  # its factor; 0 leaves it out
     convention: Convention = "half_square"
-    decay_all: bool = False
+    decay_all: bool = False  # if not, biases, norms and what the model spares are not decayed
 
     def __post_init__(self) -> None:
         check(self.weight_decay, NotNegative, "weight_decay")

@@ -116,11 +116,7 @@ class Moved:
 
 
 def moved_parameters(model: nn.Module, example: Any = None) -> list[Moved]:
-    """The moved parameters in the model's order; `example` as for `vs.anatomy`.
-
-    Raises:
-        UnsupportedModel: No parameter of the model multiplies what it is shown.
-    """
+    """The moved parameters in the model's order; `example` as for `vs.anatomy`."""
     with preserved(model), torch.inference_mode(False):
         graph = observe(model, example_batch(model, example))
     leaves = {id(node.value): node.index for node in graph.nodes if node.name == "leaf"}

@@ -140,11 +140,8 @@ class Plane:
     """Moves `tensors`, inside the block that it is entered for.
 
     Every place is made from the centre, so that it does not depend on the places before it. The centre itself is never
-    written to: the model works on a copy, and is given its own tensors back in the end.
-
-    Args:
-        tensors: Parameters, and buffers, of a model.
-        directions: For each coordinate, a tensor per tensor; the same shapes and, to be quick, the same layout.
+    written to: the model works on a copy, and is given its own tensors back in the end. The directions have, for each
+    coordinate, a tensor per tensor (parameters and buffers), of the same shapes and, to be quick, the same layout.
     """
 
     def __init__(self, tensors: Sequence[Tensor], directions: Sequence[Sequence[Tensor]]) -> None:

@@ -27,14 +27,10 @@ _DEAD_ENDS = ("torch::autograd::Error", "torch::autograd::NotImplemented")
 
 
 class HessianProduct:
-    """The Hessian of one batch, as something that multiplies flat vectors; made by `hessian_of`.
+    """The Hessian of one batch, as something that multiplies flat vectors of `size` entries; made by `hessian_of`.
 
-    Attributes:
-        parameters: By name, in the order in which a vector holds them.
-        size: Length of a vector.
-        nll: The loss, without the penalty.
-        penalty: The l2 term's value.
-        count: Products made so far.
+    `parameters` are by name, in the order in which a vector holds them; `nll` is the loss without the l2 term,
+    `penalty` the value of that; `count` is of the products made so far.
     """
 
     def __init__(

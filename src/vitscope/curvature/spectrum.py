@@ -135,14 +135,8 @@ def power(
 
 @checked
 def trace_estimates(product: Operator, like: Tensor, probes: Count, seed: int = 0) -> np.ndarray:
-    """(probes,) independent unbiased estimates of the trace; their mean is the estimate, their spread its error.
-
-    Args:
-        product: v -> H v.
-        like: Any vector that H multiplies; gives length, type and device.
-        probes: How many random vectors, one product each.
-        seed: Of the vectors.
-    """
+    """(probes,) independent unbiased estimates of the trace of v -> H v, one product each; their mean is the estimate,
+    their spread its error. `like` is any vector that H multiplies."""
     vectors = (random_signs(len(like), like, seed + i) for i in range(probes))
     return np.array([dot(v, product(v)) for v in vectors])
 

@@ -38,18 +38,8 @@ def names_code(name: str) -> bool:
 
 
 def allow_model(name: Any, arguments: Any, file: object, trust_code: bool) -> None:
-    """Refuse to make the model that a file describes, if that runs code that the user did not ask for.
-
-    Args:
-        name: What the file calls the model, as `create_model` takes it.
-        arguments: What it wants it to be built with.
-        file: Names it in the message.
-        trust_code: The user has allowed it.
-
-    Raises:
-        UntrustedCode: The name leads to a function, or an argument to a pickle or to code.
-        BadResult: It is no description of a model, or makes choices that are the user's.
-    """
+    """Refuse to make the model that a file describes (as `create_model` takes it), if its name leads to a function or
+    an argument to a pickle or to code, and the user did not ask for that; or if it makes the user's choices."""
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         raise BadResult(
             f"{file} is damaged: it describes a model as {_call(name, arguments)}, expected a name and its arguments; "

@@ -68,13 +68,7 @@ class PointConv2d(nn.Conv2d):
 class MSABlock(nn.Module):
     """The MSA block of AlterNet; takes the place of a residual block that keeps the shape of its map.
 
-    Args:
-        channels: Of the map, which goes out as it came in: (N, channels, H, W).
-        heads: Number of heads.
-        window: Side of a window.
-        width: Channels that the attention sees; a quarter of `channels` if not given, as in a bottleneck.
-        dim_head: Channels of a head.
-        drop_path: Stochastic depth.
+    The attention sees `width` channels; a quarter of them all if not given, as in a bottleneck.
     """
 
     def __init__(

@@ -66,12 +66,7 @@ class ConvolutionalMSA(Attention):
 
 
 class ConvolutionalViT(VisionTransformer):
-    """timm's ViT with local attention.
-
-    Args:
-        kernel: Side of the neighbourhood, in patches.
-        **kwargs: As for timm's `VisionTransformer`.
-    """
+    """timm's ViT with local attention; the kernel is the side of the neighbourhood, in patches."""
 
     def __init__(self, kernel: int = 5, **kwargs: Any) -> None:
         super().__init__(attn_layer=ConvolutionalMSA, **kwargs)

@@ -165,9 +165,11 @@ _TRAINED = ("resnet_mini", "vit_mini")
 
 
 def _configuration(name: str, cls: type[nn.Module]) -> dict[str, Any]:
-    fixed = {"pool_size": (4, 4)} if cls is SmallStemResNet else {"fixed_input_size": True}
-    weights = {"file": weight_file(name)} if name in _TRAINED else {}
-    return (fashion_cfg if name.endswith("_mini") else cifar_cfg)(*_ENDS[cls], **fixed, **weights)
+    more: dict[str, Any] = {"pool_size": (4, 4)} if cls is SmallStemResNet else {"fixed_input_size": True}
+    if name in _TRAINED:
+        more["file"] = weight_file(name)
+    first_conv, classifier = _ENDS[cls]
+    return (fashion_cfg if name.endswith("_mini") else cifar_cfg)(first_conv, classifier, **more)
 
 
 def _build(name: str, pretrained: bool, given: dict[str, Any]) -> nn.Module:
