@@ -17,15 +17,9 @@ HUGGING_FACE = "hf:"
 OUR_FACTORIES: set[str] = set()  # names of our own, which ask again for what they are told to make
 HOW = "if you trust where it comes from, add --trust-code (in Python: trust_code=True)"
 _CHOICES = ("name", "pretrained", "checkpoint", "trust_code")  # the caller's, never a file's
-_LOADING = (
-    "checkpoint_path",
-    "pretrained_cfg",
-    "pretrained_cfg_overlay",
-    "cache_dir",
-    "attn_implementation",
-    "experts_implementation",
-    "quantization_config",
-    "auto_map",
+_LOADING = frozenset(
+    "checkpoint_path pretrained_cfg pretrained_cfg_overlay cache_dir attn_implementation experts_implementation "
+    "quantization_config auto_map".split()
 )
 _LONGEST = 200
 

@@ -188,27 +188,28 @@ def mc_dropout(
     body = dissect(model, example)
     asked, named = asked_units(body.parts, kinds, layers), by_name(layers)
     found = {unit.name: port for unit in asked if (port := _port(body, unit, at, named)) is not None}
-    chosen = choose_units(body.parts, kinds, layers, lambda unit: unit.name in found)
-    names = [unit.name for unit in chosen]
-    _refuse_twice(model, chosen, at)
+    fitting = choose_units(body.parts, kinds, layers, lambda unit: unit.name in found)
+    names = [unit.name for unit in fitting]
+    _refuse_twice(model, names, at)
     if 0 < len(found) < len(asked):
         warnings.warn(_left_out(body, [unit for unit in asked if unit.name not in found]), stacklevel=3)
-    grafts, notes = [], MapNotes(body)
-    for place, port in enumerate([found[name] for name in names], start=len(dropouts(model))):
-        windows = notes.windows(port.node, port.parts_per_image)
-        step = MCDropout(p, place, port.batch_axis, port.parts_per_image, windows)
-        grafts.append(graft_at(model, port, step, "mc_dropout"))
-    grafts += notes.graft(model)
+    notes, first = MapNotes(body), len(dropouts(model))
+    steps = [
+        (port, MCDropout(p, first + i, port.batch_axis, parts, notes.windows(port.node, parts)))
+        for i, port in enumerate(found[name] for name in names)
+        for parts in [port.parts_per_image]
+    ]
+    grafts = [graft_at(model, port, step, "mc_dropout") for port, step in steps] + notes.graft(model)
     shared = next((why for unit in asked if (why := why_shared(body, unit)) is not None), None)
     why_none = shared or f"no {'/'.join(kinds)} branch can take it"
     return Done({"p": p, "kinds": kinds, "layers": names, "at": at}, names, grafts, why_none)
 
 
-def _refuse_twice(model: nn.Module, units: Sequence[Unit], at: str) -> None:
+def _refuse_twice(model: nn.Module, names: Sequence[str], at: str) -> None:
     """Two masks on one tensor would be one dropout with another probability than either says."""
     before = [entry["options"] for entry in record(model) if entry["operation"] == mc_dropout.__name__]
     there = {name for options in before if options["at"] == at for name in options["layers"]}
-    twice = [unit.name for unit in units if unit.name in there]
+    twice = [name for name in names if name in there]
     if twice:
         raise CannotOperate(
             f"unit '{twice[0]}' has MC dropout there already; do mc_dropout once, with another p= (in Python after "

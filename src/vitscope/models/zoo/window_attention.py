@@ -48,9 +48,8 @@ class WindowAttention(nn.Module):
         points = x.permute(0, 2, 3, 1).contiguous()  # once for the three maps; nothing to do on channels_last
         if below or right:
             points = F.pad(points, (0, 0, 0, right, 0, below))
-        query, key, value = (
-            self._cut(part(points), tall, wide) for part in (self.query, self.key, self.value)
-        )
+        maps = (self.query, self.key, self.value)
+        query, key, value = (self._cut(part(points), tall, wide) for part in maps)
         bias = relative_position_bias(self.relative_position_bias_table, tall, wide)
         if below or right:
             bias = bias + _padding_bias(points, height, width, tall, wide)

@@ -51,10 +51,9 @@ class Before:
         """Measure again, on the same images."""
         parameters, flops, outputs = _measure(model, self._batch)
         pairs = list(zip(self._outputs, outputs, strict=True))
-        same_shape = all(a.shape == b.shape for a, b in pairs)
-        change = (
-            max((float((a - b).abs().max()) for a, b in pairs), default=0.0) if same_shape else float("nan")
-        )
+        change = float("nan")
+        if all(a.shape == b.shape for a, b in pairs):
+            change = max((float((a - b).abs().max()) for a, b in pairs), default=0.0)
         scale = float(torch.cat([a.flatten() for a in self._outputs]).std())
         return Comparison((self._parameters, parameters), (self._flops, flops), change, scale)
 

@@ -34,9 +34,7 @@ class ImageTokens:
     dimensions: int
     channel_axis: int
     batch_axis: int = 0
-    parts_per_image: int = (
-        1  # windows that share the batch axis with the images, at the size that was watched
-    )
+    parts_per_image: int = 1  # windows that share the batch axis with the images, at the size watched
     windows: Windows | None = field(default=None, compare=False)  # tells how many at another size
 
     @property

@@ -110,12 +110,8 @@ def _run(model: nn.Module, example: Any, *, gradients: bool) -> _Pass:
     ):
         named = isinstance(example, Mapping)
         inputs = example_inputs(model, example) if named else {"": example_batch(model, example)}
-        if (
-            gradients
-        ):  # of the image, so that a model with frozen weights has some; no leaf, it may be written to
-            inputs = {
-                k: t.requires_grad_().clone() if t.is_floating_point() else t for k, t in inputs.items()
-            }
+        if gradients:
+            inputs = {name: _with_gradient(tensor) for name, tensor in inputs.items()}
         torch.manual_seed(0)
         try:
             output = model(**inputs) if named else model(inputs[""])
@@ -125,6 +121,11 @@ def _run(model: nn.Module, example: Any, *, gradients: bool) -> _Pass:
                 f"the model does not run {how} gradients after it ({type(error).__name__}: {error})"
             ) from error
         return _Pass([tensor.detach() for tensor in main_output(output)], calls)
+
+
+def _with_gradient(tensor: Tensor) -> Tensor:
+    """Of the image, so that a model whose weights are frozen has some; no leaf, it may be written to."""
+    return tensor.requires_grad_().clone() if tensor.is_floating_point() else tensor
 
 
 @contextmanager

@@ -141,9 +141,9 @@ def replay(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
     if not isinstance(entries, list | tuple):
         raise _damaged(entries)
     for entry in entries:
-        name, options = (
-            (entry.get(key) for key in ("operation", "options")) if isinstance(entry, Mapping) else ("", 0)
-        )
+        if not isinstance(entry, Mapping):
+            raise _damaged(entry)
+        name, options = entry.get("operation"), entry.get("options")
         if not isinstance(name, str) or not isinstance(options, Mapping):
             raise _damaged(entry)
         if name not in OPERATIONS:
