@@ -6,9 +6,9 @@ import torch
 
 from tests.exams.landscape_cases import images, linear, nudged, tiny_vit, write_run
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.curvature.directions import flat
-from vitscope.curvature.filter_parameters import moved_parameters
-from vitscope.curvature.penalty import Penalty
+from vitscope.curvature.loss import Penalty
+from vitscope.curvature.parameters import moved_parameters
+from vitscope.curvature.plane import flat
 from vitscope.engine.held_loss import HeldLoss
 from vitscope.engine.landscape_axes import checkpoint_series, choose_axes, difference, find_near
 

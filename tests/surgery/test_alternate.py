@@ -1,17 +1,27 @@
+"""Conv blocks replaced by MSA blocks, the extra block, and the stochastic depth that is taken over."""
+
 import copy
 
 import pytest
+import timm
 import torch
 import torch.nn.functional as F
 import transformers
+from timm.layers import DropPath
 from torch import Tensor, nn
+from torchvision.ops import StochasticDepth
+from transformers.models.convnext.modeling_convnext import ConvNextDropPath
 
 import vitscope as vs
 from tests.cases import HUGGING_FACE, Case, hf_case, timm_case, tv_case
 from tests.surgery.checks import assert_close, assert_equal, check_operated, outputs, set_origin
 from tests.surgery.measures import tiny
+from vitscope.anatomy.structure.dissect import dissect
 from vitscope.models.zoo.alternet import MSABlock
 from vitscope.surgery import CannotOperate, NoEffectWarning, alternate, record
+from vitscope.surgery.alternate import append_block, drop_probability
+from vitscope.surgery.tools.proof import Snapshot
+from vitscope.surgery.tools.replaceable import conv_stages
 
 
 def small(blocks, **arguments) -> nn.Module:
@@ -278,3 +288,66 @@ def test_keeps_precision_and_mode():
     alternate(model, last=1, heads=(1, 1, 1, 1))
     assert {p.dtype for p in model.parameters()} == {torch.float64}
     assert not any(module.training for module in model.modules())
+
+
+def test_appends_a_fresh_copy_that_runs_and_can_be_removed():
+    model = vs.create_model("preresnet_mini").eval()
+    images = torch.randn(2, 3, 32, 32)
+    before = model(images)
+    convs = len(vs.anatomy(model).of_kind("conv"))
+    before_it = Snapshot(model)
+    path = append_block(model, conv_stages(dissect(model))[-1])
+    assert path == "stages.3.blocks.2"
+    old, new = model.stages[3].blocks[1:]
+    assert [p.shape for p in new.parameters()] == [p.shape for p in old.parameters()]
+    assert not torch.equal(old.conv1.weight, new.conv1.weight)
+    assert len(vs.anatomy(model).of_kind("conv")) == convs + 1
+    assert not torch.equal(model(images), before)
+    before_it.restore()
+    assert torch.equal(model(images), before)
+
+
+def test_needs_an_ordered_container():
+    model = timm.create_model("regnety_002")  # its stages are modules that run through their children
+    with pytest.raises(CannotOperate, match="not the last one of an nn"):
+        append_block(model, conv_stages(dissect(model, (3, 64, 64)))[-1])
+
+
+def test_needs_a_block_that_keeps_its_shape():
+    model = vs.create_model("preresnet_mini", blocks=(2, 2, 2, 1))
+    with pytest.raises(CannotOperate, match="stage 4 has no block that keeps the shape"):
+        append_block(model, conv_stages(dissect(model))[-1])
+
+
+@pytest.mark.parametrize(
+    "module",
+    [DropPath(0.2), StochasticDepth(0.2, "row"), ConvNextDropPath(0.2)],
+    ids=["timm", "torchvision", "transformers"],
+)
+def test_finds_it_in_every_library(module):
+    assert drop_probability(nn.Sequential(nn.Conv2d(3, 3, 3), module)) == pytest.approx(0.2, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.Dropout(0.2),
+        nn.Dropout2d(0.2),
+        nn.Identity(),
+        nn.ReLU(),
+        nn.Hardtanh(0, 3),
+        DropPath(0.0),
+        nn.Flatten(),
+    ],
+    ids=lambda module: type(module).__name__,
+)
+def test_nothing_else_is_one(module):
+    assert drop_probability(nn.Sequential(nn.Conv2d(3, 3, 3), module)) == 0.0
+
+
+def test_leaves_random_state_and_mode():
+    block = nn.Sequential(DropPath(0.5)).eval()
+    before = torch.get_rng_state()
+    drop_probability(block)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not block[0].training

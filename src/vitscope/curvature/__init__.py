@@ -7,14 +7,18 @@ with hessian_of(model, images, labels) as product:          # v -> H v
     quadrature(product, probe, steps=40)
 """
 
-from vitscope.curvature.density import Quadrature, quadrature, random_signs
 from vitscope.curvature.lanczos import Eigenvalues, lanczos
-from vitscope.curvature.loss import RandomModel
-from vitscope.curvature.penalty import Penalty
-from vitscope.curvature.power import power
+from vitscope.curvature.loss import Penalty, RandomModel
+from vitscope.curvature.parameters import select_parameters
 from vitscope.curvature.product import HessianProduct, hessian_of
-from vitscope.curvature.select import select_parameters
-from vitscope.curvature.top import top_eigenvalues, trace_estimates
+from vitscope.curvature.spectrum import (
+    Quadrature,
+    power,
+    quadrature,
+    random_signs,
+    top_eigenvalues,
+    trace_estimates,
+)
 
 __all__ = [
     "Eigenvalues",

@@ -16,7 +16,6 @@ import math
 import os
 import tempfile
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -100,8 +99,8 @@ class Basis:
         needed = room * self.length * start.element_size()
         if start.device.type == "cpu" and needed > (_half_of_memory() if memory is None else memory):
             self._file = tempfile.NamedTemporaryFile(prefix="vitscope-basis-")  # noqa: SIM115 - closed in __exit__
-            shape = room * self.length
-            rows = torch.from_file(self._file.name, shared=True, size=shape, dtype=start.dtype)
+            entries = room * self.length
+            rows = torch.from_file(self._file.name, shared=True, size=entries, dtype=start.dtype)
             self._rows = rows.view(room, self.length)
         else:
             self._rows = torch.empty(room, self.length, dtype=start.dtype, device=start.device)
@@ -110,9 +109,7 @@ class Basis:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._rows = torch.empty(0)
         if self._file is not None:
             self._file.close()

@@ -29,21 +29,13 @@ BASIS_BYTES = 4 << 30
 
 @dataclass(frozen=True, eq=False)
 class Eigenvalues:
-    """Eigenvalues of largest magnitude, in falling order of it, with their signs.
+    """Eigenvalues of largest magnitude, in falling order of it, with their signs."""
 
-    Attributes:
-        values: (k,).
-        residuals: (k,) ||H v - λ v|| / |λ|.
-        converged: (k,) whether the residual is within the tolerance.
-        products: How many products with H it took.
-        vectors: (k, size) eigenvectors of length one; None unless asked for.
-    """
-
-    values: np.ndarray
-    residuals: np.ndarray
-    converged: np.ndarray
-    products: int
-    vectors: Tensor | None = None
+    values: np.ndarray  # (k,)
+    residuals: np.ndarray  # (k,) ||H v - λ v|| / |λ|
+    converged: np.ndarray  # (k,) whether the residual is within the tolerance
+    products: int  # how many products with H it took
+    vectors: Tensor | None = None  # (k, size) of length one, if asked for
 
 
 @checked
@@ -138,9 +130,8 @@ class _Search:
         """Append the direction that is left, or, if nothing is, a random one that H does not couple to the others."""
         j, T = self._filled, self._projected
         left = norm(new)
-        self._rounding = max(
-            self._rounding, 100 * torch.finfo(new.dtype).eps * max(np.abs(T[:j, :j]).max(), left)
-        )
+        size = max(np.abs(T[:j, :j]).max(), left)
+        self._rounding = max(self._rounding, 100 * torch.finfo(new.dtype).eps * size)
         T[j, :j] = T[:j, j] = 0.0
         if left > self._rounding:
             T[j - 1, j] = T[j, j - 1] = left
@@ -203,22 +194,12 @@ class _Search:
         found = self._product(self._basis.combine(s @ signs))
         found -= self._basis.combine(s @ (signs * theta))
         if self._filled < self._basis.length:
-            found.sub_(
-                self._basis[self._filled],
-                alpha=float(self._projected[self._filled, : self._filled] @ s @ signs),
-            )
+            coupling = self._projected[self._filled, : self._filled]
+            found.sub_(self._basis[self._filled], alpha=float(coupling @ s @ signs))
         error = norm(found)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            residuals = np.where(
-                theta == 0.0, np.hypot(bounds, error), np.hypot(bounds, error) / np.abs(theta)
-            )
-        return Eigenvalues(
-            theta,
-            residuals,
-            residuals <= self._tol,
-            self.products + 1,
-            torch.stack([self._basis.combine(column) for column in s.T.copy()]) if vectors else None,
-        )
+        residuals = np.hypot(bounds, error) / np.where(theta == 0.0, 1.0, np.abs(theta))
+        made = torch.stack([self._basis.combine(column) for column in s.T.copy()]) if vectors else None
+        return Eigenvalues(theta, residuals, residuals <= self._tol, self.products + 1, made)
 
 
 def check_counts(k: int, size: int, max_products: int) -> None:

@@ -1,22 +1,34 @@
-"""What is differentiated: the mean over a batch of the cross-entropy, with hard or soft targets.
+"""What is differentiated: the cross-entropy of a batch, with hard or soft targets, and the l2 term of weight decay.
 
     NLL(w) = 1/N sum_n - sum_c t_nc log p_nc(w),        p = softmax of the model's class scores
 
-and beside it, in closed form, the penalty that weight decay stands for (`penalty`).
+The Hessian of the l2 term is known without differentiating:
+
+    half_square:  wd/2 sum_p ||p||^2 over the decayed parameters      H v = wd v on them
+    norm:         wd   sum_p ||p||   over all parameters              H v = wd/||p|| (v - p^ (p^ . v)),  p^ = p / ||p||
+
+The first is what weight decay of strength wd pulls on. The second is the unsquared sum that the code published with
+"How Do Vision Transformers Work?" calls l2; its curvature falls as the weights grow.
 """
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
+from timm.optim import param_groups_weight_decay
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from vitscope.anatomy.watch.one_forward import tensors_in
+from vitscope.core.arguments import NotNegative, check
 from vitscope.core.errors import BadData, NotFinite, VitscopeError
 from vitscope.core.outputs import class_scores
+from vitscope.curvature.dots import dot, norm
 
+Convention = Literal["half_square", "norm"]
 _SAME = 1e-4  # kernels may round differently from call to call; a random draw changes much more
 
 
@@ -60,11 +72,7 @@ def cross_entropy(scores: Tensor, targets: Tensor, n_images: int | None = None) 
 
 @torch.no_grad()
 def check_deterministic(model: nn.Module, images: Tensor) -> None:
-    """Refuse a model whose answer is drawn anew at every call (dropout that stays on, random depth).
-
-    Raises:
-        RandomModel: Two passes over the same images differ; the message names the first module that does.
-    """
+    """Refuse a model whose answer is drawn anew at every call (dropout that stays on, random depth)."""
     first, second = scores_of_images(model, images), scores_of_images(model, images)
     scale = float(first.abs().max())
     if not math.isfinite(scale):
@@ -86,23 +94,63 @@ def check_deterministic(model: nn.Module, images: Tensor) -> None:
 
 def _where(model: nn.Module, images: Tensor) -> str:
     """Which innermost module is the first to differ, in words."""
-    traces: list[list[tuple[str, float]]] = [[], []]
     names = {module: name for name, module in model.named_modules() if not list(module.children())}
-    for trace in traces:
+    traces: list[list[tuple[str, float]]] = []
 
-        def note(
-            module: nn.Module, _: object, output: object, trace: list[tuple[str, float]] = trace
-        ) -> None:
-            value = sum(float(t.double().abs().sum()) for t in tensors_in(output) if t.is_floating_point())
-            trace.append((names[module], value))
+    def note(module: nn.Module, _: object, output: object) -> None:
+        value = sum(float(t.double().abs().sum()) for t in tensors_in(output) if t.is_floating_point())
+        traces[-1].append((names[module], value))
 
-        handles: list[RemovableHandle] = [module.register_forward_hook(note) for module in names]
-        try:
+    with ExitStack() as hooks:
+        for module in names:
+            hooks.callback(module.register_forward_hook(note).remove)
+        for _ in range(2):
+            traces.append([])
             model(images)
-        finally:
-            for handle in handles:
-                handle.remove()
     for (name, one), (_, other) in zip(*traces, strict=False):
         if abs(one - other) > 1e-5 * abs(one):
             return f", first after '{name}'"
     return ""
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Which l2 term is added to the loss."""
+
+    weight_decay: float = 0.0  # its factor; 0 leaves it out
+    convention: Convention = "half_square"
+    decay_all: bool = False  # if not, biases, norms and what the model spares are not decayed
+
+    def __post_init__(self) -> None:
+        check(self.weight_decay, NotNegative, "weight_decay")
+        check(self.convention, Convention, "l2")
+        check(self.decay_all, bool, "decay_all")
+
+    def covered(self, model: nn.Module, parameters: Mapping[str, nn.Parameter]) -> list[int]:
+        """Places of the parameters that the term is about."""
+        if self.weight_decay == 0.0:
+            return []
+        if self.convention == "norm" or self.decay_all:
+            return list(range(len(parameters)))
+        spared: set[str] = getattr(model, "no_weight_decay", set)()
+        groups = param_groups_weight_decay(model, 1.0, no_weight_decay_list=tuple(spared))
+        decayed = {id(p) for group in groups if group["weight_decay"] for p in group["params"]}
+        return [i for i, p in enumerate(parameters.values()) if id(p) in decayed]
+
+    def add_product(self, parameter: Tensor, vector: Tensor, product: Tensor) -> None:
+        """Add the term's part of H v for one covered parameter; the two vectors are flat, the last one changes."""
+        if self.convention == "half_square":
+            product.add_(vector, alpha=self.weight_decay)
+            return
+        flat = parameter.detach().reshape(-1)
+        length = norm(flat)
+        if length == 0.0:  # the kink of the norm: it has no curvature there
+            return
+        along = dot(flat, vector) / length**2
+        product.add_(vector, alpha=self.weight_decay / length)
+        product.add_(flat, alpha=-self.weight_decay * along / length)
+
+    def value(self, parameter: Tensor) -> float:
+        """The term's value for one covered parameter."""
+        length = norm(parameter.detach().reshape(-1))
+        return self.weight_decay * (length if self.convention == "norm" else 0.5 * length**2)

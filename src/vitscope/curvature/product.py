@@ -19,23 +19,18 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import NotFinite, VitscopeError
 from vitscope.core.memory import give_back
 from vitscope.curvature.double_backward import TwiceDifferentiable
-from vitscope.curvature.loss import check_deterministic, cross_entropy, scores_of_images
-from vitscope.curvature.penalty import Penalty
-from vitscope.curvature.select import select_parameters
+from vitscope.curvature.loss import Penalty, check_deterministic, cross_entropy, scores_of_images
+from vitscope.curvature.parameters import select_parameters
 
 _TYPES = (torch.float32, torch.float64)
 _DEAD_ENDS = ("torch::autograd::Error", "torch::autograd::NotImplemented")
 
 
 class HessianProduct:
-    """The Hessian of one batch, as something that multiplies flat vectors; made by `hessian_of`.
+    """The Hessian of one batch, as something that multiplies flat vectors of `size` entries; made by `hessian_of`.
 
-    Attributes:
-        parameters: By name, in the order in which a vector holds them.
-        size: Length of a vector.
-        nll: The loss, without the penalty.
-        penalty: The l2 term's value.
-        count: Products made so far.
+    `parameters` are by name, in the order in which a vector holds them; `nll` is the loss without the l2 term,
+    `penalty` the value of that; `count` is of the products made so far.
     """
 
     def __init__(
@@ -62,12 +57,10 @@ class HessianProduct:
         with TwiceDifferentiable():
             scores = scores_of_images(model, images.to(self.dtype))
         loss = cross_entropy(scores, targets, n_images)
-        gradients = _gradients(loss, self._tensors)
-        # a gradient that is missing, or the same for all weights, has no second derivative
-        self._curved = [i for i, g in enumerate(gradients) if g is not None and g.requires_grad]
-        self._gradients = [g for g in gradients if g is not None and g.requires_grad]
         self.nll = float(self._over_ranks(loss.detach().reshape(1)))
-        self._constant = {i: g for i, g in enumerate(gradients) if g is not None and not g.requires_grad}
+        self._gradients = _gradients(loss, self._tensors)
+        # a gradient that is missing, or the same for all weights, has no second derivative
+        self._curved = {i: g for i, g in enumerate(self._gradients) if g is not None and g.requires_grad}
         if not bool(torch.isfinite(self.gradient()).all()):
             raise NotFinite(
                 f"the loss is {self.nll:g} and its gradient is not finite; check the weights and the images"
@@ -79,14 +72,10 @@ class HessianProduct:
         self.count += 1
         parts = vector.split(self._lengths)
         found: Sequence[Tensor | None] = [None] * len(self._tensors)
-        if self._gradients:
-            found = torch.autograd.grad(
-                self._gradients,
-                self._tensors,
-                grad_outputs=[parts[i].view_as(self._tensors[i]) for i in self._curved],
-                retain_graph=True,
-                allow_unused=True,
-            )
+        if self._curved:
+            along = [parts[i].view_as(self._tensors[i]) for i in self._curved]
+            curved = list(self._curved.values())
+            found = torch.autograd.grad(curved, self._tensors, along, retain_graph=True, allow_unused=True)
         product = self._over_ranks(self._flat(found))
         pieces = product.split(self._lengths)
         for i in self._decayed:
@@ -95,9 +84,7 @@ class HessianProduct:
 
     def gradient(self) -> Tensor:
         """The gradient of the NLL, as a new flat vector; if processes share the batch, all of them have to ask."""
-        known = self._constant | dict(zip(self._curved, self._gradients, strict=True))
-        parts = [known.get(i) for i in range(len(self._tensors))]
-        return self._over_ranks(self._flat([part if part is None else part.detach() for part in parts]))
+        return self._over_ranks(self._flat([None if g is None else g.detach() for g in self._gradients]))
 
     def named(self, vector: Tensor) -> dict[str, Tensor]:
         """A flat vector cut into the parameters it is made of."""
@@ -177,8 +164,7 @@ def hessian_of(
             parameter.requires_grad_(id(parameter) in taken)
         check_deterministic(model, images.to(next(iter(chosen.values())).dtype))
         with _explained(model):
-            product = HessianProduct(model, images, targets, chosen, penalty or Penalty(), split)
-            yield product
+            yield HessianProduct(model, images, targets, chosen, penalty or Penalty(), split)
 
 
 @contextmanager

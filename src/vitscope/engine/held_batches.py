@@ -17,8 +17,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from vitscope.anatomy.taps.cannot_run import runs_on
 from vitscope.core.errors import BadData
-from vitscope.curvature.loss import scores_among
-from vitscope.curvature.penalty import Convention, Penalty
+from vitscope.curvature.loss import Convention, Penalty, scores_among
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
 from vitscope.data.batching import check_finite

@@ -24,8 +24,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.memory import arrange
 from vitscope.core.statistics import mean_interval, share_interval
-from vitscope.curvature.loss import cross_entropy, scores_of_images
-from vitscope.curvature.penalty import Penalty
+from vitscope.curvature.loss import Penalty, cross_entropy, scores_of_images
 from vitscope.curvature.plane import Plane
 from vitscope.data import batches, data_config
 from vitscope.engine.exam import Rows

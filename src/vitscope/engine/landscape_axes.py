@@ -17,7 +17,9 @@ from torch import Tensor, nn
 from vitscope.core import distributed
 from vitscope.core.arguments import Range
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.curvature.directions import (
+from vitscope.curvature.loss import Penalty
+from vitscope.curvature.parameters import Moved
+from vitscope.curvature.plane import (
     Direction,
     Normalisation,
     coordinates,
@@ -25,8 +27,6 @@ from vitscope.curvature.directions import (
     principal_directions,
     random_directions,
 )
-from vitscope.curvature.filter_parameters import Moved
-from vitscope.curvature.penalty import Penalty
 from vitscope.engine.held_loss import HeldLoss
 from vitscope.findings.landscape import Mark
 from vitscope.models import Checkpoint, create_model, list_checkpoints, name_of

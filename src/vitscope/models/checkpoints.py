@@ -38,21 +38,13 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights at one moment of a training.
+    """Weights at one moment of a training."""
 
-    Attributes:
-        name: What to ask for.
-        file: Path below the run folder.
-        epoch: How many epochs were trained; a part of one counts.
-        accuracy: On the held-out images; None if it was not measured then.
-        nll: The same.
-    """
-
-    name: str
-    file: str
-    epoch: float
-    accuracy: float | None = None
-    nll: float | None = None
+    name: str  # what to ask for
+    file: str  # path below the run folder
+    epoch: float  # how many epochs were trained; a part of one counts
+    accuracy: float | None = None  # on the held-out images, if it was measured then
+    nll: float | None = None  # the same
 
 
 def list_checkpoints(run: str | os.PathLike[str]) -> list[Checkpoint]:
@@ -117,38 +109,32 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str, e
 
 def difference(own: Mapping[str, Tensor], given: Mapping[str, Tensor], exact: bool = False) -> str:
     """What keeps `given` from being the state of a model whose state is `own`; empty if nothing does."""
-    missing = [name for name in own if name not in given]
-    surplus = [name for name in given if name not in own]
-    reshaped = [
-        f"{name} (file {tuple(given[name].shape)}, model {tuple(tensor.shape)})"
-        for name, tensor in own.items()
-        if name in given and given[name].shape != tensor.shape
-    ]
-    retyped = [
-        f"{name} (file {given[name].dtype}, model {tensor.dtype})"
-        for name, tensor in own.items()
-        if name in given and not _same_type(given[name], tensor, exact)
-    ]
-    parts = (
-        ("missing", missing),
-        ("unexpected", surplus),
-        ("of another shape", reshaped),
-        ("of another type", retyped),
-    )
-    return ", ".join(f"{len(found)} {what}: {_first(found)}" for what, found in parts if found)
+    both = [(name, given[name], tensor) for name, tensor in own.items() if name in given]
+    problems = {
+        "missing": [name for name in own if name not in given],
+        "unexpected": [name for name in given if name not in own],
+        "of another shape": [
+            f"{name} (file {tuple(file.shape)}, model {tuple(tensor.shape)})"
+            for name, file, tensor in both
+            if file.shape != tensor.shape
+        ],
+        "of another type": [
+            f"{name} (file {file.dtype}, model {tensor.dtype})"
+            for name, file, tensor in both
+            if not _same_type(file, tensor, exact)
+        ],
+    }
+    return ", ".join(f"{len(found)} {what}: {_first(found)}" for what, found in problems.items() if found)
 
 
 def weight_bytes(weights: Mapping[str, Tensor]) -> bytes:
     """A model's state as a safetensors file; tensors that share memory are written out each."""
-    return save({name: _own(tensor) for name, tensor in weights.items()})
+    layout = torch.contiguous_format
+    return save({name: t.detach().to("cpu", copy=True, memory_format=layout) for name, t in weights.items()})
 
 
 def _same_type(one: Tensor, other: Tensor, exact: bool) -> bool:
     return one.dtype == other.dtype or (not exact and one.is_floating_point() and other.is_floating_point())
-
-
-def _own(tensor: Tensor) -> Tensor:
-    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
 
 
 def _first(found: list[str], show: int = 4) -> str:

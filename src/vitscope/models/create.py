@@ -1,23 +1,33 @@
-"""From a name to a model: timm's, ours, torchvision's, Hugging Face's, a user's own, a run folder's."""
+"""From a name to a model: timm's, ours, torchvision's, Hugging Face's, a user's own, a run folder's.
+
+And what `vitscope models` prints about one, found without giving it weights.
+"""
 
 import difflib
 import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
+import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
+from vitscope.anatomy.flops import count_flops
 from vitscope.core.arguments import Probability, Range, check, checked
 from vitscope.core.arguments.files import reason
+from vitscope.core.errors import VitscopeError
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_origin
+from vitscope.models.sources import Request, run_folder
 from vitscope.models.sources import factory as from_factory
 from vitscope.models.sources import huggingface as from_huggingface
-from vitscope.models.sources import run_folder
 from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
-from vitscope.models.zoo.registered import OURS
+from vitscope.models.zoo import OURS
 
 _NUMBERS: dict[str, Any] = {  # that mean the same in every model that takes them
     "in_chans": Annotated[int, Range(1, 4096)],
@@ -68,20 +78,20 @@ def create_model(
     for number, hint in _NUMBERS.items():
         if arguments.get(number) is not None:
             arguments[number] = check(arguments[number], hint, number)
+    sizes = {"num_classes": num_classes, "img_size": img_size}
     folder = _run_folder(name)
     if folder is not None:
-        changes = {"num_classes": num_classes, "img_size": img_size, **arguments}
-        given = {key: value for key, value in changes.items() if value is not None}
-        return run_folder.load_model(folder, create_model, checkpoint, trust_code, **given)
+        changes = {key: value for key, value in {**sizes, **arguments}.items() if value is not None}
+        return run_folder.load_model(folder, create_model, checkpoint, trust_code, **changes)
     if checkpoint is not None:
         raise CannotBuild(
             f"checkpoint='{checkpoint}' is for run folders; {os.fspath(name)} is a model's name"
         )
     name = os.fspath(name)
-    sizes = {"num_classes": num_classes, "img_size": img_size}
     given = {**{k: v for k, v in sizes.items() if v is not None}, **arguments}
     try:
-        model = _build(name, pretrained, num_classes, img_size, arguments, trust_code)
+        request = Request(name, pretrained, num_classes, img_size, arguments, trust_code)
+        model = _source(name).build(request)
     except (AssertionError, LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         if not given:
             raise
@@ -108,34 +118,23 @@ def check_name(name: str | os.PathLike[str], trust_code: bool = False) -> None:
         run_folder.check_model(folder, trust_code)
         return
     name = os.fspath(name)
-    if from_timm.has(name) or from_torchvision.has(name):
-        return
-    if name.startswith(from_huggingface.PREFIX):
+    source = _source(name)
+    if source is from_huggingface:
         from_huggingface.check_name(name)
-        return
-    if ":" not in name or name.startswith(from_torchvision.PREFIX):
-        raise _unknown(name)
-    from_factory.find(name)
+    elif source is from_factory:
+        from_factory.find(name)
 
 
-def _build(
-    name: str,
-    pretrained: bool | None,
-    num_classes: int | None,
-    img_size: int | tuple[int, int] | None,
-    arguments: dict[str, Any],
-    trust_code: bool,
-) -> nn.Module:
-    rest = (num_classes, img_size, arguments)
-    request = (name, pretrained is not False, *rest)
+def _source(name: str) -> ModuleType:
+    """The module that builds what such names stand for."""
     if from_timm.has(name):
-        return from_timm.build(*request)
+        return from_timm
     if from_torchvision.has(name):
-        return from_torchvision.build(*request)
+        return from_torchvision
     if name.startswith(from_huggingface.PREFIX):
-        return from_huggingface.build(*request, trust_code)
+        return from_huggingface
     if ":" in name and not name.startswith(from_torchvision.PREFIX):
-        return from_factory.build(name, pretrained, *rest, trust_code)
+        return from_factory
     raise _unknown(name)
 
 
@@ -159,3 +158,48 @@ def _unknown(name: str) -> UnknownModel:
     near += [known for known in names if name and known.startswith(name) and known not in near][:2]
     hint = f"did you mean {', '.join(near)}?" if near else "no name is near it."
     return UnknownModel(f"no model '{name}'; {hint} See the names with: vitscope models '*{name[:4]}*'")
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """Name, size, cost and home of a model that can be created."""
+
+    name: str
+    parameters: int
+    flops: int | None  # of one image, 2 per multiply-add; None if the pass needs weights to find its way
+    input_size: tuple[int, int, int]
+    source: str
+
+
+def describe(name: str) -> ModelInfo:
+    """Build the model on the meta device (no memory, no arithmetic) and count."""
+    try:
+        with torch.device("meta"), _NoInitialValues():
+            model = create_model(name)
+    except NotImplementedError:  # its constructor calculates with tensors, and meta ones hold no values
+        model = create_model(name)
+    channels, height, width = model.pretrained_cfg["input_size"]  # type: ignore[index]
+    try:
+        flops = count_flops(model, (channels, height, width))
+    except VitscopeError:
+        flops = None
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    other = "torchvision" if name.startswith(from_torchvision.PREFIX) else "timm"
+    source = "vitscope" if name in OURS else other
+    return ModelInfo(name, parameters, flops, (channels, height, width), source)
+
+
+class _NoInitialValues(TorchFunctionMode):
+    """Leaves out what fills new weights: without memory it has no effect, and takes longer than all the rest."""
+
+    _FILLING = frozenset("normal_ uniform_ trunc_normal_ clamp_ erfinv_ mul_ add_ fill_ zero_".split())
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__name__", "") in self._FILLING:
+            tensor = args[0] if args else named["tensor"]  # torch.nn.init names its argument
+            if tensor.is_meta:
+                return tensor
+        return func(*args, **named)

@@ -8,11 +8,7 @@ class UnknownModel(VitscopeError):
 
 
 class UnknownArgument(VitscopeError):
-    """The model exists and does not take this argument.
-
-    Attributes:
-        argument: The argument that was refused.
-    """
+    """The model exists and does not take this `argument`."""
 
     def __init__(self, message: str, argument: str) -> None:
         super().__init__(message)

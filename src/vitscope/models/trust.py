@@ -17,15 +17,9 @@ HUGGING_FACE = "hf:"
 OUR_FACTORIES: set[str] = set()  # names of our own, which ask again for what they are told to make
 HOW = "if you trust where it comes from, add --trust-code (in Python: trust_code=True)"
 _CHOICES = ("name", "pretrained", "checkpoint", "trust_code")  # the caller's, never a file's
-_LOADING = (
-    "checkpoint_path",
-    "pretrained_cfg",
-    "pretrained_cfg_overlay",
-    "cache_dir",
-    "attn_implementation",
-    "experts_implementation",
-    "quantization_config",
-    "auto_map",
+_LOADING = frozenset(
+    "checkpoint_path pretrained_cfg pretrained_cfg_overlay cache_dir attn_implementation experts_implementation "
+    "quantization_config auto_map".split()
 )
 _LONGEST = 200
 
@@ -38,18 +32,8 @@ def names_code(name: str) -> bool:
 
 
 def allow_model(name: Any, arguments: Any, file: object, trust_code: bool) -> None:
-    """Refuse to make the model that a file describes, if that runs code that the user did not ask for.
-
-    Args:
-        name: What the file calls the model, as `create_model` takes it.
-        arguments: What it wants it to be built with.
-        file: Names it in the message.
-        trust_code: The user has allowed it.
-
-    Raises:
-        UntrustedCode: The name leads to a function, or an argument to a pickle or to code.
-        BadResult: It is no description of a model, or makes choices that are the user's.
-    """
+    """Refuse to make the model that a file describes (as `create_model` takes it), if its name leads to a function or
+    an argument to a pickle or to code, and the user did not ask for that; or if it makes the user's choices."""
     if not isinstance(name, str) or not isinstance(arguments, Mapping):
         raise BadResult(
             f"{file} is damaged: it describes a model as {_call(name, arguments)}, expected a name and its arguments; "

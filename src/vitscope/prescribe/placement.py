@@ -12,8 +12,7 @@ from vitscope.findings.lesion import LesionResult
 from vitscope.findings.variance import VarianceResult
 from vitscope.prescribe.patient import Patient
 from vitscope.prescribe.prescription import Evidence
-from vitscope.surgery.tools.choose import LARGE_DATA, LARGE_HEAD, SMALL_DATA, closed_form
-from vitscope.surgery.tools.replaceable import conv_stages
+from vitscope.surgery.tools.replaceable import LARGE_DATA, LARGE_HEAD, SMALL_DATA, closed_form, conv_stages
 
 # AlterNet-50 has 3 heads where its maps have 256 channels, and twice as many wherever these double.
 CHANNELS_PER_HEAD = 256 / 3

@@ -36,9 +36,9 @@ from vitscope.studies.job import Function, Job
 from vitscope.studies.job import address as address_of
 from vitscope.studies.run import Backend, make_runner
 from vitscope.surgery.alternate import alternate
+from vitscope.surgery.tools.choose import Example, Heads
 from vitscope.surgery.tools.record import CannotOperate
 from vitscope.surgery.tools.replaceable import conv_stages
-from vitscope.surgery.tools.vocabulary import Example, Heads
 
 TRAIN_AND_SCORE = "vitscope.training.candidate:train_and_score"  # by name: training builds on surgery
 

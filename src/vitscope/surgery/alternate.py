@@ -10,26 +10,25 @@ map's in a ResNet-50, all of them in a ResNet-18, a RegNet or a ConvNeXt). Its w
 them; all others stay. In a post-activation network the block ends in the activation that the replaced one ended in.
 """
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.structure.dissect import Dissection, dissect
-from vitscope.anatomy.watch.example import example_shapes
 from vitscope.core.arguments import Count, CountFromZero, Side
 from vitscope.core.errors import UnsupportedModel
 from vitscope.models.zoo.alternet import MSABlock
-from vitscope.models.zoo.preresnet import is_small
-from vitscope.surgery.tools.branches import drop_probability
-from vitscope.surgery.tools.choose import check_rules, msa_counts
-from vitscope.surgery.tools.extra_block import append_block, remove_block
+from vitscope.models.zoo.registration import is_small
+from vitscope.surgery.tools.choose import Example, Heads
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.replaceable import ConvStage, Replaceable, conv_stages
-from vitscope.surgery.tools.vocabulary import Example, Heads
+from vitscope.surgery.tools.replaceable import ConvStage, Replaceable, check_rules, conv_stages, msa_counts
 
 FIRST_HEADS = 3  # of the first stage; each later one has twice as many
 SMALL_WINDOW, LARGE_WINDOW = 4, 7  # for images of up to 64 pixels, and above
+_PROBE = (256, 8, 4, 4)  # images, channels, height, width
 
 
 class FinishedMSABlock(MSABlock):
@@ -79,30 +78,22 @@ def alternate(
     """
     check_rules(msa, budget, last)
     added = [append_block(model, _stages(dissect(model, example))[-1])] if extra_block else []
-    try:
-        body = dissect(model, example)
-        stages = _stages(body)
-        counts = msa_counts(body, stages, msa, budget, last)
-        sizes = _heads(stages, heads)
-        side = _window(body, window)
-        chosen = [
-            (block, size)
-            for stage, count, size in zip(stages, counts, sizes, strict=True)
-            for block in reversed(stage.replaceable[:count])
-        ]
-        _replace(model, {block.path: _msa_block(model, block, size, side) for block, size in chosen}, example)
-    except BaseException:
-        for path in added:
-            remove_block(model, path)
-        raise
+    body = dissect(model, example)
+    stages = _stages(body)
+    counts = msa_counts(body, stages, msa, budget, last)
+    sizes = _heads(stages, heads)
+    usual = SMALL_WINDOW if is_small(max(body.parts.input_shape[1:])) else LARGE_WINDOW
+    side = usual if window is None else window
+    new = {
+        block.path: _msa_block(model, block, size, side)
+        for stage, count, size in zip(stages, counts, sizes, strict=True)
+        for block in reversed(stage.replaceable[:count])
+    }
+    _replace(model, new, example)
     options = {"msa": counts, "heads": sizes, "window": side, "extra_block": extra_block}
-    return Done(
-        options if example is None else {**options, "example": example_shapes(model, example)},
-        places=list(dict.fromkeys([*(block.path for block, _ in chosen), *added])),
-        why_none="no block was asked for"
-        if msa is not None
-        else "no block of it takes and gives a map of one shape, after a convolution at the same resolution",
-    )
+    none = "no block of it takes and gives a map of one shape, after a convolution at the same resolution"
+    why_none = none if msa is None else "no block was asked for"
+    return Done(options, list(dict.fromkeys([*new, *added])), why_none=why_none)
 
 
 def _stages(body: Dissection) -> list[ConvStage]:
@@ -126,30 +117,20 @@ def _heads(stages: list[ConvStage], heads: Sequence[int] | None) -> list[int]:
     return list(heads)
 
 
-def _window(body: Dissection, window: int | None) -> int:
-    if window is not None:
-        return window
-    height, width = body.parts.input_shape[1:]
-    return SMALL_WINDOW if is_small((height, width)) else LARGE_WINDOW
-
-
 def _msa_block(model: nn.Module, block: Replaceable, heads: int, window: int) -> nn.Module:
     """The new block, where and as the old one is: device, precision, mode, stochastic depth."""
     old = model.get_submodule(block.path)
     sizes = (block.channels, heads, window)
     settings: dict[str, Any] = {"width": block.width, "drop_path": drop_probability(old)}
-    new: nn.Module = (
-        FinishedMSABlock(*sizes, after=block.after, **settings)
-        if block.after
-        else MSABlock(*sizes, **settings)
-    )
+    if block.after:
+        settings["after"] = block.after
+    new: nn.Module = (FinishedMSABlock if block.after else MSABlock)(*sizes, **settings)
     reference = next(old.parameters())
     return new.to(reference.device, reference.dtype).train(old.training)
 
 
 def _replace(model: nn.Module, new: dict[str, nn.Module], example: Any) -> None:
-    """Put the blocks in and watch the model run; put the old ones back if it does not."""
-    old = {path: model.get_submodule(path) for path in new}
+    """Put the blocks in and watch the model run."""
     for path, module in new.items():
         model.set_submodule(path, module)
     try:
@@ -159,8 +140,63 @@ def _replace(model: nn.Module, new: dict[str, nn.Module], example: Any) -> None:
         if absent:
             raise UnsupportedModel(f"no attention is seen in '{absent[0]}'")
     except UnsupportedModel as error:
-        for path, module in old.items():
-            model.set_submodule(path, module)
         raise CannotOperate(
             f"this {type(model).__name__} does not run with MSA blocks in the place of its own: {error}"
         ) from error
+
+
+def append_block(model: nn.Module, stage: ConvStage) -> str:
+    """Append a fresh copy of the stage's last block to the container that holds it, as AlterNet does to ResNet's last
+    stage to have an even number, and give its path.
+
+    Every module of the copy that has `reset_parameters`, torch's own protocol, is reset; what has none (a layer scale)
+    keeps the values it had.
+    """
+    if not stage.replaceable:
+        raise CannotOperate(
+            f"stage {stage.number} has no block that keeps the shape of its map, so none can be added after it; "
+            "leave extra_block out"
+        )
+    path = stage.replaceable[0].path
+    parent_path, _, name = path.rpartition(".")
+    parent = model.get_submodule(parent_path)
+    if not isinstance(parent, nn.Sequential | nn.ModuleList) or list(parent._modules)[-1] != name:
+        raise CannotOperate(
+            f"block '{path}' is not the last one of an nn.Sequential or nn.ModuleList, so none can be added after "
+            "it; leave extra_block out, or build the model with one block more"
+        )
+    fresh = copy.deepcopy(model.get_submodule(path))
+    for module in fresh.modules():
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()
+    parent.append(fresh)
+    added = list(parent._modules)[-1]
+    return f"{parent_path}.{added}" if parent_path else added
+
+
+def drop_probability(block: nn.Module) -> float:
+    """The largest stochastic depth in a block, 0 where it has none.
+
+    Found by what its modules do, for names differ from library to library: one that drops whole images with probability
+    p and scales the others by 1 / (1 - p) gives, for a batch of ones in training mode, images of zeros and images of
+    1 / (1 - p), and nothing else.
+    """
+    leaves = [m for m in block.modules() if not [*m.children(), *m.parameters(), *m.buffers()]]
+    return max((_probability(leaf) for leaf in leaves), default=0.0)
+
+
+def _probability(leaf: nn.Module) -> float:
+    probe = torch.ones(_PROBE, dtype=torch.float64)
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        try:
+            seen = copy.deepcopy(leaf).train()(probe)
+        except Exception:  # it wants another input, so it is no step of a residual branch
+            return 0.0
+    if not isinstance(seen, torch.Tensor) or seen.shape != probe.shape:
+        return 0.0
+    images = seen.flatten(1)
+    scale = float(images.max())
+    whole = bool((images == images[:, :1]).all()) and bool(((images == 0) | (images == scale)).all())
+    return round(1 - 1 / scale, 6) if whole and scale > 1 else 0.0

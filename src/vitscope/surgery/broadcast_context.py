@@ -18,31 +18,29 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, dissect
 from vitscope.anatomy.taps.ports import Place
-from vitscope.anatomy.watch.example import example_shapes
 from vitscope.core.errors import VitscopeError
-from vitscope.surgery.tools.branches import BranchPlace, Where, branch_places, no_units
+from vitscope.surgery.tools.choose import BranchPlace, Example, Layers, Where, branch_places, no_units
 from vitscope.surgery.tools.graft import graft, graft_at
-from vitscope.surgery.tools.image_tokens import ImageTokens, TextLength, text_tokens, tokens_off_the_grid
+from vitscope.surgery.tools.image_tokens import (
+    ImageTokens,
+    Readout,
+    TextLength,
+    head_reads,
+    text_tokens,
+    tokens_off_the_grid,
+)
 from vitscope.surgery.tools.map_source import MapNotes
-from vitscope.surgery.tools.predictions import Readout, head_reads
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.vocabulary import Example, Layers
 
 Kind = Literal["cb", "cb_s", "cb_gate", "cb_hybrid"]
 Tokens = Literal["all", "image", "text"]
 
 
 class ContextBroadcast(nn.Module):
-    """One of the four kinds, on a tensor of any layout.
+    """One of the four kinds, on a tensor of any layout; tokens that do not take part stay what they are.
 
-    Args:
-        kind: Which of the formulas.
-        tokens: How the tensor is laid out.
-        channels: Its width.
-        text: First and number of the words among the tokens, if only words or only the others take part.
-        among: Which take part; those that do not stay what they are.
-        class_token: Which token is the class token, for the kinds that have one.
-        length: Number of the tokens, if the class token or the words come after those of the image; None: any.
+    `text` is the first word and how many there are, `length` the number of tokens, if the class token or the words come
+    after those of the image.
     """
 
     def __init__(
@@ -57,9 +55,8 @@ class ContextBroadcast(nn.Module):
         length: int | None = None,
     ) -> None:
         super().__init__()
-        self.length = length
         self.kind, self.tokens, self.class_token = kind, tokens, class_token
-        self.text, self.among = text, among
+        self.text, self.among, self.length = text, among, length
         self.scale = nn.Parameter(torch.zeros(channels)) if kind == "cb_s" else None
 
     def forward(self, x: Tensor) -> Tensor:
@@ -75,9 +72,8 @@ class ContextBroadcast(nn.Module):
         before, words, after = x.split((first, length, x.shape[axis] - first - length), axis)
         if self.among == "text":
             return torch.cat((before, self._broadcast(words), after), axis)
-        before, after = self._broadcast(torch.cat((before, after), axis)).split(
-            (first, after.shape[axis]), axis
-        )
+        others = self._broadcast(torch.cat((before, after), axis))
+        before, after = others.split((first, after.shape[axis]), axis)
         return torch.cat((before, words, after), axis)
 
     def _broadcast(self, x: Tensor) -> Tensor:
@@ -135,30 +131,18 @@ def broadcast_context(
         readout = _class_token(body, model, example, kind, places)
         class_token = readout.read[0]
         fixed = readout.prefix[: class_token + 1] != tuple(range(class_token + 1))
-    steps = [
-        ContextBroadcast(
-            kind,
-            place.tokens,
-            place.port.channels,
-            text=words,
-            among=tokens,
-            class_token=class_token,
-            length=place.port.shape[place.tokens.token_axes[0]] if fixed else None,
-        )
-        for place in places
-    ]
-    grafts = [
-        graft_at(model, place.port, step, "context_broadcast")
-        for place, step in zip(places, steps, strict=True)
-    ]
+    grafts = []
+    for place in places:
+        length = place.port.shape[place.tokens.token_axes[0]] if fixed else None
+        which: dict[str, Any] = {"text": words, "among": tokens, "class_token": class_token, "length": length}
+        step = ContextBroadcast(kind, place.tokens, place.port.channels, **which)
+        grafts.append(graft_at(model, place.port, step, "context_broadcast"))
     grafts += notes.graft(model)
     if text is not None and grafts:
         guard = TextLength(text.name, text.length)
         grafts.append(graft(model, text.module, guard, "text_length", "input", text.slots))
     names = [place.unit.name for place in places]
-    options: dict[str, Any] = {"kind": kind, "where": where, "at": at, "layers": names, "tokens": tokens}
-    if example is not None:
-        options["example"] = example_shapes(model, example)
+    options = {"kind": kind, "where": where, "at": at, "layers": names, "tokens": tokens}
     return Done(options, names, grafts, why_none=no_units(where, layers))
 
 

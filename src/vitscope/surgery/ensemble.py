@@ -18,29 +18,25 @@ from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import example_batch
 from vitscope.core.arguments import Seed, checked
 from vitscope.core.interface import declare, interface_of
-from vitscope.core.outputs import Place, class_scores, place_of_scores, scores_at, with_class_scores
+from vitscope.core.outputs import Place, class_scores, scores_at
 from vitscope.data import class_count, data_config
 from vitscope.models import create_model, origin
 from vitscope.models.origin import set_input, set_origin
 from vitscope.models.trust import OUR_FACTORIES, allow_model
 from vitscope.surgery.mc_dropout import MCDropout, draw_number, dropouts
+from vitscope.surgery.tools.choose import Example, Passes
 from vitscope.surgery.tools.graft import graft
-from vitscope.surgery.tools.predictions import Averaging, averages_over, log_average, log_probabilities
+from vitscope.surgery.tools.predictions import Averaging, averages_over, place_of_answers, with_average
 from vitscope.surgery.tools.record import CannotOperate, Done, operation, record, replay
-from vitscope.surgery.tools.vocabulary import Example, Passes
 
 ENSEMBLE = "vitscope.surgery.ensemble:build_ensemble"  # as run folders name it
 OUR_FACTORIES.add(ENSEMBLE)
 
 
 class PassEnsemble(Averaging):
-    """Runs a model several times in evaluation mode, each time as another sampled network.
+    """Runs a model several times in evaluation mode, each time as another sampled network, by its MC dropouts `places`.
 
-    Args:
-        passes: How many.
-        seed: Which networks; a call says the same every time.
-        places: The model's MC dropouts.
-        scores: Where the class scores are in what the model returns (see `vitscope.core.outputs`).
+    A call says the same every time. `scores` is where the class scores are in what the model returns.
     """
 
     over = "passes"
@@ -59,7 +55,7 @@ class PassEnsemble(Averaging):
         """The logarithm of the mean probability; in training what the model says."""
         if self.training:
             return run(*args, **kwargs)
-        said = []
+        said: list[Tensor] = []
         try:
             for draw in self.draws.unbind():
                 for place in self.places:
@@ -69,8 +65,7 @@ class PassEnsemble(Averaging):
         finally:
             for place in self.places:
                 place.draw = None
-        average = log_average(torch.stack([log_probabilities(logits) for logits in said]))
-        return with_class_scores(output, said[-1], average.to(said[0].dtype))
+        return with_average(output, said[-1], said)
 
     def extra_repr(self) -> str:
         """How many passes, and their seed."""
@@ -93,14 +88,9 @@ def ensemble(model: nn.Module, passes: Passes = 10, *, seed: Seed = 0, example: 
         raise CannotOperate(
             f"all passes of this {type(model).__name__} would be the same; first: vs.surgery.mc_dropout(model)"
         )
-    images = example_batch(model, example)
-    with preserved(model), torch.no_grad():
-        scores = place_of_scores(model, model.forward(images))  # as a graft around it sees it
-    path = graft(model, "", PassEnsemble(passes, seed, places, scores), "ensemble", "around")
-    options: dict[str, Any] = {"passes": passes, "seed": seed}
-    if example is not None:
-        options["example"] = list(images.shape[1:])
-    return Done(options, [path], [path])
+    step = PassEnsemble(passes, seed, places, place_of_answers(model, example))
+    path = graft(model, "", step, "ensemble", "around")
+    return Done({"passes": passes, "seed": seed}, [path], [path])
 
 
 def _refuse_to_average_again(model: nn.Module) -> None:
@@ -123,11 +113,7 @@ def _refuse_to_average_again(model: nn.Module) -> None:
 
 
 class DeepEnsemble(Averaging):
-    """Several models as one; they are trained each on its own.
-
-    Args:
-        members: Models that take the same images and know the same classes.
-    """
+    """Several models as one, that take the same images and know the same classes; each is trained on its own."""
 
     over = "models"
 
@@ -142,13 +128,9 @@ class DeepEnsemble(Averaging):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The logarithm of the members' mean probability."""
         outputs = [member(*args, **kwargs) for member in self.members]
-        told = interface_of(self).output
-        said = [
-            class_scores(member, output, said=told)
-            for member, output in zip(self.members, outputs, strict=True)
-        ]
-        average = log_average(torch.stack([log_probabilities(logits) for logits in said]))
-        return with_class_scores(outputs[0], said[0], average.to(said[0].dtype))
+        told, pairs = interface_of(self).output, zip(self.members, outputs, strict=True)
+        said = [class_scores(member, output, said=told) for member, output in pairs]
+        return with_average(outputs[0], said[0], said)
 
 
 @checked
@@ -168,8 +150,7 @@ def deep_ensemble(members: Sequence[nn.Module | str | Path], trust_code: bool = 
     ]
     _check_members(models)
     whole = DeepEnsemble(models)
-    made = [origin(model) for model in models]
-    if all(made):
+    if all(origin(model) for model in models):
         set_origin(whole, ENSEMBLE, {"members": [_describe(model) for model in models]})
     return whole
 

@@ -15,12 +15,11 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, dissect
 from vitscope.anatomy.structure.layout import RESHAPES
 from vitscope.anatomy.taps.ports import Port, port_at
-from vitscope.anatomy.watch.example import example_shapes
+from vitscope.surgery.tools.choose import Example, Heads
 from vitscope.surgery.tools.graft import graft_at
 from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens
 from vitscope.surgery.tools.map_source import MapNotes
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.vocabulary import Example, Heads
 
 MLP_RATIO = 2
 EPSILON = 1e-6  # of the layer norm, as in ViT
@@ -99,8 +98,6 @@ def extend(
         step = ExtraMsa(tokens, port.channels, heads)
     else:
         step = ExtraMlp(tokens, port.channels)
-    if example is not None:
-        options["example"] = example_shapes(model, example)
     path = graft_at(model, port, step, f"extra_{kind}")
     return Done(options, [path], [path, *notes.graft(model)])
 

@@ -20,9 +20,9 @@ from vitscope.anatomy.structure.residual import CONVOLUTIONS, HEAVY, mixes_posit
 from vitscope.anatomy.taps.ports import silencing_port
 from vitscope.anatomy.watch.graph import ModuleCall, Node
 from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.surgery.tools.choose import Example
 from vitscope.surgery.tools.graft import graft, graft_at
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.vocabulary import Example
 
 Part = Literal["branch", "convolution"]
 
@@ -42,11 +42,7 @@ class Silence(nn.Module):
 
 
 class Bypass(nn.Module):
-    """What a module is given, in the place of what it makes of it.
-
-    Args:
-        stride: Along both sides of the map; of (1, 1) every point stays.
-    """
+    """What a module is given, in the place of what it makes of it: with a stride, the points of the map it stood on."""
 
     def __init__(self, stride: tuple[int, int] = (1, 1)) -> None:
         super().__init__()
@@ -74,18 +70,11 @@ def lesion(model: nn.Module, unit: str | Unit, part: Part | None = None, *, exam
     """
     body = dissect(model, example)
     chosen = body.parts[unit if isinstance(unit, str) else unit.name]
-    middle = _spatial_convolutions(body, chosen)
     if part is None:
-        part = "convolution" if _is_bottleneck(body, chosen, middle) else "branch"
-    path = (
-        _remove_branch(model, body, chosen)
-        if part == "branch"
-        else _remove_middle(model, body, chosen, middle)
-    )
-    options: dict[str, Any] = {"unit": chosen.name, "part": part}
-    if example is not None:
-        options["example"] = list(body.parts.input_shape)
-    return Done(options, [chosen.name], [path])
+        part = "convolution" if _is_bottleneck(body, chosen) else "branch"
+    remove = _remove_branch if part == "branch" else _remove_middle
+    path = remove(model, body, chosen)
+    return Done({"unit": chosen.name, "part": part}, [chosen.name], [path])
 
 
 def middle_convolution(body: Dissection, unit: Unit) -> tuple[str, Bypass] | None:
@@ -94,10 +83,7 @@ def middle_convolution(body: Dissection, unit: Unit) -> tuple[str, Bypass] | Non
     Raises:
         CannotOperate: There is one that cannot be left out.
     """
-    middle = _spatial_convolutions(body, unit)
-    if not _is_bottleneck(body, unit, middle):
-        return None
-    return _middle(body, unit, middle[0])
+    return _middle(body, unit) if _is_bottleneck(body, unit) else None
 
 
 def _remove_branch(model: nn.Module, body: Dissection, unit: Unit) -> str:
@@ -108,22 +94,22 @@ def _remove_branch(model: nn.Module, body: Dissection, unit: Unit) -> str:
     return graft_at(model, silencing_port(body, unit), Silence(), "lesion")
 
 
-def _remove_middle(model: nn.Module, body: Dissection, unit: Unit, middle: list[int]) -> str:
+def _remove_middle(model: nn.Module, body: Dissection, unit: Unit) -> str:
+    path, bypass = _middle(body, unit)
+    return graft(model, path, bypass, "lesion", "around")
+
+
+def _middle(body: Dissection, unit: Unit) -> tuple[str, Bypass]:
+    middle = _spatial_convolutions(body, unit)
     if len(middle) != 1:
         instead = "use part='branch'" if unit.removable else "choose another unit"
         raise CannotOperate(
             f"unit '{unit.name}' ({unit.kind}) has {len(middle)} spatial convolutions, not one between 1x1s; {instead}"
         )
-    path, bypass = _middle(body, unit, middle[0])
-    return graft(model, path, bypass, "lesion", "around")
-
-
-def _middle(body: Dissection, unit: Unit, convolution: int) -> tuple[str, Bypass]:
-    node = body.graph[convolution]
+    node = body.graph[middle[0]]
     call = _call_of(body, node.index)
     if call is None:
-        shared = why_shared(body, unit)
-        if shared is not None:
+        if shared := why_shared(body, unit):
             raise CannotOperate(f"{shared}, or choose another unit")
         raise CannotOperate(
             f"the spatial convolution of unit '{unit.name}' is no module of its own; write it as an nn.Conv2d"
@@ -153,10 +139,10 @@ def _spatial_convolutions(body: Dissection, unit: Unit) -> list[int]:
     return [n.index for n in nodes if n.name in CONVOLUTIONS and mixes_positions(body.graph, n)]
 
 
-def _is_bottleneck(body: Dissection, unit: Unit, middle: list[int]) -> bool:
+def _is_bottleneck(body: Dissection, unit: Unit) -> bool:
     """One spatial convolution, and other linear maps that stay when it goes."""
     heavy = [i for i in body.segment(unit).nodes if body.graph[i].name in HEAVY]
-    return unit.kind == "conv" and len(middle) == 1 and len(heavy) > 1
+    return unit.kind == "conv" and len(heavy) > 1 and len(_spatial_convolutions(body, unit)) == 1
 
 
 def _call_of(body: Dissection, node: int) -> ModuleCall | None:

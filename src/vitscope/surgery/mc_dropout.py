@@ -27,12 +27,11 @@ from vitscope.anatomy.taps.ports import Port, branch_port
 from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.core.arguments import Seed, checked
 from vitscope.core.errors import UnsupportedModel
-from vitscope.surgery.tools.choose import HALVES, choose_units
+from vitscope.surgery.tools.choose import DropRate, Example, Layers, asked_units, by_name, choose_units
 from vitscope.surgery.tools.graft import graft_at
 from vitscope.surgery.tools.map_source import MapNotes, Windows
 from vitscope.surgery.tools.predictions import averages_over
 from vitscope.surgery.tools.record import CannotOperate, Done, operation, record
-from vitscope.surgery.tools.vocabulary import DropRate, Example, Layers
 
 BITS = 32
 Bits = TypeVar("Bits", int, Tensor)
@@ -54,12 +53,8 @@ def draw_number(seed: int, sample: int) -> int:
 class MCDropout(nn.Module):
     """Dropout in training; in evaluation the mask that `draw` says, or none.
 
-    Args:
-        p: Probability that an element is dropped.
-        place: Number of this dropout in its model, so that each has masks of its own.
-        batch_axis: Axis of the images.
-        parts_per_image: Windows that share that axis with the images.
-        windows: Tells how many they are where images of another size come.
+    `place` is the number of this dropout in its model, so that each has masks of its own; `windows` tells how many
+    parts of an image share the batch axis where images of another size come.
     """
 
     def __init__(
@@ -155,10 +150,12 @@ def sampling(model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False) -> 
 
 def _stateless(model: nn.Module) -> list[nn.Module]:
     """Leaves without weights and buffers: dropout, stochastic depth, and what no mode makes a difference to."""
-    leaves = [
-        m for m in model.modules() if not any(True for _ in m.children()) and not isinstance(m, MCDropout)
+    return [
+        module
+        for module in model.modules()
+        if not [*module.children(), *module.parameters(), *module.buffers()]
+        and not isinstance(module, MCDropout)
     ]
-    return [m for m in leaves if not any(True for _ in (*m.parameters(), *m.buffers()))]
 
 
 @operation
@@ -182,46 +179,37 @@ def mc_dropout(
             nn.MultiheadAttention), or "end", after it.
         example: As for `vs.anatomy`.
     """
-    _refuse_after_ensemble(model)
-    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
-    body = dissect(model, example)
-    named = not isinstance(layers, str) or layers not in HALVES
-    asked = choose_units(body.parts, kinds, layers if named else "all")
-    found = {unit.name: port for unit in asked if (port := _port(body, unit, at, named)) is not None}
-    chosen = choose_units(body.parts, kinds, layers, lambda unit: unit.name in found)
-    ports = [(unit, found[unit.name]) for unit in chosen]
-    _refuse_twice(model, chosen, at)
-    if 0 < len(found) < len(asked):
-        warnings.warn(_left_out(body, [unit for unit in asked if unit.name not in found]), stacklevel=3)
-    first, notes = len(dropouts(model)), MapNotes(body)
-    steps = [
-        MCDropout(p, first + i, port.batch_axis, parts, notes.windows(port.node, parts))
-        for i, (_, port) in enumerate(ports)
-        for parts in [port.parts_per_image]
-    ]
-    grafts = [graft_at(model, port, step, "mc_dropout") for (_, port), step in zip(ports, steps, strict=True)]
-    grafts += notes.graft(model)
-    options: dict[str, Any] = {"p": p, "kinds": kinds, "layers": [unit.name for unit, _ in ports], "at": at}
-    if example is not None:
-        options["example"] = list(body.parts.input_shape)
-    shared = next((why for unit in asked if (why := why_shared(body, unit)) is not None), None)
-    why_none = shared or f"no {'/'.join(kinds)} branch can take it"
-    return Done(options, [unit.name for unit, _ in ports], grafts, why_none)
-
-
-def _refuse_after_ensemble(model: nn.Module) -> None:
     if "passes" in averages_over(model):
         raise CannotOperate(
             f"this {type(model).__name__} averages over passes with the dropout it had then, and would not draw it; "
             "take that back (in Python vs.surgery.undo), do mc_dropout first, ensemble after it"
         )
+    kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+    body = dissect(model, example)
+    asked, named = asked_units(body.parts, kinds, layers), by_name(layers)
+    found = {unit.name: port for unit in asked if (port := _port(body, unit, at, named)) is not None}
+    fitting = choose_units(body.parts, kinds, layers, lambda unit: unit.name in found)
+    names = [unit.name for unit in fitting]
+    _refuse_twice(model, names, at)
+    if 0 < len(found) < len(asked):
+        warnings.warn(_left_out(body, [unit for unit in asked if unit.name not in found]), stacklevel=3)
+    notes, first = MapNotes(body), len(dropouts(model))
+    steps = [
+        (port, MCDropout(p, first + i, port.batch_axis, parts, notes.windows(port.node, parts)))
+        for i, port in enumerate(found[name] for name in names)
+        for parts in [port.parts_per_image]
+    ]
+    grafts = [graft_at(model, port, step, "mc_dropout") for port, step in steps] + notes.graft(model)
+    shared = next((why for unit in asked if (why := why_shared(body, unit)) is not None), None)
+    why_none = shared or f"no {'/'.join(kinds)} branch can take it"
+    return Done({"p": p, "kinds": kinds, "layers": names, "at": at}, names, grafts, why_none)
 
 
-def _refuse_twice(model: nn.Module, units: Sequence[Unit], at: str) -> None:
+def _refuse_twice(model: nn.Module, names: Sequence[str], at: str) -> None:
     """Two masks on one tensor would be one dropout with another probability than either says."""
     before = [entry["options"] for entry in record(model) if entry["operation"] == mc_dropout.__name__]
     there = {name for options in before if options["at"] == at for name in options["layers"]}
-    twice = [unit.name for unit in units if unit.name in there]
+    twice = [name for name in names if name in there]
     if twice:
         raise CannotOperate(
             f"unit '{twice[0]}' has MC dropout there already; do mc_dropout once, with another p= (in Python after "

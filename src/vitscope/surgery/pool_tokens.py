@@ -6,7 +6,6 @@ With class_token="drop" the prefix tokens are also taken out of the stream befor
 no attention sees them, and the means are put in front again where the head reads. No parameters are added.
 """
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import torch
@@ -15,24 +14,16 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.layout import PICKS
 from vitscope.anatomy.taps.ports import Port, port_at
-from vitscope.anatomy.watch.example import example_shapes
 from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.core.errors import UnsupportedModel
-from vitscope.surgery.tools.graft import graft_at, ungraft
-from vitscope.surgery.tools.image_tokens import tokens_off_the_grid
-from vitscope.surgery.tools.predictions import Readout, head_reads
+from vitscope.surgery.tools.choose import Example
+from vitscope.surgery.tools.graft import graft_at
+from vitscope.surgery.tools.image_tokens import Readout, head_reads, tokens_off_the_grid
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.vocabulary import Example
 
 
 class PooledPrefix(nn.Module):
-    """The patch tokens with their mean in front, once for every prefix token.
-
-    Args:
-        axis: Along which the tokens lie.
-        prefix: How many prefix tokens the head expects.
-        dropped: They are not there.
-    """
+    """The patch tokens with their mean in front, once for every prefix token; `dropped` ones are not there any more."""
 
     def __init__(self, axis: int, prefix: int, dropped: bool) -> None:
         super().__init__()
@@ -78,9 +69,7 @@ def pool_tokens(
     """
     body = dissect(model, example)
     readout = head_reads(body, model, example)
-    options: dict[str, Any] = {"class_token": class_token}
-    if example is not None:
-        options["example"] = example_shapes(model, example)
+    options = {"class_token": class_token}
     if readout is None or not readout.read:
         why = "its head reads no class token" if readout else "its last stream has no prefix tokens"
         return Done(options, [], why_none=why)
@@ -97,7 +86,7 @@ def pool_tokens(
         grafts.append(graft_at(model, _entrance(body), WithoutPrefix(axis, prefix), "without_prefix"))
     pooled = PooledPrefix(axis, prefix, dropped=class_token == "drop")
     grafts.append(graft_at(model, last, pooled, "pooled_prefix"))
-    _check(model, body, example, class_token, grafts)
+    _check(model, body, example, class_token)
     return Done(options, [path.rpartition(".")[0] for path in grafts], grafts)
 
 
@@ -108,18 +97,14 @@ def _without(x: Tensor, axis: int, prefix: int) -> Tensor:
 def _before_head(body: Dissection, readout: Readout) -> Port:
     """The last port through which all tokens go; after the final norm, if there is one."""
     end = body.segment(readout.unit).end
-    ports = []
-    for node in body.graph.trunk():
+    for node in reversed(list(body.graph.trunk())):
         whole = node >= end and body.graph[node].shape == body.graph[end].shape
-        if whole and tokens_off_the_grid(body, node) == len(readout.prefix):
-            ports.append(port_at(body, node))
-    found = [port for port in ports if port is not None]
-    if not found:
-        raise CannotOperate(
-            f"no module of this {body.parts.model_name} gives or takes the tokens that its head reads; "
-            "put an nn.Identity where it picks the class token"
-        )
-    return found[-1]
+        if whole and tokens_off_the_grid(body, node) == len(readout.prefix) and (port := port_at(body, node)):
+            return port
+    raise CannotOperate(
+        f"no module of this {body.parts.model_name} gives or takes the tokens that its head reads; "
+        "put an nn.Identity where it picks the class token"
+    )
 
 
 def _entrance(body: Dissection) -> Port:
@@ -128,8 +113,7 @@ def _entrance(body: Dissection) -> Port:
     entry = body.segment(unit).start
     port = port_at(body, entry, sides=("input", "output"))  # after whatever else is done to all tokens
     if port is None:
-        shared = why_shared(body, unit)
-        if shared is not None:
+        if shared := why_shared(body, unit):
             raise CannotOperate(f"{shared}, or use class_token='keep'")
         raise CannotOperate(
             f"no module of this {body.parts.model_name} gives or takes the stream before unit '{unit.name}'; "
@@ -162,10 +146,8 @@ def _units_with_prefix(body: Dissection) -> list[Unit]:
     return [unit for unit in body.parts.mapped if unit.residual and unit.prefix_tokens]
 
 
-def _check(
-    model: nn.Module, before: Dissection, example: Any, class_token: str, grafts: Sequence[str]
-) -> None:
-    """The head must read no prefix token any more, and units without them be what they were; else take it back."""
+def _check(model: nn.Module, before: Dissection, example: Any, class_token: str) -> None:
+    """The head must read no prefix token any more, and units without them be what they were."""
     try:
         after = dissect(model, example)
         readout = head_reads(after, model, example)
@@ -176,8 +158,6 @@ def _check(
             if now is None or (now.map_shape, now.prefix_tokens) != (unit.map_shape, 0):
                 raise UnsupportedModel(f"unit '{unit.name}' has no {unit.map_shape} map without them")
     except UnsupportedModel as error:
-        for path in reversed(grafts):
-            ungraft(model, path)
         remedy = "use class_token='keep'" if class_token == "drop" else "its head cannot be changed this way"
         what = f"this {before.parts.model_name} does not do without its prefix tokens"
         raise CannotOperate(f"{what} ({error.__cause__ or error}); {remedy}") from error

@@ -27,19 +27,18 @@ from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import example_batch
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import VitscopeError
-from vitscope.surgery.tools.graft import graft_at, ungraft
-from vitscope.surgery.tools.image_tokens import ImageTokens
+from vitscope.surgery.tools.choose import Example
+from vitscope.surgery.tools.graft import graft_at
+from vitscope.surgery.tools.image_tokens import ImageTokens, head_reads
 from vitscope.surgery.tools.map_source import (
     MapNotes,
     MapSource,
     Windows,
+    grid_of,
     map_entering,
     map_leaving,
-    same_shape,
 )
-from vitscope.surgery.tools.predictions import head_reads
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.vocabulary import Example
 
 Prob = Literal["tanh_relu", "tanh", "relu", "none"]
 PROBS: tuple[Prob, ...] = ("tanh_relu", "tanh", "relu", "none")
@@ -67,14 +66,8 @@ def blur(x: Tensor, grow: bool = False) -> Tensor:
 class SpatialSmoothing(nn.Module):
     """Prob and Blur on the map in a tensor of any layout; prefix tokens pass unchanged.
 
-    Args:
-        prob: Which Prob.
-        temperature: Its temperature.
-        grow: The published blur, that leaves a larger map.
-        dimensions: Of the tensor.
-        view: Where its map is.
-        source: The map that its tokens come from, where it is none itself; None: they are always of its shape.
-        windows: Tells how many windows an image has, if any.
+    `view` is where the map is in it; where it is none itself, `source` is the map that its tokens come from (None: they
+    are always of its shape), and `windows` tells how many an image has.
     """
 
     order: Tensor | None  # where the grid points stand among an image's tokens; None: they are all there is
@@ -114,9 +107,7 @@ class SpatialSmoothing(nn.Module):
 
     def _grid(self, points: int) -> Grid:
         """The grid that so many points are."""
-        found = (
-            same_shape(points, self.grid) if self.source is None else self.source.grid_of(points, self.grid)
-        )
+        found = grid_of(points, self.grid, self.source)
         if found is None or (found != self.grid and self.first is None):
             raise VitscopeError(
                 f"smoothing was put in for a {self.grid[0]}x{self.grid[1]} map and is given {points} points of another "
@@ -167,17 +158,13 @@ def smooth(
     if grow:
         _refuse_tokens(places)
     notes = MapNotes(body)
-    steps = [_step(place, notes, prob, float(temperature), grow) for place in places]
-    grafts = [
-        graft_at(model, place.port, step, "smoothing") for place, step in zip(places, steps, strict=True)
-    ]
+    options: dict[str, Any] = {"prob": prob, "temperature": float(temperature), "grow": grow}
+    steps = [_step(place, notes, **options) for place in places]
+    grafts = [graft_at(model, at.port, step, "smoothing") for at, step in zip(places, steps, strict=True)]
     grafts += notes.graft(model)
     if grow and grafts:
-        _check_it_still_runs(model, example, grafts)
-    options: dict[str, Any] = {"where": where, "prob": prob, "temperature": float(temperature), "grow": grow}
-    if example is not None:
-        options["example"] = list(body.parts.input_shape)
-    return Done(options, [place.unit.name for place in places], grafts, why)
+        _check_it_still_runs(model, example)
+    return Done({"where": where, **options}, [place.unit.name for place in places], grafts, why)
 
 
 @dataclass(frozen=True)
@@ -207,13 +194,13 @@ def _stage_ends(body: Dissection, subsampling: list[_Place], example: Any) -> li
     return places
 
 
-def _step(place: _Place, notes: MapNotes, prob: Prob, temperature: float, grow: bool) -> SpatialSmoothing:
+def _step(place: _Place, notes: MapNotes, **how: Any) -> SpatialSmoothing:
     """What smooths at a place; where the tensor there does not tell its size, it is noted."""
     view, dimensions, node = place.view, len(place.port.shape), place.port.node
     if view.is_map(dimensions):
-        return SpatialSmoothing(prob, temperature, grow, dimensions, view)
+        return SpatialSmoothing(**how, dimensions=dimensions, view=view)
     source, windows = notes.before(node), notes.windows(node, view.parts_per_image)
-    return SpatialSmoothing(prob, temperature, grow, dimensions, view, source, windows)
+    return SpatialSmoothing(**how, dimensions=dimensions, view=view, source=source, windows=windows)
 
 
 def _first_in_raster_order(view: MapView) -> int | None:
@@ -234,13 +221,11 @@ def _refuse_tokens(places: list[_Place]) -> None:
             )
 
 
-def _check_it_still_runs(model: nn.Module, example: Any, grafts: list[str]) -> None:
+def _check_it_still_runs(model: nn.Module, example: Any) -> None:
     try:
         with preserved(model), torch.no_grad():
             model(example_batch(model, example))
     except Exception as error:
-        for path in reversed(grafts):
-            ungraft(model, path)
         raise CannotOperate(
             f"this {type(model).__name__} takes no larger map ({type(error).__name__}: {error}); leave grow=False"
         ) from error

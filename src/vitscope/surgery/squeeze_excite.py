@@ -6,20 +6,16 @@ W1 is (d/ratio, d), W2 is (d, d/ratio). b2 starts at 4, so that every gate start
 near what it was; the other weights start as in a ViT (normal, 0.02; biases 0).
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
-from vitscope.anatomy.watch.example import example_shapes
 from vitscope.core.arguments import Count
-from vitscope.surgery.tools.branches import Where, branch_places, no_units
+from vitscope.surgery.tools.choose import Example, Layers, Where, branch_places, no_units
 from vitscope.surgery.tools.graft import graft_at
 from vitscope.surgery.tools.image_tokens import ImageTokens
 from vitscope.surgery.tools.map_source import MapNotes
 from vitscope.surgery.tools.record import Done, operation
-from vitscope.surgery.tools.vocabulary import Example, Layers
 
 OPEN = 4.0
 
@@ -73,7 +69,5 @@ def squeeze_excite(
         grafts.append(graft_at(model, place.port, step, "squeeze_excite"))
     grafts += notes.graft(model)
     names = [place.unit.name for place in places]
-    options: dict[str, Any] = {"where": where, "ratio": ratio, "layers": names}
-    if example is not None:
-        options["example"] = example_shapes(model, example)
+    options = {"where": where, "ratio": ratio, "layers": names}
     return Done(options, names, grafts, why_none=no_units(where, layers))

@@ -12,15 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitscope.anatomy.taps.preserve import preserved
-from vitscope.anatomy.watch.example import example_batch
 from vitscope.core.arguments import NotNegative, checked
 from vitscope.core.errors import VitscopeError
-from vitscope.core.outputs import Place, place_of_scores, scores_at, with_class_scores
+from vitscope.core.outputs import Place, scores_at, with_class_scores
+from vitscope.surgery.tools.choose import Example, Frames
 from vitscope.surgery.tools.graft import graft
-from vitscope.surgery.tools.predictions import Averaging, averages_over, log_average, log_probabilities
+from vitscope.surgery.tools.predictions import (
+    Averaging,
+    averages_over,
+    log_average,
+    log_probabilities,
+    place_of_answers,
+)
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.vocabulary import Example, Frames
 
 
 class StreamChanged(VitscopeError):
@@ -43,12 +47,8 @@ def smooth_stream(probabilities: Tensor, rate: NotNegative = 0.8, previous: Fram
 class TemporalSmoothing(Averaging):
     """Around a model that is called with one frame after the other; a batch is several streams side by side.
 
-    The frames seen are no part of the model's state: they are neither saved nor loaded.
-
-    Args:
-        rate: How fast the weight of a frame falls with its age.
-        previous: How many frames are remembered.
-        scores: Where the class scores are in what the model returns (see `vitscope.core.outputs`).
+    The frames seen are no part of the model's state: they are neither saved nor loaded. `scores` is where the class
+    scores are in what the model returns.
     """
 
     over = "frames"
@@ -73,9 +73,8 @@ class TemporalSmoothing(Averaging):
         now = log_probabilities(logits)
         self._make_room(now)
         frames = torch.cat((now.unsqueeze(0), self.history))
-        log_weights = (
-            self.ages.to(now.dtype).mul(-self.rate).masked_fill(self.ages > self.seen, float("-inf"))
-        )
+        log_weights = self.ages.to(now.dtype).mul(-self.rate)
+        log_weights = log_weights.masked_fill(self.ages > self.seen, float("-inf"))
         smoothed = log_average(frames, log_weights.log_softmax(0))
         with torch.no_grad():
             self.history.copy_(frames[:-1])
@@ -91,11 +90,8 @@ class TemporalSmoothing(Averaging):
     def set_aside(self) -> tuple[Tensor, Tensor, bool]:
         """Begin a new stream and hand out the one that was going on, for whoever runs the model in between."""
         stream = self.history, self.seen, self.streaming
-        self.history, self.seen, self.streaming = (
-            torch.zeros_like(self.history),
-            torch.zeros_like(self.seen),
-            False,
-        )
+        self.history, self.seen = torch.zeros_like(self.history), torch.zeros_like(self.seen)
+        self.streaming = False
         return stream
 
     def put_back(self, stream: tuple[Tensor, Tensor, bool]) -> None:
@@ -104,12 +100,8 @@ class TemporalSmoothing(Averaging):
 
     def _make_room(self, now: Tensor) -> None:
         """A history of this shape; what stands in it at first has no weight."""
-        shape = (self.previous, *now.shape)
-        if (
-            self.history.shape == shape
-            and self.history.dtype == now.dtype
-            and self.history.device == now.device
-        ):
+        shape, held = (self.previous, *now.shape), self.history
+        if (held.shape, held.dtype, held.device) == (shape, now.dtype, now.device):
             self.streaming = True
             return
         if self.streaming:
@@ -150,17 +142,12 @@ def temporal(
             f"this {type(model).__name__} averages over frames already; to change how do temporal once, with another "
             "rate= or previous=, on the model without it (in Python vs.surgery.undo(model))"
         )
-    images = example_batch(model, example)
-    with preserved(model), torch.no_grad():
-        scores = place_of_scores(model, model.forward(images))  # as a graft around it sees it
-    path = graft(model, "", TemporalSmoothing(float(rate), previous, scores), "temporal", "around")
+    step = TemporalSmoothing(float(rate), previous, place_of_answers(model, example))
+    path = graft(model, "", step, "temporal", "around")
     # parallel evaluation runs other streams in other processes: nobody may copy his history over theirs
     theirs = getattr(model, "_ddp_params_and_buffers_to_ignore", ())
     model._ddp_params_and_buffers_to_ignore = [*theirs, f"{path}.history", f"{path}.seen"]  # type: ignore[assignment]
-    options: dict[str, Any] = {"rate": float(rate), "previous": previous}
-    if example is not None:
-        options["example"] = list(images.shape[1:])
-    return Done(options, [path], [path])
+    return Done({"rate": float(rate), "previous": previous}, [path], [path])
 
 
 @checked

@@ -13,7 +13,6 @@ counts for nothing at the start (`vitscope.surgery.tools.plain_attention`): B st
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -22,30 +21,23 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.naming import is_list
 from vitscope.anatomy.structure.residual import HEAVY
-from vitscope.anatomy.watch.example import example_shapes
 from vitscope.anatomy.watch.graph import Slot
 from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.surgery.tools.attention_replacement import StandIn, prove, refuse_grafted, run_and_see
-from vitscope.surgery.tools.choose import choose_units
+from vitscope.surgery.tools.choose import Example, Layers, choose_units
 from vitscope.surgery.tools.graft import graft
-from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
+from vitscope.surgery.tools.image_tokens import image_tokens, tokens_off_the_grid
 from vitscope.surgery.tools.map_source import MapNotes
 from vitscope.surgery.tools.plain_attention import UniformHead, by_slot
 from vitscope.surgery.tools.projections import read_projections
 from vitscope.surgery.tools.record import CannotOperate, Done, operation
-from vitscope.surgery.tools.vocabulary import Example, Layers
 
 Variant = Literal["A", "B", "C"]
 
 
 class AppendedHead(nn.Module):
-    """Runs an attention module and adds what a uniform head makes of the same tokens.
-
-    Args:
-        head: The uniform head.
-        slot: The argument that is attended to.
-        output_slot: The output it is added to, if there are several.
-    """
+    """Runs an attention module and adds what a uniform head makes of the same tokens: of the argument in `slot`, to the
+    output in `output_slot` if there are several."""
 
     def __init__(self, head: UniformHead, slot: Slot, output_slot: Slot) -> None:
         super().__init__()
@@ -78,13 +70,12 @@ def uniform_heads(
     if variant == "C":
         notes = MapNotes(body)
         places = [_place(body, unit, notes) for unit in units]
-        grafts = [*(place.append(model) for place in places), *notes.graft(model)]
+        grafts = [graft(model, path, head, "uniform_head", "around") for path, head in places]
+        grafts += notes.graft(model)
     else:
         grafts = []
         _replace(model, example, _stand_ins(body, units, example), variant)
-    options: dict[str, Any] = {"variant": variant, "layers": names}
-    if example is not None:
-        options["example"] = example_shapes(model, example)
+    options = {"variant": variant, "layers": names}
     return Done(options, names, grafts, why_none=f"there is no MSA unit in layers={layers!r}")
 
 
@@ -105,16 +96,13 @@ def _stand_ins(body: Dissection, units: Sequence[Unit], example: Any) -> list[St
 
 
 def _replace(model: nn.Module, example: Any, places: list[StandIn], variant: Variant) -> None:
-    """Put attention with a uniform head in place of attention, or leave everything as it was if that fails."""
-    old = {place.path: model.get_submodule(place.path) for place in places}
+    """Put attention with a uniform head in place of attention."""
     for place in places:
         attention = place.build(place.heads - 1, _uniform(place, 2 if variant == "B" else 1))
-        model.set_submodule(place.path, attention.train(old[place.path].training))
+        model.set_submodule(place.path, attention.train(model.get_submodule(place.path).training))
     try:
         run_and_see(model, example, [])
     except Exception as error:  # whatever the model asks of its attention besides calling it
-        for path, module in old.items():
-            model.set_submodule(path, module)
         raise CannotOperate(
             f"{type(model).__name__} does more with its attention modules than to call them ({error}); "
             "use variant='C', which leaves them in place"
@@ -135,26 +123,9 @@ def _uniform(place: StandIn, times: int) -> UniformHead:
     return head
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A module that attends, and the tokens it takes and gives back."""
-
-    path: str
-    slot: Slot
-    output_slot: Slot
-    tokens: ImageTokens
-    channels: int
-    out_channels: int
-
-    def append(self, model: nn.Module) -> str:
-        """Graft a uniform head; returns its path."""
-        head = UniformHead(self.tokens, self.channels, 2 * self.channels, self.out_channels)
-        step = AppendedHead(head, self.slot, self.output_slot)
-        return graft(model, self.path, step, "uniform_head", "around")
-
-
-def _place(body: Dissection, unit: Unit, notes: MapNotes) -> _Place:
-    """The smallest module that takes a unit's tokens and does its attention with all that follows in its branch."""
+def _place(body: Dissection, unit: Unit, notes: MapNotes) -> tuple[str, AppendedHead]:
+    """The path of the smallest module that takes a unit's tokens and does its attention with all that follows in its
+    branch, and the head that is appended to it."""
     graph, addition = body.graph, body.segment(unit).addition
     assert addition is not None  # only residual units are chosen
     region = {*addition.region, addition.entry}
@@ -170,15 +141,14 @@ def _place(body: Dissection, unit: Unit, notes: MapNotes) -> _Place:
         source, result = call.inputs[inputs[0]], call.outputs[outputs[0]]
         tokens = image_tokens(body, source, notes)
         padded = tokens_off_the_grid(body, source) > tokens_off_the_grid(body, addition.node)
-        once = sum(other.path == call.path for other in graph.calls) == 1
-        if not once:
+        if sum(other.path == call.path for other in graph.calls) > 1:
             raise CannotOperate(f"{why_shared(body, unit)}, or choose layers without it")
-        if tokens is None or tokens != image_tokens(body, result) or padded:
+        listed = is_list(body.model.get_submodule(call.path))
+        if tokens is None or tokens != image_tokens(body, result) or padded or listed:
             break
-        if is_list(body.model.get_submodule(call.path)):
-            break
-        widths = (graph[node].shape[tokens.channel_axis] for node in (source, result))
-        return _Place(call.path, inputs[0], outputs[0], tokens, *widths)
+        taken, given = (graph[node].shape[tokens.channel_axis] for node in (source, result))
+        head = UniformHead(tokens, taken, 2 * taken, given)
+        return call.path, AppendedHead(head, inputs[0], outputs[0])
     raise CannotOperate(
         f"no module of its own takes the tokens of unit '{unit.name}' and gives back what its attention makes of "
         "them; choose layers without it"

@@ -6,8 +6,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tests.cases import ATTENTION_DESIGNS, HAND_MADE, Case, timm_case
 from tests.curvature.double_backward.check import same_as_torch
 from vitscope.anatomy.watch.one_forward import main_output
-from vitscope.curvature.double_backward import TwiceDifferentiable
-from vitscope.curvature.double_backward.mode import attention
+from vitscope.curvature.double_backward import TwiceDifferentiable, attention
 
 CASES = [
     HAND_MADE,

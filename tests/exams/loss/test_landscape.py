@@ -12,8 +12,8 @@ from tests.exams.landscape_cases import convolutional, images, linear, nudged, t
 from tests.exams.landscape_job import numbers
 from tests.processes import run
 from vitscope.core.errors import VitscopeError
-from vitscope.curvature.directions import flat, random_directions
-from vitscope.curvature.filter_parameters import moved_parameters
+from vitscope.curvature.parameters import moved_parameters
+from vitscope.curvature.plane import flat, random_directions
 from vitscope.engine.held_batches import HeldBatches
 from vitscope.engine.resuming import Parts
 from vitscope.exams.loss.landscape import landscape

@@ -14,7 +14,7 @@ from tests.invariants import check_all
 from tests.registry import NoInitialisation, randomise_zeros
 from vitscope.anatomy import Anatomy
 from vitscope.models import OURS, create_model
-from vitscope.models.zoo.registered import fitting
+from vitscope.models.zoo import fitting
 
 MINIS = [name for name in OURS if name.endswith("_mini")]
 

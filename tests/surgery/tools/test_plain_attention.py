@@ -7,13 +7,13 @@ from torch import Tensor, nn
 from vitscope.anatomy.watch.graph import ModuleCall
 from vitscope.core.errors import VitscopeError
 from vitscope.surgery.tools.image_tokens import ImageTokens
-from vitscope.surgery.tools.plain_attention import CallForm, PlainAttention, UniformHead
+from vitscope.surgery.tools.plain_attention import PlainAttention, UniformHead
 from vitscope.surgery.tools.projections import ByHead, Projections
 
 HEADS, WIDTH, CHANNELS, TOKENS = 3, 4, 12, 7
 
 
-def projections_of(attention: nn.MultiheadAttention) -> Projections:
+def projections_of(attention: nn.MultiheadAttention, slot: int | str = 0) -> Projections:
     """As torch packs them."""
     weights, biases = attention.in_proj_weight.detach().chunk(3), attention.in_proj_bias.detach().chunk(3)
     parts = [
@@ -23,7 +23,7 @@ def projections_of(attention: nn.MultiheadAttention) -> Projections:
     proj = attention.out_proj
     weight = proj.weight.detach().view(CHANNELS, HEADS, WIDTH)
     return Projections(
-        ModuleCall("", 0, 0, {}, {}), 0, 0, *parts, weight, proj.bias.detach(), scale=WIDTH**-0.5
+        ModuleCall("", 0, 0, {}, {}), slot, 0, *parts, weight, proj.bias.detach(), scale=WIDTH**-0.5
     )
 
 
@@ -56,7 +56,7 @@ def test_is_multi_head_attention(
     attention: nn.MultiheadAttention, batch_axis: int, outputs: int | None
 ) -> None:
     layout = ImageTokens(3, 2, batch_axis)
-    plain = PlainAttention(projections_of(attention), HEADS, layout, CallForm("x", 0, outputs)).eval()
+    plain = PlainAttention(projections_of(attention, "x"), HEADS, layout, outputs).eval()
     x = tokens()
     wanted, _ = attention(x, x, x)
     found = plain(x=x.transpose(0, 1).contiguous() if batch_axis else x, average=True)
@@ -73,7 +73,7 @@ def test_uniform_head_is_a_head_whose_scores_are_zero(
 ) -> None:
     layout = ImageTokens(3, 2, batch_axis)
     head = uniform(layout)
-    plain = PlainAttention(projections_of(attention), HEADS, layout, CallForm(0, 0, None), uniform=head)
+    plain = PlainAttention(projections_of(attention), HEADS, layout, uniform=head)
     x = tokens()
     weights = torch.zeros(TOKENS, TOKENS, dtype=torch.float64).softmax(-1)
     wanted = (
@@ -86,7 +86,7 @@ def test_uniform_head_is_a_head_whose_scores_are_zero(
 def test_uniform_among_what_a_mask_shows(attention: nn.MultiheadAttention) -> None:
     layout = ImageTokens(3, 2)
     head = uniform(layout)
-    plain = PlainAttention(projections_of(attention), HEADS, layout, CallForm(0, 0, None), uniform=head)
+    plain = PlainAttention(projections_of(attention), HEADS, layout, uniform=head)
     x = tokens()
     seen = torch.rand(2, TOKENS, TOKENS, generator=torch.Generator().manual_seed(4)) > 0.4
     seen |= torch.eye(TOKENS, dtype=torch.bool)
@@ -105,17 +105,13 @@ def test_uniform_among_what_a_mask_shows(attention: nn.MultiheadAttention) -> No
 
 def test_gradients(attention: nn.MultiheadAttention) -> None:
     layout = ImageTokens(3, 2)
-    plain = PlainAttention(
-        projections_of(attention), 2, layout, CallForm(0, 0, None), uniform=uniform(layout)
-    )
+    plain = PlainAttention(projections_of(attention), 2, layout, uniform=uniform(layout))
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         assert torch.autograd.gradcheck(plain, tokens(1).requires_grad_())
 
 
 def test_dropout_in_training_only(attention: nn.MultiheadAttention) -> None:
-    plain = PlainAttention(
-        projections_of(attention), HEADS, ImageTokens(3, 2), CallForm(0, 0, None), dropout=(0.0, 0.25)
-    )
+    plain = PlainAttention(projections_of(attention), HEADS, ImageTokens(3, 2), dropout=(0.0, 0.25))
     x = tokens(200)
     torch.manual_seed(0)
     assert abs(float((plain.train()(x) == 0).double().mean()) - 0.25) < 0.02

@@ -7,10 +7,42 @@ in a shape it is slow at. A product with a Hessian goes through three functions 
     in each product                    the derivative of f' along (a, b), the vectors that belong to (gx, gw)
     in each product                    f'(gy'; x, w) again
 
-Each file writes them out for one kind of operation: the outer `autograd.Function` is f, its backward applies the inner
-one, which is f', whose backward is the second line. What they do not cover goes to torch.
+Each file writes them out for some kinds of operations: the outer `autograd.Function` is f, its backward applies the
+inner one, which is f', whose backward is the second line. What they do not cover goes to torch.
 """
 
-from vitscope.curvature.double_backward.mode import TwiceDifferentiable
+from collections.abc import Callable
+from typing import Any
 
-__all__ = ["TwiceDifferentiable"]
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from vitscope.anatomy.watch.one_forward import OperationMode, scaled_dot_product_probabilities
+from vitscope.curvature.double_backward.linear import conv2d, gelu, linear
+from vitscope.curvature.double_backward.normalisation import batch_norm, layer_norm
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Scaled dot-product attention in its plain form: the fused ones have no second derivative."""
+    if kwargs.get("enable_gqa") or kwargs.get("dropout_p") or len(args) > 1:
+        return F.scaled_dot_product_attention(query, key, value, *args, **kwargs)
+    return scaled_dot_product_probabilities(query, key, value, *args, **kwargs) @ value
+
+
+REPLACED: dict[Any, Callable[..., Tensor]] = {
+    torch.conv2d: conv2d,
+    F.linear: linear,
+    F.gelu: gelu,
+    F.layer_norm: layer_norm,
+    F.batch_norm: batch_norm,
+    F.scaled_dot_product_attention: attention,
+}
+
+
+class TwiceDifferentiable(OperationMode):
+    """Inside this mode a forward pass leaves a graph whose gradient is cheap to differentiate."""
+
+    def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The operation in its own form, if there is one."""
+        return REPLACED.get(func, func)(*args, **kwargs)

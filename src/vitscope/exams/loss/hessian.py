@@ -24,7 +24,7 @@ from vitscope.core.arguments import Count, Fraction, NotNegative
 from vitscope.core.interface import takes_interface
 from vitscope.curvature import HessianProduct, lanczos, power
 from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
-from vitscope.curvature.penalty import Convention
+from vitscope.curvature.loss import Convention
 from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.exam import Rows, procedure
 from vitscope.engine.held_batches import penalty_of, training_split
@@ -71,7 +71,7 @@ def hessian(
         batches: How many batches.
         weight_decay: Factor of the l2 term.
         tol: Wanted residual ||H v - λ v|| / |λ|.
-        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.penalty`).
+        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.loss`).
         params: Over these parameters only: "layer4", "blocks.*.attn", "kind:msa"; default: all that learn.
         mode: "lanczos", or "power" for the answers that PyHessian's power iteration gives.
         recipe: Whose augmentation, mixing and label smoothing is drawn, once per batch, and which says what parameters

@@ -2,12 +2,12 @@
 
     density(t) = 1/P sum_i δ(t - λ_i),         trace = sum_i λ_i
 
-Both are estimated from products with random vectors (`curvature.density`): every batch gets a vector of its own, so
+Both are estimated from products with random vectors (`curvature.spectrum`): every batch gets a vector of its own, so
 that the interval over batches holds the spread of the batches and the error of the estimate together. The density is
 drawn with each point widened to a normal distribution of standard deviation `width`.
 
 The trace is unbiased for any number of steps. Of the share of eigenvalues below -width the steps give bounds (see
-`curvature.density`): its value is their middle, and its interval reaches from the lower end of the interval of the
+`curvature.spectrum`): its value is their middle, and its interval reaches from the lower end of the interval of the
 lower bounds to the upper end of that of the upper bounds. It gets narrower with more steps and with more batches.
 
 What a vector of random signs finds of a share s of P eigenvalues is v'Av / P, with a projection A of rank sP. Its
@@ -27,7 +27,7 @@ from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, mean_share_interval
 from vitscope.curvature import HessianProduct, Quadrature, quadrature, random_signs
 from vitscope.curvature.lanczos import OnStep
-from vitscope.curvature.penalty import Convention
+from vitscope.curvature.loss import Convention
 from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.exam import Rows
 from vitscope.engine.held_batches import penalty_of

@@ -2,7 +2,7 @@
 
     L(x, y) = NLL(w + x a + y b) + l2(w + x a + y b),      l2 = wd/2 sum ||p||²  over the decayed parameters p
 
-on a grid, along two directions a and b (see `curvature.directions`) of the filters that the image's data is multiplied
+on a grid, along two directions a and b (see `curvature.plane`) of the filters that the image's data is multiplied
 by (see `curvature.moved`). NLL, l2 and accuracy are kept apart. All points see the same images and the same draw of
 their augmentation, in evaluation mode. Beside the NLL stands its rise over the centre, image by image:
 
@@ -20,10 +20,9 @@ from torch import nn
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative, Positive
 from vitscope.core.interface import takes_interface
-from vitscope.curvature.directions import Normalisation
-from vitscope.curvature.filter_parameters import moved_parameters
-from vitscope.curvature.penalty import Convention
-from vitscope.curvature.plane import Plane, PlanePenalty
+from vitscope.curvature.loss import Convention
+from vitscope.curvature.parameters import moved_parameters
+from vitscope.curvature.plane import Normalisation, Plane, PlanePenalty
 from vitscope.engine.exam import procedure
 from vitscope.engine.held_batches import penalty_of, training_split
 from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, score, summarise, visit

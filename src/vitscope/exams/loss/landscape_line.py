@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative
 from vitscope.core.interface import takes_interface
-from vitscope.curvature.penalty import Convention
+from vitscope.curvature.loss import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.held_batches import penalty_of
 from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, summarise, visit

@@ -10,24 +10,18 @@ from torch import nn
 
 from vitscope.core.errors import VitscopeError
 from vitscope.data.config import image_channels
-from vitscope.models.constructor_arguments import call, signature_of
 from vitscope.models.errors import CannotBuild, UnknownModel
-from vitscope.models.origin import pair, set_input
+from vitscope.models.origin import set_input
+from vitscope.models.sources import Request, call, signature_of
 from vitscope.models.trust import OUR_FACTORIES
 
 
-def build(
-    name: str,
-    pretrained: bool | None,
-    num_classes: int | None,
-    img_size: int | tuple[int, int] | None,
-    arguments: dict[str, Any],
-    trust_code: bool = False,
-) -> nn.Module:
+def build(request: Request) -> nn.Module:
     """Import the module (also from the working directory) and call the factory with what was asked for.
 
     `trust_code` goes to our own factories, which make what their arguments name.
     """
+    name, size, given = request.name, request.size, request.given
     factory = find(name)
     try:
         takes = signature_of(factory)
@@ -35,15 +29,12 @@ def build(
         raise CannotBuild(
             f"{name} does not say what it takes; expected a function that returns a model"
         ) from error
-    given = dict(arguments)
-    if pretrained or (pretrained is None and {"pretrained", "**"} & takes):
+    if request.pretrained or (request.pretrained is None and {"pretrained", "**"} & takes):
         given["pretrained"] = True
     if name in OUR_FACTORIES:
-        given["trust_code"] = trust_code
-    if num_classes is not None:
-        given["num_classes"] = num_classes
-    size = pair(img_size)
-    wanted = {} if size is None or not ({"img_size", "**"} & takes) else {"img_size": img_size}
+        given["trust_code"] = request.trust_code
+    takes_size = size is not None and {"img_size", "**"} & takes
+    wanted = {"img_size": request.img_size} if takes_size else {}
     try:
         model = call(name, factory, given, known=lambda: takes - {"**"}, optional=wanted)
     except VitscopeError:
@@ -58,8 +49,8 @@ def build(
     channels, *own = said.get("input_size", (image_channels(model), 224, 224))
     set_input(
         model,
-        input_size=(arguments.get("in_chans", channels), *(size or own)),
-        num_classes=num_classes or getattr(model, "num_classes", None),
+        input_size=(request.arguments.get("in_chans", channels), *(size or own)),
+        num_classes=request.num_classes or getattr(model, "num_classes", None),
     )
     return model
 

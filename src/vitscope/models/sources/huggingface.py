@@ -16,42 +16,35 @@ from vitscope.core.errors import VitscopeError
 from vitscope.data.processors import stated
 from vitscope.models.errors import BadWeights, UnknownModel, UntrustedCode
 from vitscope.models.origin import pair, set_input
+from vitscope.models.sources import Request, no_vain_tries
 from vitscope.models.trust import HOW, HUGGING_FACE
-from vitscope.models.zoo.network import no_vain_tries
 
 PREFIX = HUGGING_FACE
 _KERNELS = ("_implementation", "_implementation_internal")  # "owner/name": code that is fetched from the hub
 
 
-def build(
-    name: str,
-    pretrained: bool,
-    num_classes: int | None,
-    img_size: int | tuple[int, int] | None,
-    arguments: dict[str, Any],
-    trust_code: bool = False,
-) -> nn.Module:
-    """`AutoModelForImageClassification` from its configuration, with its weights if `pretrained`.
+def build(request: Request) -> nn.Module:
+    """`AutoModelForImageClassification` from its configuration, with its weights if they are wanted.
 
     A model that brings code of its own is made with `trust_code` only; nobody is asked on the terminal.
     """
     try:
         import transformers
     except ImportError as error:
-        raise VitscopeError(f"{name} needs transformers; type: pip install 'vitscope[tasks]'") from error
-    where = name.removeprefix(PREFIX)
-    size = pair(img_size)
-    if not where or not Path(where).is_dir():
-        with no_vain_tries():
-            check_name(name)
-            return _build(transformers, name, where, pretrained, num_classes, size, arguments, trust_code)
-    return _build(transformers, name, where, pretrained, num_classes, size, arguments, trust_code)
+        raise VitscopeError(
+            f"{request.name} needs transformers; type: pip install 'vitscope[tasks]'"
+        ) from error
+    if _is_folder(request.name.removeprefix(PREFIX)):
+        return _build(transformers, request)
+    with no_vain_tries():
+        check_name(request.name)
+        return _build(transformers, request)
 
 
 def check_name(name: str) -> None:
     """Refuse a name that no model of the hub can have, and one that cannot be fetched."""
     where = name.removeprefix(PREFIX)
-    if where and Path(where).is_dir():
+    if _is_folder(where):
         return
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", where):
         raise UnknownModel(
@@ -75,16 +68,13 @@ def _is_cached(where: str) -> bool:
         return True  # no name of a model: what is wrong with it is said by who reads it
 
 
-def _build(
-    transformers: Any,
-    name: str,
-    where: str,
-    pretrained: bool,
-    num_classes: int | None,
-    size: tuple[int, int] | None,
-    arguments: dict[str, Any],
-    trust_code: bool,
-) -> nn.Module:
+def _is_folder(where: str) -> bool:
+    return bool(where) and Path(where).is_dir()
+
+
+def _build(transformers: Any, request: Request) -> nn.Module:
+    name, size, trust_code = request.name, request.size, request.trust_code
+    where = name.removeprefix(PREFIX)
     try:
         _allow(name, transformers.PretrainedConfig.get_config_dict(where)[0], trust_code)
         config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=trust_code)
@@ -94,8 +84,8 @@ def _build(
             f"no Hugging Face model '{where}' ({reason}); "
             "expected hf:owner/name, or hf: and a folder with a config.json"
         ) from error
-    new_head = num_classes is not None and num_classes != config.num_labels
-    changes = {**arguments, "num_labels": num_classes} if new_head else dict(arguments)
+    new_head = request.num_classes not in (None, config.num_labels)
+    changes = request.arguments | ({"num_labels": request.num_classes} if new_head else {})
     unknown = sorted(key for key in changes if not hasattr(config, key))
     if unknown:
         raise VitscopeError(f"the configuration of {name} has no '{unknown[0]}'; see {type(config).__name__}")
@@ -105,14 +95,9 @@ def _build(
         setattr(config, key, value)
     auto = transformers.AutoModelForImageClassification
     try:
-        if pretrained:
-            model = auto.from_pretrained(
-                where,
-                config=config,
-                use_safetensors=True,
-                ignore_mismatched_sizes=new_head,
-                trust_remote_code=trust_code,
-            )
+        if request.weights:
+            load = {"use_safetensors": True, "ignore_mismatched_sizes": new_head}
+            model = auto.from_pretrained(where, config=config, trust_remote_code=trust_code, **load)
         else:
             model = auto.from_config(config, trust_remote_code=trust_code)
     except (OSError, ValueError, RuntimeError) as error:

@@ -11,10 +11,9 @@ from timm.models import _helpers, _hub
 from torch import nn
 
 from vitscope.core.errors import VitscopeError
-from vitscope.models.constructor_arguments import arguments_of, call
-from vitscope.models.origin import pair, set_input
-from vitscope.models.zoo.network import fetching
-from vitscope.models.zoo.registered import OURS, fitting
+from vitscope.models.origin import set_input
+from vitscope.models.sources import Request, arguments_of, call, fetching
+from vitscope.models.zoo import OURS, fitting
 
 PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
 
@@ -50,36 +49,29 @@ def names() -> list[str]:
     return timm.list_models()
 
 
-def build(
-    name: str,
-    pretrained: bool,
-    num_classes: int | None,
-    img_size: int | tuple[int, int] | None,
-    arguments: dict[str, Any],
-) -> nn.Module:
+def build(request: Request) -> nn.Module:
     """`timm.create_model`; `img_size` goes to the models that take one, and into every data configuration.
 
     A small image without weights to load gets the model's twin for small images, if there is one.
     """
-    built = name if pretrained else fitting(name, img_size)
+    name, size = request.name, request.size
+    built = name if request.weights else fitting(name, size)
 
     def known() -> set[str]:
         with torch.device("meta"):
             return arguments_of(timm.create_model(built)) - {"**"}
 
     def make(**kwargs: Any) -> nn.Module:
-        if not pretrained:
+        if not request.weights:
             return timm.create_model(built, **kwargs)
         with fetching(name, local=name in OURS), _no_pickle(name):
             return timm.create_model(built, pretrained=True, **kwargs)
 
-    size = pair(img_size)
-    given = dict(arguments) if num_classes is None else {**arguments, "num_classes": num_classes}
-    model = call(name, make, given, known, optional={} if size is None else {"img_size": size})
+    model = call(name, make, request.given, known, {} if size is None else {"img_size": size})
     channels, height, width = model.pretrained_cfg["input_size"]  # type: ignore[index]
     set_input(
         model,
-        input_size=(arguments.get("in_chans", channels), *(size or (height, width))),
-        num_classes=getattr(model, "num_classes", num_classes),
+        input_size=(request.arguments.get("in_chans", channels), *(size or (height, width))),
+        num_classes=getattr(model, "num_classes", request.num_classes),
     )
     return model

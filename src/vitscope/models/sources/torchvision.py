@@ -5,9 +5,8 @@ from typing import Any
 import torchvision
 from torch import nn
 
-from vitscope.models.constructor_arguments import arguments_of, call, signature_of
-from vitscope.models.origin import pair, set_input
-from vitscope.models.zoo.network import fetching
+from vitscope.models.origin import set_input
+from vitscope.models.sources import Request, arguments_of, call, fetching, signature_of
 
 PREFIX = "tv:"
 
@@ -22,15 +21,9 @@ def has(name: str) -> bool:
     return name in names()
 
 
-def build(
-    name: str,
-    pretrained: bool,
-    num_classes: int | None,
-    img_size: int | tuple[int, int] | None,
-    arguments: dict[str, Any],
-) -> nn.Module:
+def build(request: Request) -> nn.Module:
     """`torchvision.models.get_model`; square images only where the model fixes their size (`image_size`)."""
-    own_name = name.removeprefix(PREFIX)
+    own_name, size = request.name.removeprefix(PREFIX), request.size
     builder = torchvision.models.get_model_builder(own_name)
     weights = torchvision.models.get_model_weights(own_name).DEFAULT
 
@@ -38,26 +31,24 @@ def build(
         return (arguments_of(builder(weights=None)) | signature_of(builder)) - {"**", "weights", "progress"}
 
     def make(**kwargs: Any) -> nn.Module:
-        if not pretrained:
+        if not request.weights:
             return builder(weights=None, **kwargs)
-        with fetching(name):
+        with fetching(request.name):
             return builder(weights=weights, **kwargs)
 
-    size = pair(img_size)
-    given = dict(arguments) if num_classes is None else {**arguments, "num_classes": num_classes}
-    model = call(name, make, given, known, optional={} if size is None else {"image_size": size[0]})
-    eval_transform = weights.transforms()
-    crop, resize = eval_transform.crop_size[0], eval_transform.resize_size[0]
-    side = getattr(
-        model, "image_size", crop
-    )  # the weights may be for larger images than the model is made for
+    optional = {} if size is None else {"image_size": size[0]}
+    model = call(request.name, make, request.given, known, optional)
+    evaluation = weights.transforms()
+    crop, resize = evaluation.crop_size[0], evaluation.resize_size[0]
+    # the weights may be for larger images than the model is made for
+    side = getattr(model, "image_size", crop)
     set_input(
         model,
         input_size=(3, *(size or (side, side))),
-        mean=tuple(eval_transform.mean),
-        std=tuple(eval_transform.std),
-        interpolation=eval_transform.interpolation.value,
+        mean=tuple(evaluation.mean),
+        std=tuple(evaluation.std),
+        interpolation=evaluation.interpolation.value,
         crop_pct=min(1.0, crop / resize) if size is None else 1.0,
-        num_classes=num_classes or len(weights.meta["categories"]),
+        num_classes=request.num_classes or len(weights.meta["categories"]),
     )
     return model

@@ -17,42 +17,37 @@ Windows are 4x4 for small images and 7x7 for large ones. The published model for
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from timm.layers import DropPath
-from timm.models import generate_default_cfgs, register_model
+from timm.models import generate_default_cfgs
 from torch import Tensor, nn
 
 from vitscope.models.errors import CannotBuild
-from vitscope.models.input_configs import WEIGHTS, fashion_cfg, imagenet_cfg
-from vitscope.models.zoo.preresnet import (
-    BASIC,
-    BOTTLENECK,
-    CLASSIFIER,
-    FIRST_CONV,
-    MINI,
-    PreResNet,
-    build,
-    is_small,
-)
+from vitscope.models.zoo.preresnet import BASIC, BOTTLENECK, MINI, PreResNet, build, configuration
+from vitscope.models.zoo.registration import is_small, register, weight_file
 from vitscope.models.zoo.window_attention import WindowAttention
 
 HEADS = (3, 6, 12, 24)
 FEW = (0, 1, 1, 2)  # MSAs per stage for small images, which come in small sets
 MANY = (0, 1, 3, 2)
-_NAMES = tuple(f"alternet_{depth}" for depth in (18, 34, 50, 101, 152))
+MODELS: dict[str, dict[str, Any]] = {
+    "alternet_18": {"blocks": (2, 2, 2, 2), "msa": (0, 1, 1, 1), **BASIC},
+    "alternet_34": {"blocks": (3, 4, 6, 4), **BASIC},
+    # 33.01 M parameters for 32 pixels and 100 classes, 35.92 M for 224 and 1000
+    "alternet_50": {"blocks": (3, 4, 6, 4), **BOTTLENECK},
+    "alternet_101": {"blocks": (3, 4, 23, 4), **BOTTLENECK},
+    "alternet_152": {"blocks": (3, 8, 36, 4), **BOTTLENECK},
+    "alternet_mini": {"blocks": (2, 2, 2, 2), "msa": (0, 1, 1, 1), "heads": (1, 2, 4, 8), **MINI},
+}
 
 default_cfgs = generate_default_cfgs(
     {
-        **{f"{name}.untrained": imagenet_cfg(FIRST_CONV, CLASSIFIER, pool_size=(7, 7)) for name in _NAMES},
-        "alternet_mini.fashion": fashion_cfg(
-            FIRST_CONV,
-            CLASSIFIER,
-            pool_size=(4, 4),
-            file=str(WEIGHTS / "alternet_mini" / "model.safetensors"),
-        ),
+        "alternet_mini.fashion": configuration("alternet_mini", file=weight_file("alternet_mini")),
+        **{f"{name}.untrained": configuration(name) for name in MODELS if name != "alternet_mini"},
     }
 )
 
@@ -73,13 +68,7 @@ class PointConv2d(nn.Conv2d):
 class MSABlock(nn.Module):
     """The MSA block of AlterNet; takes the place of a residual block that keeps the shape of its map.
 
-    Args:
-        channels: Of the map, which goes out as it came in: (N, channels, H, W).
-        heads: Number of heads.
-        window: Side of a window.
-        width: Channels that the attention sees; a quarter of `channels` if not given, as in a bottleneck.
-        dim_head: Channels of a head.
-        drop_path: Stochastic depth.
+    The attention sees `width` channels; a quarter of them all if not given, as in a bottleneck.
     """
 
     def __init__(
@@ -177,39 +166,5 @@ def _check(blocks: tuple[int, ...], msa: tuple[int, ...], heads: tuple[int, ...]
         )
 
 
-@register_model
-def alternet_18(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Basic blocks (2, 2, 2, 2), of which the last one of stages 2 to 4 is an MSA."""
-    sizes = {"blocks": (2, 2, 2, 2), "msa": (0, 1, 1, 1), **BASIC}
-    return build(AlterNet, "alternet_18", pretrained, sizes, kwargs)
-
-
-@register_model
-def alternet_34(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Basic blocks (3, 4, 6, 4)."""
-    return build(AlterNet, "alternet_34", pretrained, {"blocks": (3, 4, 6, 4), **BASIC}, kwargs)
-
-
-@register_model
-def alternet_50(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Bottlenecks (3, 4, 6, 4): 33.01 M parameters for 32 pixels and 100 classes, 35.92 M for 224 and 1000."""
-    return build(AlterNet, "alternet_50", pretrained, {"blocks": (3, 4, 6, 4), **BOTTLENECK}, kwargs)
-
-
-@register_model
-def alternet_101(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Bottlenecks (3, 4, 23, 4)."""
-    return build(AlterNet, "alternet_101", pretrained, {"blocks": (3, 4, 23, 4), **BOTTLENECK}, kwargs)
-
-
-@register_model
-def alternet_152(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Bottlenecks (3, 8, 36, 4)."""
-    return build(AlterNet, "alternet_152", pretrained, {"blocks": (3, 8, 36, 4), **BOTTLENECK}, kwargs)
-
-
-@register_model
-def alternet_mini(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Basic blocks (2, 2, 2, 2), 16 to 128 wide, 2, 4 and 8 heads, for 32 pixels and ten classes."""
-    sizes = {"blocks": (2, 2, 2, 2), "msa": (0, 1, 1, 1), "heads": (1, 2, 4, 8), **MINI}
-    return build(AlterNet, "alternet_mini", pretrained, sizes, kwargs)
+for _name, _sizes in MODELS.items():
+    register(__name__, _name, partial(build, AlterNet, _name, _sizes))

@@ -31,13 +31,8 @@ TILED = 1.5
 
 
 class LocalAttention(nn.Module):
-    """`F.scaled_dot_product_attention` with local reach.
-
-    Args:
-        grid: Rows and columns of the points, which come by rows.
-        kernel: Side of the neighbourhood, or its rows and columns.
-        prefix: Tokens that stand before the points.
-    """
+    """`F.scaled_dot_product_attention` with local reach, for the points of a grid that come by rows after so many
+    `prefix` tokens; the kernel is the side of the neighbourhood, or its rows and columns."""
 
     bias: Tensor | None  # 0 where a key is seen, else -inf
 
@@ -142,13 +137,7 @@ class LocalAttention(nn.Module):
 
 
 def local_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    grid: Grid,
-    kernel: int | Grid,
-    prefix: int = 0,
-    **options: Any,
+    query: Tensor, key: Tensor, value: Tensor, grid: Grid, kernel: int | Grid, prefix: int = 0, **options: Any
 ) -> Tensor:
     """`F.scaled_dot_product_attention` with local reach; `LocalAttention` is the same and keeps its mask."""
     attention = LocalAttention(grid, kernel, prefix).to(query.device)

@@ -9,43 +9,42 @@ timm's `ResNetV2` with batch norm, and the stem that the images need: 7x7 of str
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
-from timm.layers import BatchNormAct2d, create_conv2d
-from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
+from timm.layers import BatchNormAct2d, create_conv2d, to_2tuple
+from timm.models import build_model_with_cfg, generate_default_cfgs
 from timm.models._features import feature_take_indices
 from timm.models.resnetv2 import ResNetV2
 from torch import Tensor, nn
 
-from vitscope.models.input_configs import cifar_cfg, fashion_cfg, imagenet_cfg
-from vitscope.models.origin import pair
+from vitscope.models.zoo.registration import cifar_cfg, fashion_cfg, imagenet_cfg, is_small, register
 
-SMALL_IMAGE = 64  # pixels, the largest side that gets the small stem
 LARGE = (224, 224)
 FIRST_CONV, CLASSIFIER = "stem.conv", "head.fc"
 
 _Arguments = Mapping[str, Any]
 BASIC: _Arguments = {"channels": (64, 128, 256, 512), "bottleneck": False}
 BOTTLENECK: _Arguments = {"channels": (256, 512, 1024, 2048), "bottleneck": True}
-MINI: _Arguments = {
-    "channels": (16, 32, 64, 128),
-    "bottleneck": False,
-    "stem_channels": 16,
-    "img_size": 32,
+MINI: _Arguments = {"channels": (16, 32, 64, 128), "bottleneck": False, "stem_channels": 16, "img_size": 32}
+MODELS: dict[str, _Arguments] = {
+    "preresnet18": {"blocks": (2, 2, 2, 2), **BASIC},
+    "preresnet34": {"blocks": (3, 4, 6, 3), **BASIC},
+    "preresnet50": {"blocks": (3, 4, 6, 3), **BOTTLENECK},  # 23.70 M parameters for 32 pixels and 100 classes
+    "preresnet101": {"blocks": (3, 4, 23, 3), **BOTTLENECK},
+    "preresnet152": {"blocks": (3, 8, 36, 3), **BOTTLENECK},
+    "preresnet_mini": {"blocks": (2, 2, 2, 2), **MINI},  # 0.70 M
 }
-_NAMES = tuple(f"preresnet{depth}" for depth in (18, 34, 50, 101, 152))
-
-default_cfgs = generate_default_cfgs(
-    {
-        **{f"{name}.untrained": imagenet_cfg(FIRST_CONV, CLASSIFIER, pool_size=(7, 7)) for name in _NAMES},
-        "preresnet_mini.untrained": fashion_cfg(FIRST_CONV, CLASSIFIER, pool_size=(4, 4)),
-    }
-)
 
 
-def is_small(img_size: int | tuple[int, int]) -> bool:
-    """Whether images of this side or (height, width) get the small stem."""
-    return (img_size if isinstance(img_size, int) else max(img_size)) <= SMALL_IMAGE
+def configuration(name: str, **more: Any) -> dict[str, Any]:
+    """What timm is told of a variant: a mini is for 32 pixels and ten classes, the others for 224 and 1000."""
+    if name.endswith("_mini"):
+        return fashion_cfg(FIRST_CONV, CLASSIFIER, pool_size=(4, 4), **more)
+    return imagenet_cfg(FIRST_CONV, CLASSIFIER, pool_size=(7, 7), **more)
+
+
+default_cfgs = generate_default_cfgs({f"{name}.untrained": configuration(name) for name in MODELS})
 
 
 class PreResNet(ResNetV2):
@@ -134,7 +133,7 @@ class PreResNet(ResNetV2):
 
 
 def build(
-    cls: type[PreResNet], variant: str, pretrained: bool, sizes: _Arguments, given: _Arguments
+    cls: type[PreResNet], variant: str, sizes: _Arguments, pretrained: bool, given: _Arguments
 ) -> nn.Module:
     """Let timm build a registered variant: `sizes`, changed by what the caller has `given`.
 
@@ -142,7 +141,7 @@ def build(
     small ones (or the other way round) the normalisation is that of CIFAR (ImageNet).
     """
     arguments = {"img_size": LARGE, **sizes, **given}
-    size = pair(arguments["img_size"]) or LARGE
+    size = to_2tuple(arguments["img_size"] or LARGE)
     small = is_small(size)
     overlay = {
         "input_size": (arguments.get("in_chans", 3), *size),
@@ -152,47 +151,11 @@ def build(
         other = (cifar_cfg if small else imagenet_cfg)(FIRST_CONV, CLASSIFIER)
         overlay |= {key: other[key] for key in ("mean", "std", "crop_pct")}
     overlay |= arguments.pop("pretrained_cfg_overlay", None) or {}
+    features = {"flatten_sequential": True}
     return build_model_with_cfg(
-        cls,
-        variant,
-        pretrained,
-        pretrained_cfg_overlay=overlay,
-        feature_cfg={"flatten_sequential": True},
-        **arguments,
+        cls, variant, pretrained, pretrained_cfg_overlay=overlay, feature_cfg=features, **arguments
     )
 
 
-@register_model
-def preresnet18(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Basic blocks (2, 2, 2, 2)."""
-    return build(PreResNet, "preresnet18", pretrained, {"blocks": (2, 2, 2, 2), **BASIC}, kwargs)
-
-
-@register_model
-def preresnet34(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Basic blocks (3, 4, 6, 3)."""
-    return build(PreResNet, "preresnet34", pretrained, {"blocks": (3, 4, 6, 3), **BASIC}, kwargs)
-
-
-@register_model
-def preresnet50(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Bottlenecks (3, 4, 6, 3): 23.70 M parameters for 32 pixels and 100 classes."""
-    return build(PreResNet, "preresnet50", pretrained, {"blocks": (3, 4, 6, 3), **BOTTLENECK}, kwargs)
-
-
-@register_model
-def preresnet101(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Bottlenecks (3, 4, 23, 3)."""
-    return build(PreResNet, "preresnet101", pretrained, {"blocks": (3, 4, 23, 3), **BOTTLENECK}, kwargs)
-
-
-@register_model
-def preresnet152(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Bottlenecks (3, 8, 36, 3)."""
-    return build(PreResNet, "preresnet152", pretrained, {"blocks": (3, 8, 36, 3), **BOTTLENECK}, kwargs)
-
-
-@register_model
-def preresnet_mini(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Basic blocks (2, 2, 2, 2), 16 to 128 wide, for 32 pixels and ten classes: 0.70 M parameters."""
-    return build(PreResNet, "preresnet_mini", pretrained, {"blocks": (2, 2, 2, 2), **MINI}, kwargs)
+for _name, _sizes in MODELS.items():
+    register(__name__, _name, partial(build, PreResNet, _name, _sizes))

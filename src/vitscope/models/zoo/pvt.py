@@ -19,10 +19,11 @@ from typing import Any
 import torch
 from timm.layers import calculate_drop_path_rates, to_2tuple, trunc_normal_
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
+from timm.models._features import feature_take_indices
 from timm.models.twins import Block, PatchEmbed
 from torch import Tensor, nn
 
-from vitscope.models.input_configs import fashion_cfg, imagenet_cfg, small_image_constants
+from vitscope.models.zoo.registration import fashion_cfg, imagenet_cfg, small_image_constants
 
 default_cfgs = generate_default_cfgs(
     {
@@ -107,18 +108,11 @@ class PyramidVisionTransformer(nn.Module):
         reduction = 1
         for i, width in enumerate(embed_dims):
             embed = PatchEmbed(side, patch, channels, width)
+            # ws=1 is Twins' word for attention to the whole, reduced map
+            shape: dict[str, Any] = {"mlp_ratio": mlp_ratios[i], "sr_ratio": sr_ratios[i], "ws": 1}
+            drops: dict[str, Any] = {"proj_drop": drop_rate, "attn_drop": attn_drop_rate}
             blocks = [
-                Block(
-                    width,
-                    num_heads[i],
-                    mlp_ratio=mlp_ratios[i],
-                    proj_drop=drop_rate,
-                    attn_drop=attn_drop_rate,
-                    drop_path=rate,
-                    norm_layer=_BLOCK_NORM,
-                    sr_ratio=sr_ratios[i],
-                    ws=1,  # Twins' word for attention to the whole, reduced map
-                )
+                Block(width, num_heads[i], drop_path=rate, norm_layer=_BLOCK_NORM, **shape, **drops)
                 for rate in rates[i]
             ]
             last = i == len(embed_dims) - 1
@@ -166,8 +160,9 @@ class PyramidVisionTransformer(nn.Module):
         """
         if output_fmt != "NCHW":
             raise ValueError(f"the maps of a PVT come as NCHW, not as {output_fmt}")
-        taken = _taken(indices, len(self.stages))
-        end = max(taken) if stop_early else len(self.stages) - 1
+        wanted = indices if indices is None or isinstance(indices, int) else list(indices)
+        taken, last = feature_take_indices(len(self.stages), wanted)
+        end = last if stop_early else len(self.stages) - 1
         maps: list[Tensor] = []
         for i, stage in enumerate(self.stages[: end + 1]):
             tokens, x = stage(x)
@@ -192,14 +187,6 @@ class PyramidVisionTransformer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
         return self.forward_head(self.forward_features(x))
-
-
-def _taken(indices: int | Sequence[int] | None, count: int) -> list[int]:
-    """Which of `count` stages are meant: all, the last so many, or a list that may count from the end."""
-    stages = range(count)
-    if indices is None or isinstance(indices, int):
-        return list(stages[-(indices or count) :])
-    return [stages[i] for i in indices]
 
 
 def _initialise(module: nn.Module) -> None:

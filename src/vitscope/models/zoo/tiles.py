@@ -18,17 +18,11 @@ from vitscope.anatomy.structure.neighbourhood import neighbours
 
 @dataclass(frozen=True)
 class Cut:
-    """The tiles of one axis.
+    """The tiles of one axis."""
 
-    Args:
-        size: Points of the axis.
-        kernel: How many of them each sees.
-        tile: Points of a tile.
-    """
-
-    size: int
-    kernel: int
-    tile: int
+    size: int  # points of the axis
+    kernel: int  # how many of them each sees
+    tile: int  # points of a tile
 
     @property
     def count(self) -> int:
@@ -75,17 +69,9 @@ def gather(
     stride: int = 1,
     before: Tensor | None = None,
 ) -> Tensor:
-    """Stretches of one axis, one after the other.
+    """Stretches of one axis, one after the other, with `before` in front of each; a point is `stride` entries of it.
 
     It is cut once, at every border of a stretch, so that the backward pass puts it together once, whatever the overlap.
-
-    Args:
-        tensor: What they are taken from.
-        axis: Along which.
-        starts: Where each begins, in points.
-        length: How many points each has.
-        stride: Entries of the axis that a point is.
-        before: Put in front of each stretch.
     """
     size = tensor.shape[axis] // stride
     if before is None and list(starts) == list(range(0, size, length)) and size % length == 0:

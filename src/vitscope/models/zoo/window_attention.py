@@ -19,15 +19,7 @@ from vitscope.models.errors import CannotBuild
 
 
 class WindowAttention(nn.Module):
-    """(N, channels, H, W) to (N, out_channels, H, W), any H and W.
-
-    Args:
-        channels: Of the map that comes in.
-        heads: Number of heads.
-        window: Side of a window.
-        out_channels: Of the map that goes out; as many as come in if not given.
-        dim_head: Channels of a head.
-    """
+    """(N, channels, H, W) to (N, out_channels or else channels, H, W), any H and W."""
 
     def __init__(
         self, channels: int, heads: int, window: int, out_channels: int | None = None, dim_head: int = 64
@@ -38,9 +30,7 @@ class WindowAttention(nn.Module):
                 f"window attention of {channels} channels, {heads} heads of {dim_head}, window {window}: "
                 "each must be at least 1, e.g. heads=6, window=4"
             )
-        self.heads = heads
-        self.window = window
-        self.dim_head = dim_head
+        self.heads, self.window, self.dim_head = heads, window, dim_head
         inner = heads * dim_head
         # three maps, not one of three times the width: the backward pass needs not put their gradients together
         self.query = nn.Linear(channels, inner, bias=False)
@@ -58,9 +48,8 @@ class WindowAttention(nn.Module):
         points = x.permute(0, 2, 3, 1).contiguous()  # once for the three maps; nothing to do on channels_last
         if below or right:
             points = F.pad(points, (0, 0, 0, right, 0, below))
-        query, key, value = (
-            self._cut(part(points), tall, wide) for part in (self.query, self.key, self.value)
-        )
+        maps = (self.query, self.key, self.value)
+        query, key, value = (self._cut(part(points), tall, wide) for part in maps)
         bias = relative_position_bias(self.relative_position_bias_table, tall, wide)
         if below or right:
             bias = bias + _padding_bias(points, height, width, tall, wide)
@@ -82,21 +71,13 @@ class WindowAttention(nn.Module):
         """(N, windows, heads, points, channels) to (N, H, W, heads x channels)."""
         height, width = size
         shape = (-1, height // tall, width // wide, self.heads, tall, wide, self.dim_head)
-        return (
-            cut.view(shape)
-            .permute(0, 1, 4, 2, 5, 3, 6)
-            .reshape(-1, height, width, cut.shape[2] * cut.shape[4])
-        )
+        joined = cut.view(shape).permute(0, 1, 4, 2, 5, 3, 6)
+        return joined.reshape(-1, height, width, cut.shape[2] * cut.shape[4])
 
 
 def relative_position_bias(table: Tensor, tall: int, wide: int) -> Tensor:
-    """What each query of a window adds to the score of each key, (tall x wide, tall x wide).
-
-    Args:
-        table: (2w-1, 2w-1), by the query's position minus the key's, (0, 0) in the middle.
-        tall: Height of the window, at most w.
-        wide: Width of the window, at most w.
-    """
+    """What each query of a tall x wide window adds to the score of each key, (tall x wide, tall x wide); out of a table
+    (2w-1, 2w-1) by the query's position minus the key's, (0, 0) in the middle, for windows of at most w x w."""
     middle = table.shape[0] // 2
     near = table[middle - tall + 1 : middle + tall, middle - wide + 1 : middle + wide]
     # slides[y, x, a, b] = near[y + a, x + b]; the key at a' stands at a = tall - 1 - a'

@@ -5,6 +5,7 @@ the same tokens, to rounding. How much the module drops is seen by running it in
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from vitscope.anatomy.watch.example import example_batch, example_inputs
 from vitscope.anatomy.watch.one_forward import OperationMode
 from vitscope.surgery.tools.graft import Grafted
 from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens
-from vitscope.surgery.tools.plain_attention import CallForm, PlainAttention, UniformHead
+from vitscope.surgery.tools.plain_attention import PlainAttention, UniformHead
 from vitscope.surgery.tools.projections import Projections, not_plain
 from vitscope.surgery.tools.record import CannotOperate
 
@@ -35,11 +36,15 @@ class SeenCall:
 class StandIn:
     """What is needed to build attention that computes what a module does."""
 
-    path: str
     projections: Projections
     tokens: ImageTokens
-    form: CallForm
+    outputs: int | None  # how many the module returns; None: the tensor alone
     dropout: tuple[float, float]  # of the weights, of the output
+
+    @property
+    def path(self) -> str:
+        """The module's."""
+        return self.projections.call.path
 
     @property
     def heads(self) -> int:
@@ -48,30 +53,24 @@ class StandIn:
 
     def build(self, heads: int, uniform: UniformHead | None = None) -> PlainAttention:
         """Attention with the first `heads` heads, and a uniform one if given."""
-        return PlainAttention(self.projections, heads, self.tokens, self.form, self.dropout, uniform)
+        return PlainAttention(self.projections, heads, self.tokens, self.outputs, self.dropout, uniform)
 
 
 def run_and_see(model: nn.Module, example: Any, paths: Iterable[str]) -> dict[str, SeenCall]:
     """Run the model on an example (as for `vs.anatomy`) and keep what some of its modules were given and gave."""
     seen: dict[str, SeenCall] = {}
-    handles = []
-    try:
-        for path in paths:
+    watched = {model.get_submodule(path): path for path in paths}
 
-            def keep(
-                _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, path: str = path
-            ) -> None:
-                seen[path] = SeenCall(args, kwargs, output)
+    def keep(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        seen[watched[module]] = SeenCall(args, kwargs, output)
 
-            handles.append(model.get_submodule(path).register_forward_hook(keep, with_kwargs=True))
-        with preserved(model), torch.no_grad():
-            if isinstance(example, Mapping):
-                model(**example_inputs(model, example))
-            else:
-                model(example_batch(model, example))
-    finally:
-        for handle in handles:
-            handle.remove()
+    with preserved(model), torch.no_grad(), ExitStack() as hooks:
+        for module in watched:
+            hooks.callback(module.register_forward_hook(keep, with_kwargs=True).remove)
+        if isinstance(example, Mapping):
+            model(**example_inputs(model, example))
+        else:
+            model(example_batch(model, example))
     return seen
 
 
@@ -85,25 +84,21 @@ def refuse_grafted(body: Dissection, paths: Iterable[str]) -> None:
 
 
 def prove(body: Dissection, unit: Unit, projections: Projections, seen: SeenCall) -> StandIn:
-    """Check that the projections make what the module makes.
-
-    Raises:
-        CannotOperate: They do not, or the module does something besides.
-    """
+    """Check that the projections make what the module makes, and that it does nothing besides."""
     call = projections.call
     module = body.model.get_submodule(call.path)
     refuse_grafted(body, [path for path, _ in module.named_modules(prefix=call.path)])
     tokens = image_tokens(body, call.inputs[projections.slot])
     if tokens is None or tokens.dimensions != 3 or tokens.channel_axis != 2 or tokens.parts_per_image != 1:
         raise not_plain(unit, "it works on something else than the tokens of an image")
-    form = CallForm(projections.slot, projections.output_slot, _outputs(unit, seen.output))
-    wanted = seen.output if form.outputs is None else seen.output[projections.output_slot]
+    outputs = _outputs(unit, seen.output)
+    wanted = seen.output if outputs is None else seen.output[projections.output_slot]
     with preserved(body.model):
         dropout = _dropout(unit, module, seen, wanted)
-        found = StandIn(call.path, projections, tokens, form, dropout)
+        found = StandIn(projections, tokens, outputs, dropout)
         with torch.no_grad():
             made = found.build(found.heads).eval()(*seen.args, **seen.kwargs)
-    made = made if form.outputs is None else made[projections.output_slot]
+    made = made if outputs is None else made[projections.output_slot]
     allowed = torch.finfo(wanted.dtype).eps ** 0.5 * float(wanted.abs().max())
     if made.shape != wanted.shape or not float((made - wanted).abs().max()) <= allowed:
         raise not_plain(unit, "heads and projections alone do not give its output")

@@ -1,23 +1,69 @@
-"""Which units an operation is done to.
+"""Which units an operation is done to, and where in their branches; what its arguments may be, besides those that all
+of vitscope knows (`vitscope.core.arguments`)."""
 
-How many MSA blocks each stage gets: three rules.
-
-msa=(0, 1, 1, 2)    these counts
-budget=4            one at the end of each stage, from the last stage backwards, then another round, until 4 are
-                    placed or nothing is left: the closed form of the build-up rule
-last=4              alternately from the end of the network: all that fits into the last stage, then the one before
-"""
-
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatch
+from typing import Annotated, Any, Literal
 
-from vitscope.anatomy import Anatomy, Unit
-from vitscope.anatomy.structure.dissect import Dissection
+from torch import Tensor
+
+from vitscope.anatomy import Anatomy, Dissection, Unit
+from vitscope.anatomy.taps.ports import Place, Port, branch_port
+from vitscope.core.arguments import Range, Refine
+from vitscope.core.errors import UnsupportedModel
+from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
+from vitscope.surgery.tools.map_source import MapNotes
 from vitscope.surgery.tools.record import CannotOperate
-from vitscope.surgery.tools.replaceable import ConvStage
-from vitscope.surgery.tools.vocabulary import Layers
 
 HALVES = ("all", "upper", "lower")
+Where = Literal["mlp", "msa", "both"]
+KINDS: dict[str, tuple[str, ...]] = {"mlp": ("mlp",), "msa": ("msa",), "both": ("msa", "mlp")}
+NO_TOKENS = "is not on the image's tokens"
+_LONGEST_SIDE = 16_384
+
+
+def _problem_with_layers(layers: Any) -> str | None:
+    if isinstance(layers, str) and layers.strip().lstrip("-").isdigit():
+        return f"a position stands in a list, as in [{layers.strip()}]"
+    return "it is empty" if layers == "" else None
+
+
+def _problem_with_example(example: Any) -> str | None:
+    """What no example can be; what is in data shows when it is read."""
+    if isinstance(example, Mapping):
+        names = (name for name in example if not isinstance(name, str))
+        return next((f"{name!r} is no argument's name" for name in names), None)
+    if isinstance(example, str | bytes | bool | int | float):
+        return "_"
+    if isinstance(example, Tensor) or not isinstance(example, tuple | list):
+        return None
+    numbers = [n for n in example if isinstance(n, int | float)]
+    if len(numbers) < len(example):  # a batch and its labels, or images
+        return None
+    if len(example) != 3:
+        return f"{len(example)} numbers"
+    wrong = [
+        n for n in numbers if not isinstance(n, int) or isinstance(n, bool) or not 0 < n <= _LONGEST_SIDE
+    ]
+    return f"{wrong[0]} in it" if wrong else None
+
+
+Layers = Annotated[
+    str | Sequence[int | str],
+    Refine(
+        _problem_with_layers,
+        "all, upper, lower, the name of a unit or a pattern, or a list of names, patterns and positions",
+    ),
+]
+Example = Annotated[
+    Any, Refine(_problem_with_example, "a batch of images, a shape (channels, height, width), or data")
+]
+Heads = Annotated[int, Range(1, 4096)]
+Frames = Annotated[int, Range(0, 10_000)]
+Passes = Annotated[int, Range(1, 100_000)]
+DropRate = Annotated[float, Range(0, 1, above=True, below=True)]
 
 
 def choose_units(
@@ -41,10 +87,18 @@ def choose_units(
             chosen = {unit.name for half in halves for unit in half}
             return tuple(unit for unit in units if unit.name in chosen)
         layers = [layers]
-    names: dict[str, None] = {}
-    for wanted in layers:
-        names.update(dict.fromkeys(_named(parts, units, wanted, kinds)))
+    names = {name for wanted in layers for name in _names(parts, units, wanted, kinds)}
     return tuple(unit for unit in units if unit.name in names)
+
+
+def by_name(layers: Layers) -> bool:
+    """Whether units are asked for one by one, not as all or a half of them."""
+    return not isinstance(layers, str) or layers not in HALVES
+
+
+def asked_units(parts: Anatomy, kinds: Sequence[str], layers: Layers) -> tuple[Unit, ...]:
+    """Those asked for by name, else all of these kinds: what fits among them is then chosen from."""
+    return choose_units(parts, kinds, layers if by_name(layers) else "all")
 
 
 def _half(units: list[Unit], which: str) -> list[Unit]:
@@ -52,7 +106,7 @@ def _half(units: list[Unit], which: str) -> list[Unit]:
     return {"all": units, "upper": units[middle:], "lower": units[:middle]}[which]
 
 
-def _named(parts: Anatomy, units: tuple[Unit, ...], wanted: str | int, kinds: Sequence[str]) -> list[str]:
+def _names(parts: Anatomy, units: tuple[Unit, ...], wanted: str | int, kinds: Sequence[str]) -> list[str]:
     if isinstance(wanted, int):
         if not -len(units) <= wanted < len(units):
             raise CannotOperate(
@@ -69,74 +123,87 @@ def _named(parts: Anatomy, units: tuple[Unit, ...], wanted: str | int, kinds: Se
     return found
 
 
-SMALL_DATA, LARGE_DATA = 4, 6  # MSAs for up to 50 thousand images, for a million and more
-LARGE_HEAD = 1000  # classes of a model that is taken to be made for large data
+@dataclass(frozen=True)
+class BranchPlace:
+    """A place in a unit's branch, and how the tokens lie there."""
+
+    unit: Unit
+    port: Port
+    tokens: ImageTokens
 
 
-def msa_counts(
+def branch_places(
     body: Dissection,
-    stages: Sequence[ConvStage],
-    msa: Sequence[int] | None = None,
-    budget: int | None = None,
-    last: int | None = None,
-) -> list[int]:
-    """Counts per stage by the rule that is given; without one, `budget` by the number of classes.
+    where: Where,
+    at: Place,
+    layers: Layers,
+    pyramid: str | Sequence[str] = (),
+    notes: MapNotes | None = None,
+) -> list[BranchPlace]:
+    """Places in the branches of the chosen units; a unit asked for by name that has none is refused.
 
-    Raises:
-        CannotOperate: More is asked than there is room for, or by two rules.
+    `pyramid` names units, or modules that hold them, to keep away from; `notes` are those of `image_tokens`.
     """
-    check_rules(msa, budget, last)
-    name, room = body.parts.model_name, tuple(len(stage.replaceable) for stage in stages)
-    if msa is not None:
-        _check_room(name, stages, msa, room)
-        return [int(count) for count in msa]
-    if last is None:
-        classes = body.graph[body.graph.outputs[0]].shape[-1]
-        return closed_form(room, budget or (LARGE_DATA if classes >= LARGE_HEAD else SMALL_DATA))
-    if last > sum(room):
-        raise CannotOperate(
-            f"{name} has {sum(room)} blocks that can be replaced alternately, {last} asked; "
-            f"try last={sum(room)}, or extra_block=True"
-        )
-    return from_the_end(room, last)
+    feeding = _matching(body, pyramid)
+    asked = asked_units(body.parts, KINDS[where], layers)
+    out = {unit.name: NO_TOKENS for unit in asked if unit.name not in feeding and _no_tokens(body, unit, at)}
+    units = choose_units(body.parts, KINDS[where], layers, lambda unit: unit.name not in out)
+    out |= {unit.name: "feeds the pyramid" for unit in units if unit.name in feeding}
+    if out and by_name(layers):
+        name, why = next(iter(out.items()))
+        raise CannotOperate(f"unit '{name}' {why}, so it is left alone; choose layers without it")
+    if out:
+        named = ", ".join(f"{name} ({why})" for name, why in out.items())
+        warnings.warn(f"left out of layers='{layers}': {named}", stacklevel=4)
+    chosen = [unit for unit in units if unit.name not in out]
+    return [_place(body, unit, branch_port(body, unit, at), at, notes) for unit in chosen]
 
 
-def closed_form(room: Sequence[int], budget: int) -> list[int]:
-    """One for each stage from the last to the first, then another round, up to `budget` in all."""
-    counts = [0] * len(room)
-    for _ in range(max(room)):
-        for stage in reversed(range(len(room))):
-            if sum(counts) < budget and counts[stage] < room[stage]:
-                counts[stage] += 1
-    return counts
+def _no_tokens(body: Dissection, unit: Unit, at: Place) -> bool:
+    """The unit works on something else than the image's tokens: on the class token alone, say."""
+    try:
+        return image_tokens(body, branch_port(body, unit, at).node) is None
+    except UnsupportedModel:  # no place in it, which is said if it is chosen
+        return False
 
 
-def from_the_end(room: Sequence[int], number: int) -> list[int]:
-    """The last stage filled first, then the one before it."""
-    counts = [0] * len(room)
-    for stage in reversed(range(len(room))):
-        counts[stage] = min(room[stage], number - sum(counts))
-    return counts
+def no_units(where: Where, layers: Layers) -> str:
+    """What to tell the user if there are no places."""
+    kinds = "msa or mlp" if where == "both" else where
+    return f"there is no {kinds} unit to put it into in layers={layers!r}"
 
 
-def check_rules(msa: Sequence[int] | None, budget: int | None, last: int | None) -> None:
-    """Refuse two rules at once."""
-    given = [name for name, value in (("msa", msa), ("budget", budget), ("last", last)) if value is not None]
-    if len(given) > 1:
-        raise CannotOperate(f"{' and '.join(given)} are different rules; give one of them")
-
-
-def _check_room(name: str, stages: Sequence[ConvStage], msa: Sequence[int], room: tuple[int, ...]) -> None:
-    if len(msa) != len(stages):
-        raise CannotOperate(
-            f"msa={tuple(msa)} is for {len(msa)} stages; {name} has {len(stages)}, "
-            f"in which at most {room} blocks can be replaced"
-        )
-    for stage, wanted, most in zip(stages, msa, room, strict=True):
-        if not 0 <= wanted <= most:
-            more = ", or extra_block=True for one block more" if stage is stages[-1] else ""
+def _matching(body: Dissection, patterns: str | Sequence[str]) -> set[str]:
+    """Names of the units that a pattern names, or whose module lies in one it names."""
+    found: set[str] = set()
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        here = {
+            unit.name
+            for unit in body.parts
+            if any(fnmatch(path, pattern) for path in (unit.name, *_outwards(unit.module)))
+        }
+        if not here:
             raise CannotOperate(
-                f"stage {stage.number} has {most} block{'s' * (most != 1)} that can be replaced, {wanted} asked: "
-                f"of its {stage.blocks} the first stays, and so does one before each MSA; "
-                f"give at most msa={room}{more}"
+                f"{body.parts.model_name} has no unit or block '{pattern}' that could feed a pyramid "
+                "(vitscope anatomy lists them)"
             )
+        found |= here
+    return found
+
+
+def _outwards(path: str) -> list[str]:
+    """The module and those around it."""
+    parts = path.split(".")
+    return [".".join(parts[:depth]) for depth in range(len(parts), 0, -1)]
+
+
+def _place(body: Dissection, unit: Unit, port: Port, at: Place, notes: MapNotes | None) -> BranchPlace:
+    tokens = image_tokens(body, port.node, notes)
+    assert tokens is not None  # those without were left out
+    # more than the stream has: zeros around the map, which are nobody's tokens and would water down the mean
+    if tokens_off_the_grid(body, port.node) > tokens_off_the_grid(body, body.segment(unit).end):
+        raise CannotOperate(
+            f"the map is padded at the {at} of unit '{unit.name}'; use at='end', "
+            "or an image size that its windows divide"
+        )
+    return BranchPlace(unit, port, tokens)

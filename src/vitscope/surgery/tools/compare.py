@@ -1,13 +1,6 @@
-"""What an operation did to a model: parameters, arithmetic, and how much the outputs moved.
-
-What a model is made of, so that an operation that turns out wrong can be taken back whole.
-
-Classes, children, parameters, buffers and attributes of every module are remembered, not what is in the tensors: an
-operation puts other tensors in their place and writes into none.
-"""
+"""What an operation did to a model: parameters, arithmetic, and how much the outputs moved."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 import torch
@@ -18,7 +11,7 @@ from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import example_batch
 from vitscope.anatomy.watch.one_forward import examined_output
 from vitscope.core.arguments import checked
-from vitscope.surgery.tools.vocabulary import Example
+from vitscope.surgery.tools.choose import Example
 
 
 @dataclass(frozen=True)
@@ -58,10 +51,9 @@ class Before:
         """Measure again, on the same images."""
         parameters, flops, outputs = _measure(model, self._batch)
         pairs = list(zip(self._outputs, outputs, strict=True))
-        same_shape = all(a.shape == b.shape for a, b in pairs)
-        change = (
-            max((float((a - b).abs().max()) for a, b in pairs), default=0.0) if same_shape else float("nan")
-        )
+        change = float("nan")
+        if all(a.shape == b.shape for a, b in pairs):
+            change = max((float((a - b).abs().max()) for a, b in pairs), default=0.0)
         scale = float(torch.cat([a.flatten() for a in self._outputs]).std())
         return Comparison((self._parameters, parameters), (self._flops, flops), change, scale)
 
@@ -71,35 +63,3 @@ def _measure(model: nn.Module, batch: Tensor) -> tuple[int, int, list[Tensor]]:
         outputs = [output.float().clone() for output in examined_output(model, model(batch), len(batch))]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return parameters, count_flops(model, tuple(batch.shape[1:])), outputs
-
-
-class Snapshot:
-    """The modules of a model as they are now."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._modules = {module: (type(module), dict(module.__dict__)) for module in model.modules()}
-        attributes = [value for _, state in self._modules.values() for value in state.values()]
-        # hooks are removed through the dict they were put into: that very dict must come back, with what was in it
-        self._contents = [
-            (value, value.copy()) for value in attributes if isinstance(value, dict | list | set)
-        ]
-
-    def __contains__(self, module: nn.Module) -> bool:
-        return module in self._modules
-
-    def restore(self) -> None:
-        """Make the model what it was."""
-        for module, (cls, state) in self._modules.items():
-            object.__setattr__(module, "__class__", cls)
-            module.__dict__.clear()
-            module.__dict__.update(state)
-        for container, content in self._contents:
-            _refill(container, content)
-
-
-def _refill(container: Any, content: Any) -> None:
-    container.clear()
-    if isinstance(container, list):
-        container.extend(content)
-    else:
-        container.update(content)

@@ -5,9 +5,16 @@ one of its outputs ("output"), or is called in place of the module with a way to
 stays what it is: its class becomes a subclass of itself, its parameters keep their names, so weights of the
 original model still fit, and `copy.deepcopy`, pickle, `torch.compile`, `torch.export` and DDP see ordinary modules.
 
+torch swaps the classes of modules, too: a parametrised module (`weight_norm`, `spectral_norm`) is of a subclass that
+torch made for it alone, and takes to be on top. So ours goes below such a class, and comes out from below it:
+
+    ParametrizedConv2d -> Conv2d          becomes          ParametrizedGraftedConv2d -> GraftedConv2d -> Grafted, Conv2d
+
 Two habits of models would run a graft twice or pass it by. A module may run through all its children: while it runs,
-its grafts are not among them. `nn.TransformerEncoderLayer` may run one fused kernel on the raw weights of its children:
-a graft makes the layers that it stands in, and no others, take their ordinary path (see `fused_path`).
+its grafts are not among them. And in evaluation without gradients `nn.TransformerEncoderLayer` runs one kernel on the
+weights of its children and calls none of them, and `nn.TransformerEncoder` hands nested tensors to its layers if some
+tokens are padding. A layer takes its ordinary path when one of the modules in it has a forward hook, so a hook that
+does nothing is put on a graft. It goes with the graft, is copied with it, and concerns the layers around it alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,11 +23,10 @@ from functools import partial
 from typing import Any, Literal
 
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 from vitscope.anatomy.taps.ports import Port
 from vitscope.core.errors import VitscopeError
-from vitscope.surgery.tools.fused_path import leave_fused_path, return_to_fused_path
-from vitscope.surgery.tools.mixed_class import with_mixin, without_mixin
 
 Slot = int | str
 Where = Literal["input", "output", "around"]
@@ -39,9 +45,7 @@ class Grafted(nn.Module):
     """Mixed into the class of a module that has grafts."""
 
     vitscope_grafts: tuple[Graft, ...]
-    vitscope_running: list[
-        None
-    ]  # one entry for each running call; threads can add and take one without a lock
+    vitscope_running: list[None]  # an entry for each running call, which threads add and take without a lock
 
     @property
     def _modules(self) -> dict[str, nn.Module | None]:
@@ -86,24 +90,16 @@ class Grafted(nn.Module):
 
 def _empty(cls: type[nn.Module]) -> nn.Module:
     """A module of this class that has grafts, before it has anything in it."""
-    grafted: Any = with_mixin(cls, Grafted, "Grafted")
+    grafted: Any = with_mixin(cls, Grafted)
     module: nn.Module = grafted.__new__(grafted)
     return module
 
 
 def graft(
-    model: nn.Module,
-    path: str,
-    child: nn.Module,
-    name: str,
-    where: Where,
-    slots: tuple[Slot, ...] = (0,),
+    model: nn.Module, path: str, child: nn.Module, name: str, where: Where, slots: tuple[Slot, ...] = (0,)
 ) -> str:
-    """Give the module at `path` a child that works on its argument, on its output or around it.
-
-    Returns:
-        The child's path in the model, which is also how `ungraft` finds it.
-    """
+    """Give the module at `path` a child that works on its argument, on its output or around it; returns its path, by
+    which `ungraft` finds it."""
     module = model.get_submodule(path)
     own = next(module.parameters(), None)
     reference = own if own is not None else next(model.parameters(), None)
@@ -114,11 +110,15 @@ def graft(
     while hasattr(module, taken):
         taken, number = f"{name}_{number}", number + 1
     if not isinstance(module, Grafted):
-        module.__class__ = with_mixin(type(module), Grafted, "Grafted")
+        module.__class__ = with_mixin(type(module), Grafted)
         module.vitscope_grafts = ()  # type: ignore[assignment]
         module.vitscope_running = []  # type: ignore[assignment]
     module.add_module(taken, child)
-    leave_fused_path(model, path, child)
+    child.register_forward_pre_hook(_nothing)
+    for encoder in _encoders(model, path):
+        if getattr(encoder, "use_nested_tensor", False):
+            encoder.use_nested_tensor = False
+            encoder.vitscope_used_nested_tensor = True
     module.vitscope_grafts = (*module.vitscope_grafts, Graft(taken, where, slots))  # type: ignore[assignment,misc]
     return f"{path}.{taken}" if path else taken
 
@@ -139,8 +139,11 @@ def ungraft(model: nn.Module, path: str) -> None:
     if not module.vitscope_grafts:
         del module.vitscope_grafts, module.vitscope_running
         module.__class__ = without_mixin(type(module), Grafted)
-    grafted = [module for _, module in model.named_modules() if isinstance(module, Grafted)]
-    return_to_fused_path(model, parent_path, grafted)
+    for encoder in _encoders(model, parent_path):
+        still = any(isinstance(inner, Grafted) for inner in encoder.modules())
+        if hasattr(encoder, "vitscope_used_nested_tensor") and not still:
+            encoder.use_nested_tensor = True
+            del encoder.vitscope_used_nested_tensor
 
 
 def grafts(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -175,3 +178,48 @@ def _on_output(step: nn.Module, slots: tuple[Slot, ...], output: Any) -> Any:
         return output
     changed = [new if i in slots else value for i, value in enumerate(output)]
     return type(output)(*changed) if hasattr(output, "_fields") else type(output)(changed)
+
+
+def _nothing(module: nn.Module, args: Any) -> None:
+    """A hook that changes nothing; that it is there is what counts."""
+
+
+def _encoders(model: nn.Module, path: str) -> Iterator[Any]:
+    names = path.split(".") if path else []
+    around = (model.get_submodule(".".join(names[:depth])) for depth in range(len(names) + 1))
+    return (module for module in around if isinstance(module, nn.TransformerEncoder))
+
+
+def with_mixin(cls: type, mixin: type) -> type:
+    """`cls` with the mixin, below what torch has put over it."""
+    if _is_parametrised(cls):
+        return _over(cls, tuple(with_mixin(base, mixin) for base in cls.__bases__))
+    subclasses: list[type] = cls.__subclasses__()
+    made = [one for one in subclasses if one.__bases__ == (mixin, cls)]
+    name, own = f"{mixin.__name__}{cls.__name__}", {"__module__": mixin.__module__}
+    return made[0] if made else type(name, (mixin, cls), own)
+
+
+def without_mixin(cls: type, mixin: type) -> type:
+    """`cls` as it is without the mixin, whatever was put over it since."""
+    if mixin in cls.__bases__:
+        return cls.__bases__[1]
+    if mixin not in cls.__mro__:
+        return cls
+    return _over(cls, tuple(without_mixin(base, mixin) for base in cls.__bases__))
+
+
+def _is_parametrised(cls: type) -> bool:
+    """Whether torch made the class for a parametrised module."""
+    state = cls.__dict__.get("__getstate__")
+    return getattr(state, "__module__", "") == parametrize.__name__ and len(cls.__bases__) == 1
+
+
+def _over(cls: type, bases: tuple[type, ...]) -> type:
+    """The same class over others."""
+    own: dict[str, Any] = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__")}
+    name = cls.__name__  # torch calls it after the class below
+    for before, now in zip(cls.__bases__, bases, strict=True):
+        name = name.replace(before.__name__, now.__name__)
+    made: type = type(cls)(name, bases, own)
+    return made

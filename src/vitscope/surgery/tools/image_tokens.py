@@ -2,14 +2,15 @@
 
 mean over an image's tokens, prefix tokens among them:  m = 1/L sum_j x_j
 
-Which tokens of a model that reads an image and a text are words.
-
-Found by trial: other words are given, and the tokens that change before the first unit are theirs. They must be as many
-as the words and stand together. A model's pass is watched with one length of text, so texts of another length, which
-the model itself would take, are refused while it runs (`TextLength`): pad them to that length.
+Two things about them are found by trial. Which tokens are words, of a model that reads an image and a text: other words
+are given, and the tokens that change before the first unit are theirs. They must be as many as the words and stand
+together. A model's pass is watched with one length of text, so texts of another length, which the model itself would
+take, are refused while it runs (`TextLength`): pad them to that length. And which tokens of its last stream a model's
+head reads: those that make the output NaN when they are. Unlike a gradient this does not depend on the weights, not
+even on weights that are zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +19,9 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Tap, Unit, preserved
 from vitscope.anatomy.taps.map_view import tensor_axes
-from vitscope.anatomy.watch.example import example_inputs
+from vitscope.anatomy.watch.example import example_batch, example_inputs
 from vitscope.anatomy.watch.graph import Slot
+from vitscope.anatomy.watch.one_forward import examined_output
 from vitscope.core.errors import VitscopeError
 from vitscope.surgery.tools.map_source import MapNotes, Windows
 from vitscope.surgery.tools.record import CannotOperate
@@ -32,9 +34,7 @@ class ImageTokens:
     dimensions: int
     channel_axis: int
     batch_axis: int = 0
-    parts_per_image: int = (
-        1  # windows that share the batch axis with the images, at the size that was watched
-    )
+    parts_per_image: int = 1  # windows that share the batch axis with the images, at the size watched
     windows: Windows | None = field(default=None, compare=False)  # tells how many at another size
 
     @property
@@ -149,10 +149,9 @@ def text_tokens(body: Dissection, model: nn.Module, example: Any) -> TextTokens:
     for name, words in inputs.items():
         if words.is_floating_point() or words.dim() != 2:
             continue
-        other = torch.where(words > 0, words - 1, words + 1)
-        changed = _before(body, model, inputs, unit, tokens) != _before(
-            body, model, {**inputs, name: other}, unit, tokens
-        )
+        other = {**inputs, name: torch.where(words > 0, words - 1, words + 1)}
+        first, second = (_before(body, model, given, unit, tokens) for given in (inputs, other))
+        changed = first != second
         where = changed.any(2).any(0).nonzero().flatten().tolist()
         if where and where == list(range(where[0], where[0] + words.shape[1])):
             module, slots = _taker(body, name)
@@ -180,3 +179,47 @@ def _taker(body: Dissection, name: str) -> tuple[str, tuple[Slot, ...]]:
     takers = [call for call in body.graph.calls if call.path and node in call.inputs.values()]
     taker = max(takers, key=lambda call: call.end - call.begin) if takers else whole
     return taker.path, tuple(slot for slot, given in taker.inputs.items() if given == node)
+
+
+@dataclass(frozen=True)
+class Readout:
+    """What the head reads of the stream after the last unit."""
+
+    unit: Unit
+    tokens: ImageTokens
+    prefix: tuple[int, ...]  # where the prefix tokens stand among an image's tokens
+    read: tuple[int, ...]  # those of them that the head reads
+    reads_patches: bool
+
+
+def head_reads(body: Dissection, model: nn.Module, example: Any = None) -> Readout | None:
+    """What the head reads of the last stream that is a map with prefix tokens; None where it has none."""
+    mapped = [unit for unit in body.parts.mapped if unit.residual]
+    unit = mapped[-1] if mapped else None
+    if unit is None or unit.view is None or not unit.prefix_tokens:
+        return None
+    tokens = image_tokens(body, body.segment(unit).end)
+    if tokens is None or len(tokens.token_axes) != 1 or tokens.parts_per_image != 1:
+        return None
+    images = example_batch(model, example)
+    if images.device.type == "meta":
+        raise CannotOperate(
+            "what the head reads cannot be found out on the meta device; build the model with weights"
+        )
+    rows, columns = unit.view.shape[1:]
+    patches = list(range(rows * columns)) if unit.view.order is None else unit.view.order.tolist()
+    prefix = tuple(i for i in range(len(patches) + unit.prefix_tokens) if i not in set(patches))
+
+    def matters(which: Sequence[int]) -> bool:
+        """Whether NaN in these tokens after the unit reaches the output."""
+
+        def poison(stream: Tensor) -> Tensor:
+            index = torch.tensor(which, device=stream.device)
+            return stream.index_fill(tokens.token_axes[0], index, float("nan"))
+
+        with preserved(model), torch.no_grad(), Tap(model, body.parts, units=[], edit={unit.name: poison}):
+            outputs = examined_output(model, model(images), len(images))
+        return any(bool(output.isnan().any()) for output in outputs)
+
+    read = tuple(i for i in prefix if matters([i]))
+    return Readout(unit, tokens, prefix, read, matters(patches))

@@ -72,6 +72,11 @@ class MapSource:
         return same_shape(points, made)
 
 
+def grid_of(points: int, made: Grid, source: MapSource | None) -> Grid | None:
+    """The grid that so many points are: that of the map they come from, else one of the shape of `made`."""
+    return same_shape(points, made) if source is None else source.grid_of(points, made)
+
+
 def same_shape(points: int, made: Grid) -> Grid | None:
     """The grid of so many points that is as wide for its height as another one."""
     height, width = made
@@ -133,9 +138,8 @@ class MapNotes:
         graph = self._body.graph
         handed = {n for call in graph.calls for n in (*call.inputs.values(), *call.outputs.values())}
         # of what everything passes through: a window inside a branch can look like a map of its own
-        for n in sorted(
-            (n for n in handed.intersection(graph.trunk()) if graph.descends(node, n)), reverse=True
-        ):
+        before = [n for n in handed.intersection(graph.trunk()) if graph.descends(node, n)]
+        for n in sorted(before, reverse=True):
             view = self._map(n)
             if view is None:
                 continue

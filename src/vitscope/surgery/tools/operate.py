@@ -26,26 +26,20 @@ from vitscope.models import create_model, name_of, save_model
 from vitscope.results import Run
 from vitscope.results.plain_files import probe
 from vitscope.surgery.ensemble import deep_ensemble as average
-from vitscope.surgery.tools.compare import Before, Comparison, Snapshot
+from vitscope.surgery.tools.choose import Example
+from vitscope.surgery.tools.compare import Before, Comparison
+from vitscope.surgery.tools.proof import Snapshot
 from vitscope.surgery.tools.record import OPERATIONS, checked_call, record
-from vitscope.surgery.tools.vocabulary import Example
 
 
 @dataclass(frozen=True, eq=False)
 class Operated:
-    """A model and what was done to it.
-
-    Attributes:
-        model: Operated on.
-        done: What its record got: operation, options, places.
-        comparison: Parameters, FLOPs and outputs, before and after.
-        members: How many models it is an average of.
-    """
+    """A model and what was done to it."""
 
     model: nn.Module
-    done: tuple[dict[str, Any], ...]
-    comparison: Comparison
-    members: int = 1
+    done: tuple[dict[str, Any], ...]  # what its record got: operation, options, places
+    comparison: Comparison  # parameters, FLOPs and outputs, before and after
+    members: int = 1  # how many models it is an average of
 
     @property
     def changed(self) -> bool:
@@ -97,8 +91,9 @@ def operate(
     if folder is not None:
         probe(folder)
     settings: dict[str, Any] = {"pretrained": pretrained, "num_classes": num_classes, "img_size": img_size}
-    if isinstance(model, nn.Module):
-        _refuse_for_a_module(**settings)
+    for name, value in settings.items():
+        if isinstance(model, nn.Module) and value:
+            raise BadArgument(f"{name} is {value} for a model that is built already; give the model's name")
     with seeded(seed):
         made = [
             one if isinstance(one, nn.Module) else create_model(one, trust_code=trust_code, **settings).eval()
@@ -106,12 +101,11 @@ def operate(
         ]
         operated = _operate(made, plans, output, example)
     if folder is not None and operated.changed:
+        names = [name_of(m) if isinstance(m, nn.Module) else os.fspath(m) for m in (model, *deep_ensemble)]
         options = {
-            "model": name_of(model) if isinstance(model, nn.Module) else os.fspath(model),
+            "model": names[0],
             "operations": [{name: dict(given)} for name, given in plans],
-            "deep_ensemble": [
-                name_of(one) if isinstance(one, nn.Module) else os.fspath(one) for one in deep_ensemble
-            ],
+            "deep_ensemble": names[1:],
             "out": str(folder),
             **settings,
             "output": output,
@@ -143,20 +137,11 @@ def _operate(made: list[nn.Module], plans: list[Plan], output: int | str | None,
         raise
 
 
-def _refuse_for_a_module(**given: Any) -> None:
-    for name, value in given.items():
-        if value:
-            raise BadArgument(f"{name} is {value} for a model that is built already; give the model's name")
-
-
 def _save(operated: Operated, folder: Path, options: Mapping[str, Any], seed: int) -> None:
     model, comparison = operated.model, operated.comparison
     config = data_config(model)
-    facts = {
-        "name": options["model"],
-        "parameters": comparison.parameters[1],
-        "input_size": config.input_size,
-    }
+    parameters = comparison.parameters[1]
+    facts = {"name": options["model"], "parameters": parameters, "input_size": config.input_size}
     with Run.start(folder, options=options, seed=seed, device="cpu", model=facts) as run:
         save_model(model, folder, data=config)
         run.note(surgery=record(model), comparison=dataclasses.asdict(comparison))
@@ -182,12 +167,7 @@ def plan_operations(said: str | Mapping[str, Any]) -> list[Plan]:
 
 
 def read_operation(text: str, flag: str = "") -> Plan:
-    """One operation out of "alternate msa=0,1,1,2" or "lesion blocks.3.attn".
-
-    Args:
-        text: What was typed.
-        flag: How errors call the operation, if not by its name.
-    """
+    """One operation out of "alternate msa=0,1,1,2" or "lesion blocks.3.attn"; errors call it by its name, or `flag`."""
     words = text.split()
     if not words:
         raise BadArgument(f"an operation without a name; there are: {', '.join(OPERATIONS)}")
@@ -201,13 +181,9 @@ def read_operation(text: str, flag: str = "") -> Plan:
 def read_words(
     words: Sequence[str], taken: Mapping[str, inspect.Parameter], hints: Mapping[str, Any], called: str
 ) -> dict[str, Any]:
-    """Arguments out of words, by the types of a function.
+    """Arguments out of words, by the types of a function that errors call `called`.
 
-    Args:
-        words: "key=value", or a value for the next argument that is not for keywords alone.
-        taken: What can be given.
-        hints: Their types.
-        called: How errors call the function.
+    A word is "key=value", or a value for the next argument that is not for keywords alone.
     """
     by_place = [key for key, one in taken.items() if one.kind is not one.KEYWORD_ONLY]
     bare = [word for word in words if "=" not in word]

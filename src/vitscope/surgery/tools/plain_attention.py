@@ -9,7 +9,6 @@
 The mean is taken before the projections, which is the same (they are linear) and costs next to nothing.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,14 +24,7 @@ from vitscope.surgery.tools.projections import ByHead, Projections
 class UniformHead(nn.Module):
     """What a head of uniform attention adds to every token.
 
-    New values start as in a ViT (normal, 0.02; biases 0), what reads them starts at 0.
-
-    Args:
-        tokens: How the tokens lie.
-        channels: Width of the tokens.
-        width: Number of values.
-        out_channels: Width of what is added.
-        bias: Whether the values have one.
+    New values (`width` of them) start as in a ViT (normal, 0.02; biases 0), what reads them starts at 0.
     """
 
     def __init__(
@@ -59,25 +51,11 @@ class UniformHead(nn.Module):
         return found
 
 
-@dataclass(frozen=True)
-class CallForm:
-    """How the module is called and what its callers expect back."""
-
-    slot: Slot  # the argument that is attended to
-    output_slot: Slot
-    outputs: int | None  # how many, the others are None; None: the tensor alone
-
-
 class PlainAttention(nn.Module):
-    """Attention with given projections.
+    """Attention with the first `heads` heads of given projections, which are copied, and a uniform one besides.
 
-    Args:
-        projections: Where the weights come from; they are copied.
-        heads: How many of the heads attend, the first ones.
-        tokens: How the tokens lie: (N, L, C) or (L, N, C).
-        form: How the module is called.
-        dropout: Of the attention weights, and of the output.
-        uniform: A uniform head besides.
+    It is called as the module that they were read off; where that returns several `outputs`, the others are None.
+    Tokens lie as (N, L, C) or (L, N, C); `dropout` is of the attention weights, and of the output.
     """
 
     def __init__(
@@ -85,24 +63,24 @@ class PlainAttention(nn.Module):
         projections: Projections,
         heads: int,
         tokens: ImageTokens,
-        form: CallForm,
+        outputs: int | None = None,
         dropout: tuple[float, float] = (0.0, 0.0),
         uniform: UniformHead | None = None,
     ) -> None:
         super().__init__()
-        self.heads, self.scale, self.form = heads, projections.scale, form
+        self.heads, self.scale, self.outputs = heads, projections.scale, outputs
+        self.slot, self.output_slot = projections.slot, projections.output_slot
         self.batch_axis, self.dropout = tokens.batch_axis, dropout
         self.query = _linear(projections.query, heads)
         self.key = _linear(projections.key, heads)
         self.value = _linear(projections.value, heads)
-        weight = projections.proj_weight[:, :heads].flatten(1)
-        self.proj = linear(weight, projections.proj_bias)
+        self.proj = linear(projections.proj_weight[:, :heads].flatten(1), projections.proj_bias)
         self.uniform = uniform
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Called as the module it stands for was."""
         given = by_slot(args, kwargs)
-        x = given[self.form.slot]
+        x = given[self.slot]
         mask = _mask([value for value in given.values() if isinstance(value, Tensor) and value is not x], x)
         tokens = x.transpose(0, 1) if self.batch_axis == 1 else x
         query, key, value = (
@@ -118,9 +96,9 @@ class PlainAttention(nn.Module):
         if self.uniform is not None and mask is None:
             found = found + self.uniform(x)
         found = F.dropout(found, on_output, self.training)
-        if self.form.outputs is None:
+        if self.outputs is None:
             return found
-        return tuple(found if i == self.form.output_slot else None for i in range(self.form.outputs))
+        return tuple(found if i == self.output_slot else None for i in range(self.outputs))
 
     def extra_repr(self) -> str:
         """Settings."""
@@ -129,9 +107,7 @@ class PlainAttention(nn.Module):
 
 def by_slot(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[Slot, Any]:
     """The arguments of a call by position and keyword."""
-    given: dict[Slot, Any] = dict(enumerate(args))
-    given.update(kwargs)
-    return given
+    return dict(enumerate(args)) | kwargs
 
 
 def _mask(others: list[Tensor], x: Tensor) -> Tensor | None:

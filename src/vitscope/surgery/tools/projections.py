@@ -9,19 +9,35 @@ is known which rows of which matrix make which head, packed or not, and which co
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from vitscope.anatomy import Dissection, Unit
+from vitscope.anatomy.structure.layout import REARRANGE
 from vitscope.anatomy.structure.naming import is_list
 from vitscope.anatomy.structure.unit import AttentionSite
-from vitscope.anatomy.watch.graph import Graph, ModuleCall, Node, Slot
+from vitscope.anatomy.watch.graph import Graph, ModuleCall, Node, Ref, Slot
 from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.surgery.tools.record import CannotOperate
-from vitscope.surgery.tools.trace_back import Obstacle, Way, moved, moves, way_back
 
+PASSED = REARRANGE | {"contiguous", "clone", "to", "type_as", "float"}
+SCALED = frozenset(("mul", "__mul__", "__rmul__", "div", "__truediv__", "mul_", "div_"))
 PRODUCTS = frozenset(("matmul", "__matmul__", "bmm", "baddbmm"))
+
+
+@dataclass(frozen=True)
+class Way:
+    """From one node to a later one, by steps that only move elements, and scale them."""
+
+    start: int
+    steps: tuple[int, ...]
+    factor: float
+
+
+class Obstacle(Exception):
+    """An operation that does more than to move elements; the argument is its name."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +64,12 @@ class Projections:
 
 
 def read_projections(body: Dissection, unit: Unit) -> Projections:
-    """The projections of a unit's attention.
-
-    Raises:
-        CannotOperate: It is not plain self-attention, or no module holds it.
-    """
+    """The projections of a unit's attention, if it is plain self-attention in a module of its own."""
     graph = body.graph
     site = _only_site(unit)
     product = _node(graph, site)
     (query, key, value), scale, softmax = _operands(graph, unit, site, product)
-    ways = [_back(graph, unit, node, _is_linear) for node in (query, key, value)]
+    ways = [_back(graph, unit, node, lambda node: node.name == "linear") for node in (query, key, value)]
     by_head = [_by_head(graph, site, way, turned=index == 1 and softmax) for index, way in enumerate(ways)]
     proj, columns = _output_projection(body, unit, site, product)
     heads, width = by_head[2].weight.shape[:2]
@@ -68,19 +80,10 @@ def read_projections(body: Dissection, unit: Unit) -> Projections:
     scale *= ways[0].factor * ways[1].factor
     sources = {graph[way.start].inputs[0] for way in ways}
     call, slot, output_slot = _holder(body, unit, sources, [way.start for way in ways], proj.index)
-    found = Projections(
-        call,
-        slot,
-        output_slot,
-        query=by_head[0],
-        key=by_head[1],
-        value=by_head[2],
-        proj_weight=weight[:, order].unflatten(1, (heads, width)),
-        proj_bias=_constant(graph, proj.inputs[2]) if len(proj.inputs) > 2 else None,
-        scale=scale,
-    )
     _check_nothing_else(body, unit, call, [graph[way.start] for way in ways] + [proj])
-    return found
+    read = weight[:, order].unflatten(1, (heads, width))
+    bias = _constant(graph, proj.inputs[2]) if len(proj.inputs) > 2 else None
+    return Projections(call, slot, output_slot, by_head[0], by_head[1], by_head[2], read, bias, scale)
 
 
 def not_plain(unit: Unit, why: str) -> CannotOperate:
@@ -109,10 +112,6 @@ def _back(graph: Graph, unit: Unit, node: int, wanted: Callable[[Node], bool]) -
         return way_back(graph, node, wanted)
     except Obstacle as obstacle:
         raise not_plain(unit, f"'{obstacle}' stands between its projections and its heads") from obstacle
-
-
-def _is_linear(node: Node) -> bool:
-    return node.name == "linear"
 
 
 def _operands(
@@ -208,3 +207,59 @@ def _check_nothing_else(body: Dissection, unit: Unit, call: ModuleCall, linears:
     others = [name for name, parameter in module.named_parameters() if id(parameter) not in known]
     if others:
         raise not_plain(unit, f"it has more parameters than its projections ({', '.join(others[:3])})")
+
+
+def way_back(graph: Graph, node: int, wanted: Callable[[Node], bool]) -> Way:
+    """Back from a node to the nearest one that is wanted; raises `Obstacle` where that is not to be had."""
+    steps: list[int] = []
+    factor = 1.0
+    while not wanted(graph[node]):
+        here = graph[node]
+        dynamic = [i for i in here.inputs if graph[i].dynamic]
+        number = _number(here)
+        if len(dynamic) != 1 or not (here.name in PASSED or (here.name in SCALED and number is not None)):
+            raise Obstacle(here.name)
+        if here.name in SCALED and number is not None:
+            factor *= 1 / number if "div" in here.name else number
+        else:
+            steps.append(node)
+        node = dynamic[0]
+    return Way(node, tuple(reversed(steps)), factor)
+
+
+def _number(node: Node) -> float | None:
+    """What a tensor is multiplied with or divided by, if that is a number."""
+    others = [value for value in node.args if not isinstance(value, Ref)]
+    return float(others[0]) if len(others) == 1 and isinstance(others[0], int | float) else None
+
+
+def moved(graph: Graph, way: Way, tensor: Tensor) -> Tensor:
+    """What becomes of a tensor at the start of a way."""
+    for step in way.steps:
+        node = graph[step]
+        args, kwargs = _with(graph, node.args, tensor), _with(graph, node.kwargs, tensor)
+        moved = tensor if node.name in ("to", "type_as", "float") else node.function(*args, **kwargs)
+        tensor = moved[node.site.output] if isinstance(moved, tuple | list) else moved
+    return tensor
+
+
+def _with(graph: Graph, tree: Any, tensor: Tensor) -> Any:
+    """Recorded arguments with a tensor in the place of the one that depends on the image."""
+    if isinstance(tree, Ref):
+        return tensor if graph[tree.node].dynamic else graph[tree.node].value
+    if isinstance(tree, dict):
+        return {key: _with(graph, value, tensor) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        items = [_with(graph, value, tensor) for value in tree]
+        return items if isinstance(tree, list) else tuple(items)
+    return tree
+
+
+def moves(graph: Graph, start: int, end: int) -> bool:
+    """Whether a node is another one with its elements in other places."""
+    while end != start:
+        dynamic = [i for i in graph[end].inputs if graph[i].dynamic]
+        if graph[end].name not in PASSED or len(dynamic) != 1:
+            return False
+        end = dynamic[0]
+    return True

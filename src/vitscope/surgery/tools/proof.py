@@ -21,12 +21,43 @@ from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import example_batch, example_inputs
 from vitscope.anatomy.watch.one_forward import main_output
 from vitscope.core.errors import VitscopeError
-from vitscope.surgery.tools.compare import Snapshot
 from vitscope.surgery.tools.graft import Grafted
 
 
 class NotProved(VitscopeError):
     """Why an operation cannot be seen to act."""
+
+
+class Snapshot:
+    """The modules of a model as they are now, so that an operation that turns out wrong can be taken back whole.
+
+    Classes, children, parameters, buffers and attributes of every module are remembered, not what is in the tensors: an
+    operation puts other tensors in their place and writes into none.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._modules = {module: (type(module), dict(module.__dict__)) for module in model.modules()}
+        attributes = [value for _, state in self._modules.values() for value in state.values()]
+        # hooks are removed through the dict they were put into: that very dict must come back, with what was in it
+        self._contents = [
+            (value, value.copy()) for value in attributes if isinstance(value, dict | list | set)
+        ]
+
+    def __contains__(self, module: nn.Module) -> bool:
+        return module in self._modules
+
+    def restore(self) -> None:
+        """Make the model what it was."""
+        for module, (cls, state) in self._modules.items():
+            object.__setattr__(module, "__class__", cls)
+            module.__dict__.clear()
+            module.__dict__.update(state)
+        for container, content in self._contents:
+            container.clear()
+            if isinstance(container, list):
+                container.extend(content)
+            else:
+                container.update(content)
 
 
 @dataclass(frozen=True)
@@ -47,16 +78,8 @@ class _New:
 
 
 def prove(model: nn.Module, before: Snapshot, example: Any = None) -> None:
-    """Run the model without and with gradients.
-
-    Args:
-        model: As the operation left it.
-        before: As it was.
-        example: As for `vs.anatomy`, or a dict of named inputs.
-
-    Raises:
-        NotProved: What is new in it does not act, or not as often as it should; the message says which.
-    """
+    """Run the model as the operation left it on an example (as for `vs.anatomy`, or a dict of named inputs), without
+    and with gradients; raises `NotProved` if what is new in it does not act, or not as often as it should."""
     new = _new_modules(model, before)
     plain = _run(model, example, gradients=False)
     try:
@@ -87,12 +110,8 @@ def _run(model: nn.Module, example: Any, *, gradients: bool) -> _Pass:
     ):
         named = isinstance(example, Mapping)
         inputs = example_inputs(model, example) if named else {"": example_batch(model, example)}
-        if (
-            gradients
-        ):  # of the image, so that a model whose weights are frozen has some; no leaf, it may be written to
-            inputs = {
-                k: t.requires_grad_().clone() if t.is_floating_point() else t for k, t in inputs.items()
-            }
+        if gradients:
+            inputs = {name: _with_gradient(tensor) for name, tensor in inputs.items()}
         torch.manual_seed(0)
         try:
             output = model(**inputs) if named else model(inputs[""])
@@ -102,6 +121,11 @@ def _run(model: nn.Module, example: Any, *, gradients: bool) -> _Pass:
                 f"the model does not run {how} gradients after it ({type(error).__name__}: {error})"
             ) from error
         return _Pass([tensor.detach() for tensor in main_output(output)], calls)
+
+
+def _with_gradient(tensor: Tensor) -> Tensor:
+    """Of the image, so that a model whose weights are frozen has some; no leaf, it may be written to."""
+    return tensor.requires_grad_().clone() if tensor.is_floating_point() else tensor
 
 
 @contextmanager

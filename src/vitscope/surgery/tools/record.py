@@ -19,13 +19,12 @@ from typing import Any, Concatenate, ParamSpec
 
 from torch import nn
 
-from vitscope.anatomy.watch.example import refuse_wrapped
+from vitscope.anatomy.watch.example import example_shapes, refuse_wrapped
 from vitscope.core.arguments import check, checked
 from vitscope.core.arguments.calling import bind, hints_of
 from vitscope.core.errors import BadArgument, BadResult, VitscopeError
-from vitscope.surgery.tools.compare import Snapshot
 from vitscope.surgery.tools.graft import ungraft
-from vitscope.surgery.tools.proof import NotProved, prove
+from vitscope.surgery.tools.proof import NotProved, Snapshot, prove
 
 P = ParamSpec("P")
 Operation = Callable[..., nn.Module]
@@ -46,7 +45,7 @@ class Done:
 
     Args:
         options: Arguments (plain values: numbers, strings, lists) with which the call does exactly the same on
-            a fresh copy of the model: names of units in the place of "upper", the example's shape if one was given.
+            a fresh copy of the model: names of units in the place of "upper". The example's shape is added to them.
         places: Where the model was changed; empty: nowhere.
         grafts: Paths of what was grafted, if nothing else was changed: such an operation can be undone.
         why_none: What to tell the user if `places` is empty.
@@ -79,8 +78,11 @@ def operation(
         try:
             done = run(model, **arguments)
             if done.places:
-                prove(model, before, arguments.get("example"))
-                entry = {"operation": name, "options": _plain(done.options), "places": list(done.places)}
+                example = arguments.get("example")
+                prove(model, before, example)
+                shown = {} if example is None else {"example": example_shapes(model, example)}
+                options = _plain({**done.options, **shown})
+                entry = {"operation": name, "options": options, "places": list(done.places)}
                 if done.grafts:
                     entry["grafts"] = list(done.grafts)
                 model.vitscope_surgery = [*record(model), entry]  # type: ignore[assignment]
@@ -139,9 +141,9 @@ def replay(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
     if not isinstance(entries, list | tuple):
         raise _damaged(entries)
     for entry in entries:
-        name, options = (
-            (entry.get(key) for key in ("operation", "options")) if isinstance(entry, Mapping) else ("", 0)
-        )
+        if not isinstance(entry, Mapping):
+            raise _damaged(entry)
+        name, options = entry.get("operation"), entry.get("options")
         if not isinstance(name, str) or not isinstance(options, Mapping):
             raise _damaged(entry)
         if name not in OPERATIONS:

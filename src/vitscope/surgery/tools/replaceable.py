@@ -8,10 +8,17 @@ block after it is no MSA; the first block of a stage stays, so that every MSA fo
 
 A block can be replaced if a module of its own takes one (N, C, H, W) map and gives one of the same shape, and holds
 nothing but the residual unit and, in a post-activation network, what is done after the addition.
+
+How many MSA blocks each stage gets, by one of three rules:
+
+    msa=(0, 1, 1, 2)    these counts
+    budget=4            one at the end of each stage, from the last stage backwards, then another round, until 4 are
+                        placed or nothing is left: the closed form of the build-up rule
+    last=4              alternately from the end of the network: all that fits into the last stage, then the one before
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -25,7 +32,10 @@ from vitscope.anatomy.taps.map_view import map_view
 from vitscope.anatomy.taps.ports import block_call
 from vitscope.anatomy.watch.graph import ModuleCall, Ref
 from vitscope.core.errors import UnsupportedModel
+from vitscope.surgery.tools.record import CannotOperate
 
+SMALL_DATA, LARGE_DATA = 4, 6  # MSAs for up to 50 thousand images, for a million and more
+LARGE_HEAD = 1000  # classes of a model that is taken to be made for large data
 _BLOCKS = ("conv", "subsample", "msa")
 
 
@@ -56,9 +66,7 @@ class AppliedFunction(nn.Module):
         self, function: Callable[..., Tensor], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         super().__init__()
-        self.function = function
-        self.args = args
-        self.kwargs = kwargs
+        self.function, self.args, self.kwargs = function, args, kwargs
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply it."""
@@ -100,11 +108,8 @@ def _replaceable(body: Dissection, unit: Unit) -> Replaceable | None:
     except UnsupportedModel:
         return None
     others = {other.addition.node for other in body.segments if other.addition is not None} - {addition.node}
-    if (
-        list(call.inputs) != [0]
-        or list(call.outputs) != [0]
-        or any(call.begin <= n < call.end for n in others)
-    ):
+    alone = not any(call.begin <= n < call.end for n in others)
+    if not alone or list(call.inputs) != [0] or list(call.outputs) != [0]:
         return None
     taken, given = call.inputs[0], call.outputs[0]
     view = map_view(body.layouts[taken], body.graph.batch)
@@ -147,3 +152,68 @@ def _after(body: Dissection, block: ModuleCall, node: int, end: int) -> tuple[nn
         steps.append(AppliedFunction(step.function, step.args[1:], step.kwargs))
         node = step.index
     return tuple(steps)
+
+
+def msa_counts(
+    body: Dissection,
+    stages: Sequence[ConvStage],
+    msa: Sequence[int] | None = None,
+    budget: int | None = None,
+    last: int | None = None,
+) -> list[int]:
+    """Counts per stage by the rule that is given; without one, `budget` by the number of classes."""
+    check_rules(msa, budget, last)
+    name, room = body.parts.model_name, tuple(len(stage.replaceable) for stage in stages)
+    if msa is not None:
+        _check_room(name, stages, msa, room)
+        return [int(count) for count in msa]
+    if last is None:
+        classes = body.graph[body.graph.outputs[0]].shape[-1]
+        return closed_form(room, budget or (LARGE_DATA if classes >= LARGE_HEAD else SMALL_DATA))
+    if last > sum(room):
+        raise CannotOperate(
+            f"{name} has {sum(room)} blocks that can be replaced alternately, {last} asked; "
+            f"try last={sum(room)}, or extra_block=True"
+        )
+    return from_the_end(room, last)
+
+
+def closed_form(room: Sequence[int], budget: int) -> list[int]:
+    """One for each stage from the last to the first, then another round, up to `budget` in all."""
+    counts = [0] * len(room)
+    for _ in range(max(room)):
+        for stage in reversed(range(len(room))):
+            if sum(counts) < budget and counts[stage] < room[stage]:
+                counts[stage] += 1
+    return counts
+
+
+def from_the_end(room: Sequence[int], number: int) -> list[int]:
+    """The last stage filled first, then the one before it."""
+    counts = [0] * len(room)
+    for stage in reversed(range(len(room))):
+        counts[stage] = min(room[stage], number - sum(counts))
+    return counts
+
+
+def check_rules(msa: Sequence[int] | None, budget: int | None, last: int | None) -> None:
+    """Refuse two rules at once."""
+    given = [name for name, value in (("msa", msa), ("budget", budget), ("last", last)) if value is not None]
+    if len(given) > 1:
+        raise CannotOperate(f"{' and '.join(given)} are different rules; give one of them")
+
+
+def _check_room(name: str, stages: Sequence[ConvStage], msa: Sequence[int], room: tuple[int, ...]) -> None:
+    if len(msa) != len(stages):
+        raise CannotOperate(
+            f"msa={tuple(msa)} is for {len(msa)} stages; {name} has {len(stages)}, "
+            f"in which at most {room} blocks can be replaced"
+        )
+    for stage, wanted, most in zip(stages, msa, room, strict=True):
+        if not 0 <= wanted <= most:
+            more = ", or extra_block=True for one block more" if stage is stages[-1] else ""
+            raise CannotOperate(
+                f"stage {stage.number} has {most} block{'s' * (most != 1)} that can be replaced, {wanted} asked: "
+                f"of its {stage.blocks} the first stays, and so does one before each MSA; "
+                f"give at most msa={room}{more}"
+            )

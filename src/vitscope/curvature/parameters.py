@@ -1,7 +1,10 @@
-"""Which parameters a landscape moves: the filters that the image's data is multiplied by.
+"""Which parameters: those a Hessian is taken over, and those a landscape moves.
 
-Moved is a parameter that meets what the model makes of the image in a convolution, a linear map or another matrix
-product, as it is or after steps of its own (a reshape, weight standardisation). All others stay where they are:
+A Hessian is taken over all that learn, a module's, a pattern's, or those of a kind of unit.
+
+A landscape moves the filters that the image's data is multiplied by: a parameter that meets what the model makes of the
+image in a convolution, a linear map or another matrix product, as it is or after steps of its own (a reshape, weight
+standardisation). All others stay where they are:
 
 - biases, scales of norms and layers, and whatever has a single number per output;
 - what is added: position embeddings, tables of relative positions, also those that networks make of coordinates;
@@ -14,23 +17,93 @@ A filter is what one output is made by: the numbers of a parameter that are summ
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
 from torch import nn
 
-from vitscope.anatomy import preserved
+from vitscope.anatomy import Anatomy, preserved
 from vitscope.anatomy.structure.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS
 from vitscope.anatomy.taps.attention_map import FUSED, SOFTMAX
 from vitscope.anatomy.watch.example import example_batch
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
 from vitscope.anatomy.watch.observe import observe
-from vitscope.core.errors import UnsupportedModel
+from vitscope.core.arguments import checked
+from vitscope.core.errors import UnsupportedModel, VitscopeError
 
+_KIND = "kind:"
 _WEIGHT_PLACE = {"linear": 1, "bilinear": 2, **dict.fromkeys(CONVOLUTIONS, 1)}
 _RECURRENT = frozenset(("lstm", "gru", "rnn_tanh", "rnn_relu"))
 _SWAPS = frozenset(("t", "T", "mT", "H", "mH", "transpose", "swapaxes", "adjoint"))
 _MASK_PLACE = 3  # of the scores' additional part among the arguments of fused attention
+
+
+@checked
+def select_parameters(
+    model: nn.Module, params: str | None = None, parts: Anatomy | None = None
+) -> dict[str, nn.Parameter]:
+    """Parameters by name, in the model's order; one that is tied to another appears once.
+
+    Args:
+        model: The model.
+        params: None takes every parameter that learns. Otherwise comma-separated choices, each a module or parameter
+            ("layer4"), a pattern of one ("blocks.*.attn"), or "kind:msa" for every unit of a kind; those are taken
+            whether they learn or not.
+        parts: The model's anatomy; needed for "kind:" only.
+    """
+    if params is None:
+        chosen = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if not chosen:
+            raise VitscopeError(
+                f"no parameter of {type(model).__name__} learns (requires_grad); name those to take: params='*'"
+            )
+        return chosen
+    taken: dict[int, tuple[str, nn.Parameter]] = {}
+    for choice in (part.strip() for part in params.split(",")):
+        modules = _modules_of_kind(choice[len(_KIND) :], parts) if choice.startswith(_KIND) else [choice]
+        found = [
+            (name, p)
+            for name, p in model.named_parameters(remove_duplicate=False)
+            if any(_belongs(name, module) for module in modules)
+        ]
+        if not found:
+            tops = ", ".join(dict.fromkeys(name.split(".")[0] for name, _ in model.named_parameters()))
+            raise VitscopeError(
+                f"params='{choice}' matches no parameter of {type(model).__name__}; its modules are {tops}"
+            )
+        for name, parameter in found:
+            taken.setdefault(id(parameter), (name, parameter))
+    in_order = [id(p) for p in model.parameters() if id(p) in taken]
+    return dict(taken[key] for key in in_order)
+
+
+def _belongs(name: str, pattern: str) -> bool:
+    """Whether the parameter's name, or that of a module around it, matches."""
+    parts = name.split(".")
+    return any(fnmatchcase(".".join(parts[:end]), pattern) for end in range(1, len(parts) + 1))
+
+
+def _modules_of_kind(kind: str, parts: Anatomy | None) -> list[str]:
+    if parts is None:
+        raise VitscopeError(f"params='{_KIND}{kind}' needs the model's anatomy; give parts=vs.anatomy(model)")
+    units = parts.of_kind(kind)
+    if not units:
+        there = ", ".join(dict.fromkeys(unit.kind for unit in parts))
+        raise VitscopeError(f"{parts.model_name} has no unit of kind '{kind}'; it has {there}")
+    owners = {unit.module for unit in units}
+    for other in (part for part in parts if part.kind != kind):
+        shared = [o for o in owners if _within(o, other.module) or _within(other.module, o)]
+        if shared:
+            raise VitscopeError(
+                f"the {kind} unit in '{shared[0]}' shares its module with the {other.kind} unit '{other.name}'; "
+                "name the parameters instead, such as params='blocks.*.attn'"
+            )
+    return sorted(owners)
+
+
+def _within(inner: str, outer: str) -> bool:
+    return inner == outer or outer == "" or inner.startswith(outer + ".")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +116,7 @@ class Moved:
 
 
 def moved_parameters(model: nn.Module, example: Any = None) -> list[Moved]:
-    """The moved parameters in the model's order; `example` as for `vs.anatomy`.
-
-    Raises:
-        UnsupportedModel: No parameter of the model multiplies what it is shown.
-    """
+    """The moved parameters in the model's order; `example` as for `vs.anatomy`."""
     with preserved(model), torch.inference_mode(False):
         graph = observe(model, example_batch(model, example))
     leaves = {id(node.value): node.index for node in graph.nodes if node.name == "leaf"}
@@ -94,13 +163,11 @@ def _as_factor(graph: Graph, node: Node, operand: int) -> tuple[int, ...] | None
         return None
     if node.name == "einsum":
         return _summed_by_einsum(node, operand)
-    left = node.inputs[-2:].index(operand) == 0 if operand in node.inputs[-2:] else None
-    if (
-        left is None or axes < 2
-    ):  # the term that addmm adds; a vector, of which a product makes a single number
+    factors = node.inputs[-2:]
+    if operand not in factors or axes < 2:  # the term that addmm adds; a vector, which makes a single number
         return None
     reverse = node.name == "__rmatmul__"
-    return (axes - 1,) if left != reverse else (axes - 2,)
+    return (axes - 1,) if (operand == factors[0]) != reverse else (axes - 2,)
 
 
 def _summed_by_einsum(node: Node, operand: int) -> tuple[int, ...] | None:
@@ -147,6 +214,5 @@ def _on_parameter(inside: tuple[int, ...], shape: int, axes: int, swapped: bool)
         return None
     if shape != axes:
         return tuple(range(1, axes))
-    last, before = axes - 1, axes - 2
-    turn = {last: before, before: last} if swapped else {}
+    turn = {axes - 1: axes - 2, axes - 2: axes - 1} if swapped else {}
     return tuple(sorted(turn.get(axis, axis) for axis in inside))

@@ -11,8 +11,7 @@ from torch.nn.utils import parametrizations, parametrize
 import vitscope as vs
 from tests.surgery.checks import assert_close, assert_equal, outputs, short
 from vitscope.core.errors import VitscopeError
-from vitscope.surgery.tools.graft import Grafted, graft, ungraft
-from vitscope.surgery.tools.mixed_class import with_mixin, without_mixin
+from vitscope.surgery.tools.graft import Grafted, graft, ungraft, with_mixin, without_mixin
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 NORMS = {"weight_norm": parametrizations.weight_norm, "spectral_norm": parametrizations.spectral_norm}
@@ -97,8 +96,8 @@ def test_a_refused_operation_leaves_a_parametrised_model_as_it_was() -> None:
 
 
 def test_the_class_is_made_once_and_goes_from_below_others() -> None:
-    made = with_mixin(nn.Linear, Grafted, "Grafted")
-    assert with_mixin(nn.Linear, Grafted, "Grafted") is made
+    made = with_mixin(nn.Linear, Grafted)
+    assert with_mixin(nn.Linear, Grafted) is made
     assert without_mixin(made, Grafted) is nn.Linear
     above = type("Above", (made,), {"note": 3})
     assert [cls.__name__ for cls in without_mixin(above, Grafted).__mro__[:2]] == ["Above", "Linear"]
