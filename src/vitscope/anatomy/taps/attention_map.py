@@ -98,13 +98,7 @@ def _written_out(graph: Graph, layouts: Layouts, softmax: Node) -> AttentionProd
         dynamic, key=lambda i: graph[i].shape[key_axis]
     )  # queries do not change along the keys
     return AttentionProduct(
-        product.index,
-        weights,
-        softmax.index,
-        query,
-        key,
-        scores=by_element.index,
-        summed=summed.index,
+        product.index, weights, softmax.index, query, key, scores=by_element.index, summed=summed.index
     )
 
 

@@ -62,7 +62,7 @@ def _without_override_check(function: Any) -> FunctionType:
 
 
 ENTERED: dict[Any, FunctionType] = {
-    F.multi_head_attention_forward: _without_override_check(F.multi_head_attention_forward),
+    F.multi_head_attention_forward: _without_override_check(F.multi_head_attention_forward)
 }
 
 

@@ -88,11 +88,7 @@ def _pieces(
     if count:
         prepare(conditions, min(share.size[1:]))
     loader = DataLoader(
-        jobs,
-        batch_size=None,
-        num_workers=count,
-        generator=torch.Generator(),
-        worker_init_fn=loader_worker,
+        jobs, batch_size=None, num_workers=count, generator=torch.Generator(), worker_init_fn=loader_worker
     )
     try:
         yield from loader

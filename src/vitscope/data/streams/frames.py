@@ -118,11 +118,7 @@ class FrameData(ImageData):
         if self.masks is None:
             raise BadData(f"{self.spec} has no masks; expected a stream with a class per point")
         as_they_are = replace(
-            config,
-            input_size=(1, *config.input_size[1:]),
-            mean=(0.0,),
-            std=(1.0,),
-            interpolation="nearest",
+            config, input_size=(1, *config.input_size[1:]), mean=(0.0,), std=(1.0,), interpolation="nearest"
         )
         return torch.cat([self._mask(place, as_they_are) for place in places])
 
