@@ -20,11 +20,10 @@ import torch
 from torch import nn
 
 from vitscope.anatomy import preserved
-from vitscope.anatomy.structure.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS
-from vitscope.anatomy.taps.attention_map import FUSED, SOFTMAX
 from vitscope.anatomy.watch.example import example_batch
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
 from vitscope.anatomy.watch.observe import observe
+from vitscope.anatomy.watch.operations import CONVOLUTIONS, FUSED, HEAVY, MATRIX_PRODUCTS, SOFTMAX
 from vitscope.core.errors import UnsupportedModel
 
 _WEIGHT_PLACE = {"linear": 1, "bilinear": 2, **dict.fromkeys(CONVOLUTIONS, 1)}

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
-from vitscope.anatomy.taps.cannot_run import runs_on
 from vitscope.anatomy.taps.capture import Stream
+from vitscope.anatomy.watch.example import runs_on
 from vitscope.core import distributed
 from vitscope.core.errors import UnsupportedModel, VitscopeError
 from vitscope.core.finite import checksum

@@ -16,11 +16,11 @@ from torch import nn
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.neighbourhood import Grid
 from vitscope.anatomy.structure.unit import AttentionSite
-from vitscope.anatomy.taps.ports import KEEP_ZERO
+from vitscope.anatomy.taps.ports import why_shared
 from vitscope.anatomy.watch.example import example_shapes
 from vitscope.anatomy.watch.one_forward import Site
+from vitscope.anatomy.watch.operations import KEEP_ZERO
 from vitscope.anatomy.watch.places import Layout, constant_along
-from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.core.arguments import Side
 from vitscope.surgery.tools.choose import HALVES, choose_units
 from vitscope.surgery.tools.graft import graft

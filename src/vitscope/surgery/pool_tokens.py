@@ -13,10 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.structure.layout import PICKS
-from vitscope.anatomy.taps.ports import Port, port_at
+from vitscope.anatomy.taps.ports import Port, port_at, why_shared
 from vitscope.anatomy.watch.example import example_shapes
-from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.anatomy.watch.operations import PICKS
 from vitscope.core.errors import UnsupportedModel
 from vitscope.surgery.tools.graft import graft_at, ungraft
 from vitscope.surgery.tools.image_tokens import tokens_off_the_grid

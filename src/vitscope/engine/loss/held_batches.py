@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from vitscope.anatomy.taps.cannot_run import runs_on
+from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import BadData
 from vitscope.curvature.loss import scores_among
 from vitscope.data import ImageData, check_labels, data_config, load_data

@@ -16,8 +16,8 @@ from torch import Tensor
 from vitscope.anatomy import Dissection, Unit
 from vitscope.anatomy.structure.naming import is_list
 from vitscope.anatomy.structure.unit import AttentionSite
+from vitscope.anatomy.taps.ports import why_shared
 from vitscope.anatomy.watch.graph import Graph, ModuleCall, Node, Slot
-from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.surgery.tools.record import CannotOperate
 from vitscope.surgery.tools.trace_back import Obstacle, Way, moved, moves, way_back
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import Tensor
 
-from vitscope.anatomy.structure.layout import REARRANGE
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
+from vitscope.anatomy.watch.operations import REARRANGE
 
 PASSED = REARRANGE | {"contiguous", "clone", "to", "type_as", "float"}
 SCALED = frozenset(("mul", "__mul__", "__rmul__", "div", "__truediv__", "mul_", "div_"))
