@@ -14,9 +14,8 @@ from vitscope.core.interface import class_count
 from vitscope.data.config import DataConfig, data_config
 from vitscope.data.decode import images_and_labels
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
-from vitscope.data.images import ImageData, check_labels
+from vitscope.data.images import ImageData, check_labels, check_limit, limit_indices
 from vitscope.data.preprocessing import Device
-from vitscope.data.subsets import check_limit, limit_indices
 
 Batch = tuple[Tensor, Tensor, Tensor]
 Data = ImageData | Dataset[Any] | DataLoader[Any] | tuple[Any, Any]

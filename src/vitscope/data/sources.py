@@ -6,10 +6,9 @@ import numpy as np
 
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadData
-from vitscope.data.catalog import CATALOG, SPLITS, Entry
-from vitscope.data.fashion import embedded_fashion
+from vitscope.data.catalog import CATALOG, SPLITS, Entry, open_prepared
 from vitscope.data.images import ImageData
-from vitscope.data.store import open_prepared
+from vitscope.data.published_sets import embedded_fashion
 
 
 @checked
@@ -39,7 +38,7 @@ def _open(spec: str, split: str, check: bool) -> ImageData:
 
         return open_folder(rest, split, check)
     if colon and kind == "frames":
-        from vitscope.data.streams.frame_folder import open_frames
+        from vitscope.data.frame_folder import open_frames
 
         return open_frames(rest, split)
     if colon and kind == "timm":

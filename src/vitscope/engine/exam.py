@@ -15,7 +15,7 @@ from torch import Tensor
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import TakesInterface, takes_interface
-from vitscope.data.readouts import PLAIN, Readout
+from vitscope.data.labels import PLAIN, Readout
 from vitscope.engine.sums import Sums
 from vitscope.results import Result, UnitRow
 

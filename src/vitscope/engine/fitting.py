@@ -6,7 +6,7 @@ from typing import Any
 
 from vitscope.core.errors import BadData
 from vitscope.data.fetchers import is_unlabelled
-from vitscope.data.streams.frames import FrameData
+from vitscope.data.frames import FrameData
 from vitscope.engine.cache_key import data_name
 from vitscope.engine.exam import Accumulator, Procedure
 from vitscope.results import Result

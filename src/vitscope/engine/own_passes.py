@@ -13,7 +13,7 @@ from vitscope.anatomy import Anatomy, anatomy, preserved
 from vitscope.core import distributed
 from vitscope.data import Readout, batches, data_config, readout
 from vitscope.data.fetchers import require_labels
-from vitscope.data.readouts import PLAIN
+from vitscope.data.labels import PLAIN
 from vitscope.engine.cache_key import data_name, images_digest
 from vitscope.engine.one_pass import Images, compare_classes, first_batch, placed, progress
 from vitscope.engine.sums import Sums

@@ -22,7 +22,7 @@ from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
 from vitscope.data.batching import check_finite
 from vitscope.data.fetchers import fetcher_for, known_labels, require_labels
-from vitscope.data.subsets import limit_indices
+from vitscope.data.images import limit_indices
 from vitscope.recipes.augment import AugmentedData, Mix
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
+from vitscope.data.corruptions.camera import shot_noise
 from vitscope.data.corruptions.filters import draws_for, gaussian_blur, normals, to_unit
-from vitscope.data.corruptions.noise import shot_noise
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resumable_pass import ResumablePass, score_conditions
 from vitscope.engine.robustness.conditions import accuracy_headline, replicates, scored_means

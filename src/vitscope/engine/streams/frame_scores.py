@@ -28,7 +28,7 @@ from vitscope.core.statistics import (
     score_interval,
     standard_error,
 )
-from vitscope.data.streams.frames import UNLABELLED
+from vitscope.data.frames import UNLABELLED
 from vitscope.engine.own_passes import OwnNumbers
 from vitscope.engine.robustness.conditions import (
     COLUMNS,

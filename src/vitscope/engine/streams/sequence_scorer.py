@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from vitscope.data.streams.frames import UNLABELLED
+from vitscope.data.frames import UNLABELLED
 from vitscope.engine.prediction.pass_sources import RandomPasses
 from vitscope.engine.streams.frame_scores import FrameScores, frame_columns, true_probability, unchanged
 from vitscope.engine.throughput import Stopwatch

@@ -15,7 +15,7 @@ import numpy as np
 
 from vitscope.core.errors import BadData
 from vitscope.data.folder import IMAGE_SUFFIXES, FileReader, refuse_empty
-from vitscope.data.streams.frames import FrameData, MaskFiles
+from vitscope.data.frames import FrameData, MaskFiles
 
 CLASSES, LABELS, MASKS = "classes.txt", "labels.txt", "masks"
 _LAYOUT = (
