@@ -173,8 +173,9 @@ def _first_channels(model: nn.Module, config: Any, default: int) -> int:
     path = _entry(config, "first_conv")
     if isinstance(path, tuple | list):
         path = path[0] if path else None
+    said = isinstance(path, str)
     try:
-        return int(getattr(model.get_submodule(path), "in_channels", default)) if path else default
+        return int(getattr(model.get_submodule(path), "in_channels", default)) if said else default
     except AttributeError:
         return default
 

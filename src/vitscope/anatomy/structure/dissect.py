@@ -52,8 +52,7 @@ class Dissection:
 
 
 def dissect(model: nn.Module, example: Any = None) -> Dissection:
-    """Watch one forward pass of `model`; `example` as for `vs.anatomy`, or a dict of named
-    inputs, of which the images are followed."""
+    """Watch one forward pass; `example` as for `vs.anatomy`, or a dict of named inputs, whose images are followed."""
     refuse_wrapped(model)
     with preserved(model), torch.inference_mode(False):  # inference tensors hide changes in place
         inputs = example_inputs(model, example) if isinstance(example, Mapping) else None

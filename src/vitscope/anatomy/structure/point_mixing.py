@@ -121,8 +121,7 @@ def _summed_by_tensordot(graph: Graph, node: Node) -> list[tuple[int, list[int]]
 
 
 def weighted_sum(graph: Graph, layouts: Layouts, softmax: Node, axis: int) -> tuple[Node, int, Node] | None:
-    """The product of values and probabilities that sum to one over `axis`, its factor that is the weights, and the sum
-    over the keys."""
+    """The product of values and probabilities over `axis`, its factor that is the weights, and the sum over keys."""
     frontier = [softmax.index]
     for _ in range(STEPS):
         users = [(source, graph[user]) for source in frontier for user in graph.users[source]]

@@ -116,8 +116,7 @@ def _work(graph: Graph, nodes: list[int]) -> tuple[int, int]:
 
 
 def _does_something(graph: Graph, layouts: Layouts, addition: Addition) -> bool:
-    """The branch does more than an activation that is written out (x + relu(x)), or a change of shape that ends where
-    it began."""
+    """The branch is more than an activation written out (x + relu(x)) or a change of shape that ends where it began."""
     names = {graph[i].name for i in addition.region}
     if names & (HEAVY | POOLS | TRANSFORMS) or names - POINTWISE - REARRANGE:
         return True

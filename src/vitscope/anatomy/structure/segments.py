@@ -178,8 +178,7 @@ class _Gaps:
         return before is not None and after is not None and before.grid != after.grid
 
     def _block(self, step: Step) -> str:
-        """Path of the block a step belongs to: of a class that makes residual units elsewhere, or numbered, or
-        the module around it."""
+        """The block a step belongs to: of a class that makes residual units elsewhere, or numbered, or around it."""
         nodes = [self.graph[i] for i in step.contents]
         working = [n.site.path for n in nodes if n.name in HEAVY | POOLS] or [n.site.path for n in nodes]
         path = common_path(working)
@@ -194,8 +193,7 @@ class _Gaps:
         return path.rpartition(".")[0] or path if is_leaf else path
 
     def _map_is_over(self, start: int, rest: list[Step]) -> bool:
-        """No step from here on has a map again; one point, where there were many before, is none either (VGG's
-        first dense layer)."""
+        """No step from here on has a map again; one point where there were many is none (VGG's first dense layer)."""
         before = self.layouts[start]
         was_one_point = before is not None and before.points == 1
         views = (map_view(self.layouts[step.node], self.graph.batch) for step in rest)

@@ -211,9 +211,8 @@ def why_shared(body: Dissection, unit: Unit) -> str | None:
     """Why nothing can be put into a unit alone: its module runs several times in a pass; None where it does not."""
     counts = Counter(call.path for call in body.graph.calls)
     repeated = [call for call in body.graph.calls if call.path and counts[call.path] > 1]
-    paths = list(
-        dict.fromkeys(call.path for call in repeated if _works_in(body, unit, call))
-    )  # innermost first
+    # innermost first
+    paths = list(dict.fromkeys(call.path for call in repeated if _works_in(body, unit, call)))
     if not paths:
         return None
     module = unit.module if unit.module in paths else paths[0]

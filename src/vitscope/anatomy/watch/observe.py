@@ -90,9 +90,8 @@ class _Observer(ForwardWatch):
             node = self._remember(tensor, name, inputs, site, dynamic, *call, None if dynamic else tensor)
             base = tensor._base if id(tensor) in changed else None
             whole = self._lookup(base) if base is not None else None
-            if (
-                base is not None and whole is not None
-            ):  # a write into a view also changes what it is a view of
+            # a write into a view also changes what it is a view of
+            if base is not None and whole is not None:
                 self._remember(base, "write", (whole, node), site, dynamic)
         return result
 
