@@ -26,8 +26,8 @@ import torch
 import vitscope as vs
 from vitscope.data import ImageData, batches
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
-from vitscope.data.corruptions.constants import IMAGENET
-from vitscope.data.corruptions.share import ShareWriter
+from vitscope.data.corruptions.cache import ShareWriter
+from vitscope.data.corruptions.registry import IMAGENET
 
 PLAIN = 10  # passes that are timed before and after every exam
 

@@ -8,9 +8,9 @@ from PIL import Image
 
 from vitscope.core.errors import BadData
 from vitscope.data.catalog import CATALOG
-from vitscope.data.fashion import EMBEDDED
 from vitscope.data.fetch import sources
 from vitscope.data.prepare import PER_CLASS, embed, prepare
+from vitscope.data.published_sets import EMBEDDED
 from vitscope.data.sources import load_data
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from vitscope.core.errors import BadData
-from vitscope.data import catalog, cifar
-from vitscope.data.fashion import embedded_fashion
+from vitscope.data import catalog, published_sets
 from vitscope.data.fetch import digest
 from vitscope.data.prepare import prepare
+from vitscope.data.published_sets import embedded_fashion
 from vitscope.data.sources import load_data
 
 PER_FILE = 10
@@ -35,7 +35,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         name = "test_batch" if number == 5 else f"data_batch_{number + 1}"
         records.tofile(folder / f"{name}.bin")
         expected["test" if number == 5 else "train"][name] = digest(records)
-    monkeypatch.setattr(cifar, "CIFAR10_DIGESTS", expected)
+    monkeypatch.setattr(published_sets, "CIFAR10_DIGESTS", expected)
     small = replace(catalog.CATALOG["cifar10"], train=5 * PER_FILE, test=PER_FILE)
     monkeypatch.setitem(catalog.CATALOG, "cifar10", small)
     return folder

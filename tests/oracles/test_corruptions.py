@@ -11,9 +11,8 @@ import torch
 from PIL import Image
 
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
-from vitscope.data.corruptions.constants import IMAGENET, Constants
 from vitscope.data.corruptions.filters import draws_for, uniforms
-from vitscope.data.corruptions.registry import DETERMINISTIC
+from vitscope.data.corruptions.registry import DETERMINISTIC, IMAGENET, Constants
 
 oracle = pytest.importorskip("imagecorruptions", reason="pip install imagecorruptions-imaug")
 photographs = pytest.importorskip("skimage.data", reason="pip install scikit-image")

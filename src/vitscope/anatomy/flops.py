@@ -73,11 +73,7 @@ def without_weights(model: nn.Module) -> nn.Module:
     """A copy on the meta device, made without copying a single weight."""
     memo: dict[int, Tensor] = {}
     for module in model.modules():
-        held = {
-            **module._parameters,
-            **module._buffers,
-            **vars(module),
-        }  # vars: tensors kept as plain attributes
+        held = {**module._parameters, **module._buffers, **vars(module)}  # vars: tensors as plain attributes
         for tensor in held.values():
             if isinstance(tensor, nn.Parameter):
                 memo[id(tensor)] = nn.Parameter(tensor.detach().to("meta"), requires_grad=False)

@@ -51,8 +51,7 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from vitscope.data.catalog import CATALOG, data_root
-    from vitscope.data.store import is_prepared
+    from vitscope.data.catalog import CATALOG, data_root, is_prepared
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("name", "classes", "train", "test", "where", "licence"):

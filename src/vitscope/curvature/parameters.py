@@ -24,11 +24,12 @@ import torch
 from torch import nn
 
 from vitscope.anatomy import Anatomy, preserved
-from vitscope.anatomy.structure.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS
+from vitscope.anatomy.structure.residual import HEAVY
 from vitscope.anatomy.taps.attention_map import FUSED, SOFTMAX
 from vitscope.anatomy.watch.example import example_batch
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
 from vitscope.anatomy.watch.observe import observe
+from vitscope.anatomy.watch.operations import CONVOLUTIONS, MATRIX_PRODUCTS
 from vitscope.core.arguments import checked
 from vitscope.core.errors import UnsupportedModel, VitscopeError
 

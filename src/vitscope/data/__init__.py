@@ -10,30 +10,30 @@ if TYPE_CHECKING:
     from vitscope.data.catalog import CATALOG as CATALOG
     from vitscope.data.config import DataConfig as DataConfig
     from vitscope.data.config import data_config as data_config
+    from vitscope.data.frames import FrameData as FrameData
+    from vitscope.data.frames import moving_crops as moving_crops
     from vitscope.data.images import ImageData as ImageData
     from vitscope.data.images import check_labels as check_labels
+    from vitscope.data.labels import Readout as Readout
+    from vitscope.data.labels import readout as readout
     from vitscope.data.labels import relabel as relabel
     from vitscope.data.preprocessing import preprocess as preprocess
-    from vitscope.data.readouts import Readout as Readout
-    from vitscope.data.readouts import readout as readout
     from vitscope.data.sources import load_data as load_data
-    from vitscope.data.streams.frames import FrameData as FrameData
-    from vitscope.data.streams.moving_crops import moving_crops as moving_crops
 
 _WHERE = {
     "Batches": "batching",
     "CATALOG": "catalog",
     "DataConfig": "config",
-    "FrameData": "streams.frames",
+    "FrameData": "frames",
     "ImageData": "images",
-    "Readout": "readouts",
+    "Readout": "labels",
     "batches": "batching",
     "check_labels": "images",
     "data_config": "config",
     "load_data": "sources",
-    "moving_crops": "streams.moving_crops",
+    "moving_crops": "frames",
     "preprocess": "preprocessing",
-    "readout": "readouts",
+    "readout": "labels",
     "relabel": "labels",
 }
 __all__ = [*_WHERE, "class_count"]

@@ -1,6 +1,8 @@
 """`batches`: any form of data as preprocessed batches with a known length and a fixed order."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,9 +16,8 @@ from vitscope.core.interface import class_count
 from vitscope.data.config import DataConfig, data_config
 from vitscope.data.decode import images_and_labels
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
-from vitscope.data.images import ImageData, check_labels
+from vitscope.data.images import ImageData, check_labels, check_limit, limit_indices
 from vitscope.data.preprocessing import Device
-from vitscope.data.subsets import check_limit, limit_indices
 
 Batch = tuple[Tensor, Tensor, Tensor]
 Data = ImageData | Dataset[Any] | DataLoader[Any] | tuple[Any, Any]
@@ -79,41 +80,48 @@ def batches(
     if config is None and model is not None:
         config = data_config(model)
     n_classes = None if model is None else class_count(model)
+    share = _Share(batch_size, limit, rank, world, skip, n_classes)
     if isinstance(data, DataLoader | IterableDataset):
-        return SequentialBatches(data, config, batch_size, limit, device, rank, world, n_classes, skip)
-    fetcher = fetcher_for(data, config, device)
-    return IndexedBatches(fetcher, batch_size, limit, seed, rank, world, n_classes, skip)
+        return SequentialBatches(data, config, device, share)
+    return IndexedBatches(fetcher_for(data, config, device), seed, share)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """Which images this process sees, and what their labels may be."""
+
+    batch_size: int
+    limit: int | None
+    rank: int
+    world: int
+    skip: int
+    n_classes: int | None
+
+    def check(self, images: Tensor, labels: Tensor | None, places: Tensor, what: str) -> None:
+        """Refuse labels that are no classes of the model, and images that hold NaN or infinity."""
+        if labels is not None and self.n_classes is not None:
+            check_labels(labels.numpy(force=True), self.n_classes, what)
+        check_finite(images, places, what)
 
 
 class IndexedBatches(Batches):
     """Batches of data with random access."""
 
-    def __init__(
-        self,
-        fetcher: Fetcher,
-        batch_size: int,
-        limit: int | None,
-        seed: int,
-        rank: int,
-        world: int,
-        n_classes: int | None,
-        skip: int = 0,
-    ) -> None:
-        total = len(fetcher)
+    def __init__(self, fetcher: Fetcher, seed: int, share: _Share) -> None:
+        total, size = len(fetcher), share.batch_size
         if total == 0:
             raise BadData(f"{fetcher.what} holds no images; expected at least one")
-        if fetcher.labels is not None and n_classes is not None:
-            check_labels(fetcher.labels, n_classes, fetcher.what)
+        if fetcher.labels is not None and share.n_classes is not None:
+            check_labels(fetcher.labels, share.n_classes, fetcher.what)
         order = np.arange(total, dtype=np.int64)
-        if limit is not None and limit < total:
+        if share.limit is not None and share.limit < total:
             labels = fetcher.labels if fetcher.labels is not None else np.zeros(total, np.int64)
-            order = limit_indices(labels, limit, seed)
+            order = limit_indices(labels, share.limit, seed)
         if fetcher.shuffle:
             order = np.random.default_rng(seed).permutation(order)
-        self._fetcher = fetcher
-        self._n_classes = n_classes
-        self._pieces = [order[i : i + batch_size] for i in range(0, len(order), batch_size)][rank::world]
-        self._pieces = self._pieces[skip:]
+        self._fetcher, self._share = fetcher, share
+        pieces = [order[i : i + size] for i in range(0, len(order), size)]
+        self._pieces = pieces[share.rank :: share.world][share.skip :]
         self.n_images = sum(map(len, self._pieces))
 
     @property
@@ -125,13 +133,11 @@ class IndexedBatches(Batches):
         return len(self._pieces)
 
     def __iter__(self) -> Iterator[Batch]:
-        for indices, (images, labels) in zip(
-            self._pieces, self._fetcher.fetch_all(self._pieces), strict=True
-        ):
-            if self._fetcher.labels is None and self._n_classes is not None:
-                check_labels(labels.numpy(force=True), self._n_classes, self._fetcher.what)
+        fetched = self._fetcher.fetch_all(self._pieces)
+        for indices, (images, labels) in zip(self._pieces, fetched, strict=True):
             places = torch.from_numpy(indices).to(images.device)
-            check_finite(images, places, self._fetcher.what)
+            unchecked = labels if self._fetcher.labels is None else None
+            self._share.check(images, unchecked, places, self._fetcher.what)
             yield images, labels, places
 
 
@@ -144,74 +150,51 @@ class SequentialBatches(Batches):
         self,
         data: DataLoader[Any] | IterableDataset[Any],
         config: DataConfig | None,
-        batch_size: int,
-        limit: int | None,
         device: Device,
-        rank: int,
-        world: int,
-        n_classes: int | None,
-        skip: int = 0,
+        share: _Share,
     ) -> None:
-        self._data = data
-        self._config = config
-        self._device = device
-        self._rank, self._world, self._skip = rank, world, skip
-        self._n_classes = n_classes
-        self._batch_size = (data.batch_size or 1) if isinstance(data, DataLoader) else batch_size
-        total = _stated_length(data)
-        if total is None and limit is None:
+        self._data, self._config, self._device, self._share = data, config, device, share
+        self._what = f"the {type(data).__name__}"
+        self._batch_size = (data.batch_size or 1) if isinstance(data, DataLoader) else share.batch_size
+        lengths = [n for n in (_stated_length(data), share.limit) if n is not None]
+        if not lengths:
             raise BadData(
                 f"a {type(data).__name__} of unknown length; say how many images to use with limit=N"
             )
-        self._total = min(n for n in (total, limit) if n is not None)
+        self._total = min(lengths)
         if self._total == 0:
-            raise BadData(f"the {type(data).__name__} holds no images; expected at least one")
-        sizes = [self._batch_size] * (self._total // self._batch_size)
-        if self._total % self._batch_size:
-            sizes.append(self._total % self._batch_size)
-        self._sizes = sizes[rank::world][skip:]
+            raise BadData(f"{self._what} holds no images; expected at least one")
+        starts = range(0, self._total, self._batch_size)
+        sizes = [min(self._batch_size, self._total - start) for start in starts]
+        self._sizes = sizes[share.rank :: share.world][share.skip :]
         self.n_images = sum(self._sizes)
 
     def __len__(self) -> int:
         return len(self._sizes)
 
     def __iter__(self) -> Iterator[Batch]:
-        start = 0
+        start, share = 0, self._share
         for number, (images, labels) in enumerate(self._read()):
             keep = min(len(labels), self._total - start)
-            if number % self._world == self._rank and number // self._world >= self._skip:
+            if number % share.world == share.rank and number // share.world >= share.skip:
                 self.as_given = is_prepared(images)
                 images, labels = to_batch(images[:keep], labels[:keep], self._config, self._device)
-                if self._n_classes is not None:
-                    check_labels(
-                        labels.numpy(force=True), self._n_classes, f"the {type(self._data).__name__}"
-                    )
                 places = torch.arange(start, start + keep, device=images.device)
-                check_finite(images, places, f"the {type(self._data).__name__}")
+                share.check(images, labels, places, self._what)
                 yield images, labels, places
             start += keep
             if start >= self._total:
                 return
-        raise BadData(
-            f"the {type(self._data).__name__} ended after {start} of {self._total} images; "
-            f"use limit={start} or less"
-        )
+        raise BadData(f"{self._what} ended after {start} of {self._total} images; use limit={start} or less")
 
     def _read(self) -> Iterator[tuple[Any, Any]]:
         if isinstance(self._data, DataLoader):
             for batch in self._data:
                 yield images_and_labels(batch, "the DataLoader")
             return
-        images: list[Any] = []
-        labels: list[Any] = []
-        for item in self._data:
-            image, label = images_and_labels(item, f"the {type(self._data).__name__}")
-            images.append(image)
-            labels.append(label)
-            if len(images) == self._batch_size:
-                yield images, labels
-                images, labels = [], []
-        if images:
+        items = (images_and_labels(item, self._what) for item in self._data)
+        while batch := list(islice(items, self._batch_size)):
+            images, labels = map(list, zip(*batch, strict=True))
             yield images, labels
 
 

@@ -97,10 +97,7 @@ def data_config(model: nn.Module) -> DataConfig:
     """
     model = unwrap(model)
     timm_config = getattr(model, "pretrained_cfg", None)
-    if timm_config is not None:
-        config = _from_timm(model, timm_config)
-    else:
-        config = _from_hugging_face(model, getattr(model, "config", None))
+    config = _from_hugging_face(model) if timm_config is None else _from_timm(model, timm_config)
     said = interface_of(model)
     given = {what: numbers for what in ("mean", "std") if (numbers := getattr(said, what)) is not None}
     return _declared(config, given) if given else config
@@ -109,21 +106,24 @@ def data_config(model: nn.Module) -> DataConfig:
 def _from_timm(model: nn.Module, config: Any) -> DataConfig:
     values: dict[str, Any] = {}
     for one in fields(DataConfig):
-        value = config.get(one.name) if isinstance(config, Mapping) else getattr(config, one.name, None)
+        value = _entry(config, one.name)
         if value is not None:
             values[one.name] = tuple(value) if isinstance(value, list) else value
     channels, *sides = values.get("input_size", DataConfig.input_size)
     built_for = getattr(getattr(model, "patch_embed", None), "img_size", None)
-    if (
-        isinstance(built_for, tuple) and len(built_for) == 2
-    ):  # `img_size=` at creation leaves the config as it was
+    if isinstance(built_for, tuple) and len(built_for) == 2:  # `img_size=` leaves the config as it was
         sides = list(built_for)
     values["input_size"] = (_first_channels(model, config, channels), *sides)
     return _completed(values, values.get("said_by", "the model"))
 
 
-def _from_hugging_face(model: nn.Module, config: Any) -> DataConfig:
+def _entry(config: Any, name: str) -> Any:
+    return config.get(name) if isinstance(config, Mapping) else getattr(config, name, None)
+
+
+def _from_hugging_face(model: nn.Module) -> DataConfig:
     """As the processor beside the model says, for the size that the model is made for."""
+    config = getattr(model, "config", None)
     saved = saved_processor(config)
     values = {} if saved is None else stated(saved)
     side = values.pop("side", DataConfig.input_size[1:])
@@ -170,15 +170,14 @@ def image_channels(model: nn.Module) -> int:
 
 def _first_channels(model: nn.Module, config: Any, default: int) -> int:
     """Input channels of the first convolution: `in_chans=` at creation leaves the config as it was."""
-    path = config.get("first_conv") if isinstance(config, Mapping) else getattr(config, "first_conv", None)
+    path = _entry(config, "first_conv")
     if isinstance(path, tuple | list):
         path = path[0] if path else None
-    if isinstance(path, str):
-        try:
-            return int(getattr(model.get_submodule(path), "in_channels", default))
-        except AttributeError:
-            return default
-    return default
+    said = isinstance(path, str)
+    try:
+        return int(getattr(model.get_submodule(path), "in_channels", default)) if said else default
+    except AttributeError:
+        return default
 
 
 def _per_channel(values: Any, channels: int, what: str) -> tuple[float, ...]:

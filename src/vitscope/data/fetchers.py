@@ -11,13 +11,12 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 
 from vitscope.core.errors import BadData
-from vitscope.data.config import DataConfig
+from vitscope.data.config import CHANNELS, DataConfig
 from vitscope.data.decode import images_and_labels
 from vitscope.data.images import ImageData, Indices
 from vitscope.data.preprocessing import Device, preprocess
 
 _DECODERS = 4  # PIL releases the interpreter lock while it decodes
-_CHANNELS = (1, 3, 4)
 
 
 class Fetcher(Protocol):
@@ -131,10 +130,9 @@ class PairFetcher:
             raise BadData(
                 f"images are {images.dtype} {tuple(images.shape)}; expected float (N, C, H, W) or uint8"
             )
-        self._images, self._labels = images, labels
-        self._config, self._device = config, device
+        self._images, self._labels, self._config, self._device = images, labels, config, device
         self.as_given = is_prepared(images)
-        self.labels: Indices | None = self._labels.numpy(force=True) if known else None
+        self.labels: Indices | None = labels.numpy(force=True) if known else None
 
     def __len__(self) -> int:
         return len(self._labels)
@@ -143,10 +141,7 @@ class PairFetcher:
         """See `Fetcher`."""
         for indices in pieces:
             chosen = torch.from_numpy(indices)
-            images, labels = (
-                self._images[chosen.to(self._images.device)],
-                self._labels[chosen.to(self._labels.device)],
-            )
+            images, labels = (t[chosen.to(t.device)] for t in (self._images, self._labels))
             if images.dtype == torch.uint8:
                 images = preprocess(images, _needed(self._config, self.what), self._device)
             yield images.to(self._device, torch.float32), labels.to(self._device)
@@ -209,10 +204,9 @@ def known_labels(data: Any) -> Indices | None:
         return _class_numbers(data.tensors[1]) if len(data.tensors) > 1 else None
     for attribute in ("labels", "targets"):
         labels = getattr(data, attribute, None)
-        if isinstance(labels, list | tuple | np.ndarray | Tensor) and len(labels) == len(data):
-            array = _class_numbers(labels)
-            if array is not None:
-                return array
+        told = isinstance(labels, list | tuple | np.ndarray | Tensor) and len(labels) == len(data)
+        if told and (array := _class_numbers(labels)) is not None:
+            return array
     return None
 
 
@@ -253,7 +247,7 @@ def _channels_last(pixels: Tensor, prefer_last: bool) -> Tensor:
         raise BadData(
             f"images are {pixels.dtype} {tuple(pixels.shape)}; expected uint8 (N, H, W, C) or (N, C, H, W)"
         )
-    first, last = pixels.shape[1] in _CHANNELS, pixels.shape[3] in _CHANNELS
+    first, last = pixels.shape[1] in CHANNELS, pixels.shape[3] in CHANNELS
     if last and (prefer_last or not first):
         return pixels
     if first:

@@ -1,4 +1,7 @@
-"""`ImageData`: images and labels with a name, as a data set of torch's kind that yields decoded pictures."""
+"""`ImageData`: images and labels with a name, as a data set of torch's kind that yields decoded pictures.
+
+Its subsets are seeded and class-stratified: the same seed gives the same images on every machine.
+"""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,7 +11,6 @@ import numpy.typing as npt
 from PIL import Image
 
 from vitscope.core.errors import BadData
-from vitscope.data.subsets import fraction_indices
 
 Indices = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]
@@ -70,7 +72,10 @@ class ImageData:
         if not -len(self) <= index < len(self):
             raise IndexError(f"image {index} of {len(self)}")
         index = index % len(self)
-        return self._picture(index), int(self.labels[index])
+        if self.images is not None:
+            return to_picture(np.asarray(self.images[index])), int(self.labels[index])
+        assert self.reader is not None
+        return self.reader.read(int(self.positions[index])), int(self.labels[index])
 
     def __repr__(self) -> str:
         size = "decoded on demand" if self.images is None else "x".join(map(str, self.images.shape[1:]))
@@ -86,15 +91,9 @@ class ImageData:
     def subset(self, indices: Indices) -> "ImageData":
         """The images at `indices`, in that order."""
         indices = np.asarray(indices, dtype=np.int64)
-        return ImageData(
-            self.spec,
-            self.split,
-            self.classes,
-            self.labels[indices],
-            images=None if self.images is None else self.images[indices],
-            reader=self.reader,
-            positions=self.positions[indices],
-        )
+        images = None if self.images is None else self.images[indices]
+        labels, positions = self.labels[indices], self.positions[indices]
+        return ImageData(self.spec, self.split, self.classes, labels, images, self.reader, positions)
 
     def fraction(self, fraction: float, seed: int = 0) -> "ImageData":
         """A seeded share of every class."""
@@ -102,12 +101,10 @@ class ImageData:
             return self
         return self.subset(fraction_indices(self.labels, fraction, seed, self.classes))
 
-    def _picture(self, index: int) -> Image.Image:
-        if self.images is None:
-            assert self.reader is not None
-            return self.reader.read(int(self.positions[index]))
-        pixels = np.asarray(self.images[index])
-        return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+
+def to_picture(pixels: Pixels) -> Image.Image:
+    """(H, W, C) bytes as a grey or RGB picture."""
+    return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
 
 
 def check_labels(labels: npt.NDArray[np.integer], n_classes: int, what: str) -> None:
@@ -122,3 +119,71 @@ def check_labels(labels: npt.NDArray[np.integer], n_classes: int, what: str) -> 
             f"{what}: image {where} has label {seen}, expected 0 to {n_classes - 1}; give the model "
             f"num_classes={max(high, 0) + 1} or more, or correct the labels"
         )
+
+
+def fraction_indices(labels: Indices, fraction: float, seed: int = 0, classes: Sequence[str] = ()) -> Indices:
+    """Positions, in ascending order, of `fraction` of every class.
+
+    A class of n images keeps n x fraction of them, rounded half up. With one seed, a smaller fraction is
+    a subset of a larger one, so that learning curves over fractions compare like with like.
+    """
+    if not 0.0 < fraction <= 1.0:
+        raise BadData(
+            f"fraction is {fraction}; expected a number above 0 and at most 1, such as 0.02 for 2 %"
+        )
+    if fraction == 1.0:
+        return np.arange(len(labels), dtype=np.int64)
+    kept = []
+    for label, members in _by_class(labels, seed):
+        count = int(np.floor(len(members) * fraction + 0.5))
+        if count == 0:
+            name = f"'{classes[label]}'" if 0 <= label < len(classes) else str(label)
+            raise BadData(
+                f"fraction {fraction} leaves class {name} ({len(members)} images) empty; "
+                f"use a fraction of at least {_smallest_fraction(labels):.2g}"
+            )
+        kept.append(members[:count])
+    return np.sort(np.concatenate(kept))
+
+
+def limit_indices(labels: Indices, limit: int, seed: int = 0) -> Indices:
+    """Positions, in ascending order, of exactly `limit` images whose class shares are those of the whole.
+
+    Shares that are not whole numbers are settled by largest remainder, ties by a seeded draw. Below one image
+    per class the classes that get one are drawn as well.
+    """
+    check_limit(limit)
+    if limit >= len(labels):
+        return np.arange(len(labels), dtype=np.int64)
+    groups = _by_class(labels, seed)
+    ideal = np.array([len(members) for _, members in groups]) * (limit / len(labels))
+    counts = np.floor(ideal).astype(np.int64)
+    tie_break = np.random.default_rng([seed, len(groups)]).permutation(len(groups))
+    by_remainder = np.lexsort((tie_break, -np.round(ideal - counts, 9)))
+    counts[by_remainder[: limit - counts.sum()]] += 1
+    kept = [members[:count] for (_, members), count in zip(groups, counts, strict=True)]
+    return np.sort(np.concatenate(kept))
+
+
+def check_limit(limit: int) -> None:
+    """Refuse a limit that leaves nothing."""
+    if limit < 1:
+        raise BadData(f"limit is {limit}; expected at least 1 image, or no limit at all")
+
+
+def _by_class(labels: Indices, seed: int) -> list[tuple[int, Indices]]:
+    """Each class that occurs with its positions in a seeded order."""
+    order = np.argsort(labels, kind="stable")
+    values, starts = np.unique(labels[order], return_index=True)
+    members = np.split(order, starts[1:])
+    return [
+        (int(value), np.random.default_rng([seed, int(value) & 0xFFFFFFFF]).permutation(positions))
+        for value, positions in zip(values, members, strict=True)
+    ]
+
+
+def _smallest_fraction(labels: Indices) -> float:
+    """The smallest fraction that leaves no class empty, rounded up to two significant digits."""
+    exact = 0.5 / np.unique(labels, return_counts=True)[1].min()
+    unit = 10.0 ** (np.floor(np.log10(exact)) - 1)
+    return float(min(np.ceil(exact / unit - 1e-9) * unit, 1.0))

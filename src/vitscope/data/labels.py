@@ -5,27 +5,108 @@
     relabel(data, labels="real:real.json")                ReaL: any number of right labels for each image
 
 Afterwards label k is output k of the model. What else there is to know (the outputs that may be chosen, the other right
-labels) is in the data's `Readout`.
+labels) is in the data's `Readout`: how a model's outputs are read as answers.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadData
 from vitscope.data.images import ImageData, Indices
-from vitscope.data.readouts import Answers, RelabelledData
 from vitscope.results.plain_files import read_plain
 
 PRESENT = "present"
 REAL = "real:"
 # ILSVRC2012_val_00000001.JPEG belongs to the first entry of real.json
 _VALIDATION_FILE = re.compile(r"_(\d{8})\.[A-Za-z]+$")
+
+Answers = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Readout:
+    """How a model's outputs are read as answers about some data."""
+
+    classes: tuple[str, ...] = ()  # a name per answer; none if they are not known
+    outputs: Indices | None = None  # the model's outputs that may be chosen, ascending; None: all
+    answers: Answers | None = (
+        None  # by place in the data, all outputs that are right; None: the label alone is
+    )
+
+    def __call__(self, logits: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits of the answers that may be chosen, and the label of each image among them.
+
+        Of several right labels the one with the largest logit counts: the prediction is right if it is any of
+        them, and the likelihood is that of the best of them.
+        """
+        if self.answers is not None:
+            right = [self.answers[int(i)] for i in indices]
+            best = [
+                k[int(row[list(k)].argmax())] if len(k) > 1 else k[0]
+                for row, k in zip(logits, right, strict=True)
+            ]
+            labels = torch.tensor(best, dtype=torch.int64, device=labels.device)
+        if self.outputs is not None:
+            if self.outputs[-1] >= logits.shape[1]:
+                raise BadData(
+                    f"the model has outputs 0 to {logits.shape[1] - 1}, the classes need output {self.outputs[-1]}; "
+                    "take a model with as many outputs as the labels have classes"
+                )
+            outputs = torch.from_numpy(self.outputs)
+            logits = logits[:, outputs.to(logits.device)]
+            labels = torch.searchsorted(outputs.to(labels.device), labels)
+        return logits, labels
+
+    @property
+    def digest(self) -> bytes:
+        """What makes this one differ from others, to recognise finished work by; empty if output k is label k."""
+        if self.outputs is None and self.answers is None:
+            return b""
+        outputs = None if self.outputs is None else self.outputs.tolist()
+        return hashlib.sha256(json.dumps([outputs, self.answers]).encode()).digest()
+
+
+PLAIN = Readout()
+
+
+class RelabelledData(ImageData):
+    """Image data whose labels are a model's outputs."""
+
+    def __init__(
+        self,
+        data: ImageData,
+        spec: str,
+        classes: Sequence[str],
+        labels: Indices,
+        outputs: Indices | None,
+        answers: Answers | None,
+    ) -> None:
+        super().__init__(spec, data.split, classes, labels, data.images, data.reader, data.positions)
+        self.outputs, self.answers = outputs, answers
+
+    def subset(self, indices: Indices) -> "RelabelledData":
+        """The images at `indices`, in that order."""
+        plain = super().subset(indices)
+        answers = None if self.answers is None else tuple(self.answers[int(i)] for i in indices)
+        return RelabelledData(plain, self.spec, self.classes, plain.labels, self.outputs, answers)
+
+
+def readout(data: Any) -> Readout:
+    """How outputs are read for this data."""
+    if isinstance(data, RelabelledData):
+        chosen = range(len(data.classes)) if data.outputs is None else data.outputs.tolist()
+        return Readout(tuple(data.classes[k] for k in chosen), data.outputs, data.answers)
+    return Readout(data.classes) if isinstance(data, ImageData) else PLAIN
 
 
 def relabel(data: ImageData, labels: str | None = None, classes: str | None = None) -> RelabelledData:
@@ -66,10 +147,9 @@ def labels_hint(data: Any, outputs: int | None) -> str | None:
     """What to type if the folders' names say that their alphabetical order is not the order of the outputs."""
     if not isinstance(data, ImageData) or isinstance(data, RelabelledData):
         return None
-    if all(name.isdecimal() for name in data.classes) and _numbers(data.classes) != sorted(
-        _numbers(data.classes)
-    ):
-        wrong = next(k for k, number in enumerate(_numbers(data.classes)) if number != k)
+    numbers = [int(name) for name in data.classes if name.isdecimal()]
+    if len(numbers) == len(data.classes) and numbers != sorted(numbers):
+        wrong = next(k for k, number in enumerate(numbers) if number != k)
         return (
             f"the classes are numbers in alphabetical order: label {wrong} is '{data.classes[wrong]}'; "
             "if the number is the label, as in ImageNet-V2, add --labels numeric"
@@ -104,7 +184,7 @@ def _answers(data: ImageData, labels: str | None) -> tuple[Sequence[str], Answer
     if labels == "numeric":
         if unknown := [name for name in data.classes if not name.isdecimal()]:
             raise BadData(f"{data.spec}: class '{unknown[0]}' is no number; expected folders 0, 1, 2 ...")
-        numbers = _numbers(data.classes)
+        numbers = [int(name) for name in data.classes]
         return [str(k) for k in range(max(numbers) + 1)], tuple((numbers[k],) for k in data.labels)
     if labels.startswith(REAL):
         known = set(data.classes) <= set(imagenet_classes())
@@ -113,20 +193,15 @@ def _answers(data: ImageData, labels: str | None) -> tuple[Sequence[str], Answer
     raise BadData(f"no labels '{labels}'; there are imagenet, numeric, real:PATH")
 
 
-def _numbers(names: Sequence[str]) -> list[int]:
-    return [int(name) for name in names]
-
-
 def _real(data: ImageData, path: Path, n_classes: int) -> Answers:
     """Entries of `real.json` by the number in the file names of ImageNet's validation images, or one for each image."""
     entries = _read(path)
-    if data.reader is None:
-        if len(entries) != len(data):
-            raise BadData(
-                f"{path} has labels for {len(entries)} images, {data.spec} has {len(data)}; they must agree"
-            )
-        places = list(range(len(data)))
-    else:
+    places = list(range(len(data)))
+    if data.reader is None and len(entries) != len(data):
+        raise BadData(
+            f"{path} has labels for {len(entries)} images, {data.spec} has {len(data)}; they must agree"
+        )
+    if data.reader is not None:
         places = [_number_in_name(data.name(i)) - 1 for i in range(len(data))]
         if max(places) >= len(entries):
             raise BadData(
@@ -164,10 +239,8 @@ def _number_in_name(name: str) -> int:
 
 
 def _outputs(classes: str, names: Sequence[str], answers: Answers) -> Indices:
-    if classes == PRESENT:
-        chosen = {k for right in answers for k in right}
-    else:
-        chosen = _from_file(Path(classes).expanduser(), names)
+    present = {k for right in answers for k in right}
+    chosen = present if classes == PRESENT else _from_file(Path(classes).expanduser(), names)
     if len(chosen) < 2:
         raise BadData(f"--classes {classes} leaves {len(chosen)} classes to choose from; expected at least 2")
     return np.array(sorted(chosen), dtype=np.int64)

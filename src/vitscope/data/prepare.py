@@ -1,30 +1,31 @@
 """`prepare`: get a data set from whichever source is there, verify it, and keep it in the cache.
 
-Make the embedded part of Fashion-MNIST from the full set; it is made once and lies in the repository.
+The embedded part of Fashion-MNIST is made once and lies in the repository: of every class the first 600 images of the
+official training set and the first 200 of the test set, in their order, so that classes take turns.
 
     python -m vitscope.data.prepare FOLDER        # a folder that holds the four idx files of Fashion-MNIST
-
-Of every class the first 600 images of the official training set and the first 200 of the official test set
-are taken, in their order, and written so that classes take turns.
 """
 
 import io
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from vitscope.core.errors import BadData
-from vitscope.data.catalog import CATALOG, Entry, data_root
-from vitscope.data.cifar import read_cifar10, read_cifar100
-from vitscope.data.fashion import EMBEDDED, N_CLASSES, read_fashion, read_idx
+from vitscope.data.catalog import CATALOG, Arrays, Entry, data_root, partial_folder, verify, write
 from vitscope.data.fetch import sources, unpack
-from vitscope.data.store import Arrays, partial_folder, verify, write
-
-Report = Callable[[str], None]
+from vitscope.data.published_sets import (
+    EMBEDDED,
+    N_CLASSES,
+    Report,
+    read_cifar10,
+    read_cifar100,
+    read_fashion,
+    read_idx,
+)
 
 
 def prepare(name: str, source: str | Path | None = None, report: Report = print) -> Path | None:

@@ -19,6 +19,7 @@ from torch import Tensor
 from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.decode import to_8bit
+from vitscope.data.images import to_picture
 
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL's convert("L")
 _TENSOR_FILTERS = ("bilinear", "bicubic")
@@ -39,7 +40,7 @@ def preprocess(
             f"images are {images.dtype} of shape {tuple(images.shape)}; expected uint8 (N, H, W, C)"
         )
     if not _fits_tensor_path(images, config):
-        pictures = [_picture(pixels) for pixels in images.numpy(force=True)]
+        pictures = [to_picture(pixels) for pixels in images.numpy(force=True)]
         return normalise(_fit_pictures(pictures, config), config, device)
     pixels = match_channels(images.to(device).permute(0, 3, 1, 2), config.input_size[0])
     return normalise(_fit_tensor(pixels, config), config, device)
@@ -80,9 +81,8 @@ def _fits_tensor_path(pixels: Tensor, config: DataConfig) -> bool:
     if height != width or config.interpolation not in _TENSOR_FILTERS:
         return False
     # Squashing scales the sides differently; PIL's rounding between its two passes then shows in the result.
-    return config.crop_mode == "center" or (
-        config.crop_mode == "squash" and pixels.shape[1] == pixels.shape[2]
-    )
+    square = pixels.shape[1] == pixels.shape[2]
+    return config.crop_mode == "center" or (config.crop_mode == "squash" and square)
 
 
 def _fit_tensor(pixels: Tensor, config: DataConfig) -> Tensor:
@@ -124,7 +124,3 @@ def _eval_transform(config: DataConfig) -> Any:
         crop_mode=config.crop_mode,
         normalize=False,
     )
-
-
-def _picture(pixels: npt.NDArray[np.uint8]) -> Image.Image:
-    return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)

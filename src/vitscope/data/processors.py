@@ -18,9 +18,7 @@ from vitscope.core.errors import BadData
 
 FILE = "preprocessor_config.json"
 _PIL_RESAMPLE = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
-_SQUASHED_FROM = (
-    384  # pixels: ConvNeXt's processor, which alone has a crop_pct and no crop, cuts smaller ones only
-)
+_SQUASHED_FROM = 384  # pixels: ConvNeXt's, which alone has a crop_pct and no crop, cuts smaller ones only
 
 
 def saved_processor(config: Any) -> Mapping[str, Any] | None:

@@ -6,10 +6,9 @@ import numpy as np
 
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadData
-from vitscope.data.catalog import CATALOG, SPLITS, Entry
-from vitscope.data.fashion import embedded_fashion
+from vitscope.data.catalog import CATALOG, SPLITS, open_prepared
 from vitscope.data.images import ImageData
-from vitscope.data.store import open_prepared
+from vitscope.data.published_sets import embedded_fashion
 
 
 @checked
@@ -34,14 +33,10 @@ def load_data(
 
 def _open(spec: str, split: str, check: bool) -> ImageData:
     kind, colon, rest = spec.partition(":")
-    if colon and kind == "folder":
-        from vitscope.data.folder import open_folder
+    if colon and kind in ("folder", "frames"):
+        from vitscope.data.folder import open_folder, open_frames
 
-        return open_folder(rest, split, check)
-    if colon and kind == "frames":
-        from vitscope.data.streams.frame_folder import open_frames
-
-        return open_frames(rest, split)
+        return open_folder(rest, split, check) if kind == "folder" else open_frames(rest, split)
     if colon and kind == "timm":
         from vitscope.data.timm_sets import open_timm
 
@@ -56,13 +51,9 @@ def _open(spec: str, split: str, check: bool) -> ImageData:
         raise BadData(f"{spec} has no split '{split}'; it has {' and '.join(SPLITS)}")
     entry = CATALOG[spec]
     images, labels = embedded_fashion(split) if entry.embedded else open_prepared(entry, split)
-    _check_size(entry, split, len(images))
-    return ImageData(spec, split, entry.classes, np.asarray(labels), images=images)
-
-
-def _check_size(entry: Entry, split: str, seen: int) -> None:
-    if seen != entry.size(split):
+    if len(images) != entry.size(split):
         raise BadData(
-            f"{entry.name} ({split}) has {seen} images instead of {entry.size(split)}; "
+            f"{entry.name} ({split}) has {len(images)} images instead of {entry.size(split)}; "
             f"type: vitscope data prepare {entry.name}"
         )
+    return ImageData(spec, split, entry.classes, np.asarray(labels), images=images)

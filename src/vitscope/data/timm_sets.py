@@ -16,13 +16,8 @@ from vitscope.data.fetchers import known_labels
 from vitscope.data.images import ImageData, Indices
 
 # What each prefix needs beside timm: the module, which PyPI spells with hyphens.
-_PACKAGES = {
-    "torch": "",
-    "hfds": "datasets",
-    "hfids": "datasets",
-    "wds": "webdataset",
-    "tfds": "tensorflow_datasets",
-}
+_DATASETS, _TENSORFLOW = "datasets", "tensorflow_datasets"
+_PACKAGES = {"torch": "", "hfds": _DATASETS, "hfids": _DATASETS, "wds": "webdataset", "tfds": _TENSORFLOW}
 _LONGEST_REASON = 200
 
 
@@ -57,8 +52,7 @@ class StreamData(ImageData, IterableDataset[tuple[Image.Image, int]]):
 
     def __init__(self, spec: str, split: str, classes: tuple[str, ...], stream: Any) -> None:
         self.spec, self.split, self.classes = spec, split, classes
-        self.images = None
-        self.reader = None
+        self.images = self.reader = None
         self._stream = stream
 
     def __iter__(self) -> Iterator[tuple[Image.Image, int]]:
@@ -113,8 +107,9 @@ def open_timm(name: str, split: str) -> ImageData:
     data = _create(spec, location, root, split)
     classes = _class_names(data)
     if isinstance(data, IterableDataset):
-        _read_everything(data)
-        return StreamData(spec, split, classes, data)
+        stream: Any = data  # deals its files out to processes; `batches` does that itself, batch by batch
+        stream.reader.dist_rank, stream.reader.dist_num_replicas = 0, 1
+        return StreamData(spec, split, classes, stream)
     labels = _labels(data)
     if labels is None:
         raise BadData(
@@ -136,11 +131,6 @@ def _create(spec: str, location: str, root: str, split: str) -> Any:
         raise BadData(f"timm cannot open {spec} ({split}) below {root}: {reason}") from error
 
 
-def _read_everything(stream: Any) -> None:
-    """Readers of streams deal their files out to processes; `batches` does that itself, batch by batch."""
-    stream.reader.dist_rank, stream.reader.dist_num_replicas = 0, 1
-
-
 def _class_names(data: Any) -> tuple[str, ...]:
     to_index = getattr(getattr(data, "reader", data), "class_to_idx", None)
     if isinstance(to_index, dict) and to_index:
@@ -152,6 +142,4 @@ def _labels(data: Any) -> Indices | None:
     reader = getattr(data, "reader", None)
     if reader is None:
         return known_labels(data)
-    return np.asarray(
-        reader.dataset[reader.label_key][:], dtype=np.int64
-    )  # Hugging Face: no image is touched
+    return np.asarray(reader.dataset[reader.label_key][:], dtype=np.int64)  # no image is touched

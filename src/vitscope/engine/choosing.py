@@ -19,7 +19,7 @@ from vitscope.core.arguments.calling import hints_of
 from vitscope.core.arguments.kinds import alternatives, base_of, is_several
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.data.fetchers import is_unlabelled
-from vitscope.data.streams.frames import FrameData
+from vitscope.data.frames import FrameData
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
 from vitscope.results import Result

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.data.corruptions import FAMILIES
-from vitscope.data.corruptions.cache import Cache, Condition, cache_folder, scratch_folder
+from vitscope.data.corruptions.cache import Cache, Condition, Share, ShareWriter, cache_folder, scratch_folder
 from vitscope.data.corruptions.generate import corrupted
 from vitscope.data.corruptions.published import Published
-from vitscope.data.corruptions.share import Share, ShareWriter
 from vitscope.data.preprocessing import normalise
 from vitscope.engine.conditions import ConditionScores, Part, Scored
 from vitscope.engine.not_finite import finite_scores

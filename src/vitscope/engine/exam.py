@@ -17,7 +17,7 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import TakesInterface, takes_interface
-from vitscope.data.readouts import PLAIN, Readout
+from vitscope.data.labels import PLAIN, Readout
 from vitscope.results import Result, UnitRow
 
 EXAMS: dict[str, "Exam"] = {}

@@ -28,7 +28,7 @@ from vitscope.core.statistics import (
     score_interval,
     standard_error,
 )
-from vitscope.data.streams.frames import UNLABELLED
+from vitscope.data.frames import UNLABELLED
 from vitscope.engine.conditions import COLUMNS, FILLED, SHARES, filled_bins, mean_scores, score_columns
 from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.pass_scores import relative_throughput

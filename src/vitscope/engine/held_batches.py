@@ -15,14 +15,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from vitscope.anatomy.taps.cannot_run import runs_on
+from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import BadData
 from vitscope.curvature.loss import Convention, Penalty, scores_among
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
 from vitscope.data.batching import check_finite
 from vitscope.data.fetchers import fetcher_for, known_labels, require_labels
-from vitscope.data.subsets import limit_indices
+from vitscope.data.images import limit_indices
 from vitscope.recipes.augment import AugmentedData, Mix
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe

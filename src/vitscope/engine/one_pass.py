@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit
-from vitscope.anatomy.taps.cannot_run import runs_on
 from vitscope.anatomy.taps.capture import Stream
+from vitscope.anatomy.watch.example import runs_on
 from vitscope.core import distributed
 from vitscope.core.finite import checksum
 from vitscope.core.interface import TakesInterface, takes_interface

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.data.streams.frames import UNLABELLED
+from vitscope.data.frames import UNLABELLED
 from vitscope.engine.frame_scores import FrameScores, frame_columns, true_probability, unchanged
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.random_passes import RandomPasses

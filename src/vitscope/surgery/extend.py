@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, dissect
-from vitscope.anatomy.structure.layout import RESHAPES
 from vitscope.anatomy.taps.ports import Port, port_at
+from vitscope.anatomy.watch.operations import RESHAPES
 from vitscope.surgery.tools.choose import Example, Heads
 from vitscope.surgery.tools.graft import graft_at
 from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens

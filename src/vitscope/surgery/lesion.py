@@ -16,10 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
-from vitscope.anatomy.structure.residual import CONVOLUTIONS, HEAVY, mixes_positions
-from vitscope.anatomy.taps.ports import silencing_port
+from vitscope.anatomy.taps.ports import silencing_port, why_shared
 from vitscope.anatomy.watch.graph import ModuleCall, Node
-from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.anatomy.watch.operations import CONVOLUTIONS, HEAVY, mixes_positions
 from vitscope.surgery.tools.choose import Example
 from vitscope.surgery.tools.graft import graft, graft_at
 from vitscope.surgery.tools.record import CannotOperate, Done, operation

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.neighbourhood import Grid, neighbourhood
 from vitscope.anatomy.structure.unit import AttentionSite
-from vitscope.anatomy.taps.ports import KEEP_ZERO
+from vitscope.anatomy.taps.ports import KEEP_ZERO, why_shared
 from vitscope.anatomy.watch.one_forward import OperationMode, Site
 from vitscope.anatomy.watch.places import Layout, constant_along
-from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.core.arguments import Side
 from vitscope.core.errors import VitscopeError
 from vitscope.models.zoo.local_attention import LocalAttention, hiding

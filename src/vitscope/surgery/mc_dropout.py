@@ -23,8 +23,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.unit import Kind
-from vitscope.anatomy.taps.ports import Port, branch_port
-from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.anatomy.taps.ports import Port, branch_port, why_shared
 from vitscope.core.arguments import Seed, checked
 from vitscope.core.errors import UnsupportedModel
 from vitscope.surgery.tools.choose import DropRate, Example, Layers, asked_units, by_name, choose_units

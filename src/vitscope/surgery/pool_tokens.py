@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.layout import PICKS
-from vitscope.anatomy.taps.ports import Port, port_at
-from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.anatomy.taps.ports import Port, port_at, why_shared
 from vitscope.core.errors import UnsupportedModel
 from vitscope.surgery.tools.choose import Example
 from vitscope.surgery.tools.graft import graft_at

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.naming import is_list
-from vitscope.anatomy.structure.residual import HEAVY
+from vitscope.anatomy.taps.ports import why_shared
 from vitscope.anatomy.watch.graph import Slot
-from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.anatomy.watch.operations import HEAVY
 from vitscope.surgery.tools.attention_replacement import StandIn, prove, refuse_grafted, run_and_see
 from vitscope.surgery.tools.choose import Example, Layers, choose_units
 from vitscope.surgery.tools.graft import graft

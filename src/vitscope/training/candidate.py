@@ -14,7 +14,7 @@ from torch import nn
 from vitscope.core.errors import BadData
 from vitscope.core.outputs import class_scores
 from vitscope.data import ImageData, batches, load_data
-from vitscope.data.subsets import fraction_indices
+from vitscope.data.images import fraction_indices
 from vitscope.training import checkpoint
 from vitscope.training.loop import train
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
-from vitscope.anatomy.taps.cannot_run import runs_on
+from vitscope.anatomy.watch.example import runs_on
 from vitscope.core import distributed
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores

@@ -1,4 +1,4 @@
-"""Capture and intervention, on real models."""
+"""Capture and intervention, on real models; the weights and values of an attention as they are met."""
 
 import gc
 import weakref
@@ -13,6 +13,10 @@ from tests.cases import ATTENTION_DESIGNS, HAND_MADE, NORM_FIRST, Case
 from tests.invariants import check_attention, relative_error
 from tests.registry import randomise_zeros
 from vitscope.anatomy import preserved
+from vitscope.anatomy.structure.unit import AttentionSite
+from vitscope.anatomy.taps.capture import attention_factors
+from vitscope.anatomy.taps.intervene import Call
+from vitscope.anatomy.watch.one_forward import Site
 from vitscope.core.errors import PathChanged, VitscopeError
 
 
@@ -282,3 +286,33 @@ def test_layers_with_a_fused_kernel(mode):
     for unit, stream in zip(mlp, streams, strict=True):
         maps = stream[:, 1:].mT.unflatten(2, (4, 4)).float()
         torch.testing.assert_close(tap.features[unit.name], maps)
+
+
+PRODUCT = Site("", 0, "matmul", 0)
+
+
+def test_weights_that_stand_on_the_right_are_turned():
+    site = AttentionSite(PRODUCT, False, 1, weights_transposed=True, softmax=Site("", 0, "softmax", 0))
+    # keys x queries, channels x keys
+    weights, values = torch.rand(2, 3, 5, 4).softmax(-2), torch.randn(2, 3, 6, 5)
+    seen = attention_factors(site, Call(torch.matmul, (values, weights), {}, 2))
+    output = values @ weights
+    assert seen.weights.shape == (2, 3, 4, 5)
+    assert torch.allclose(seen.weights @ seen.values, site.oriented(output, "result"), atol=1e-6)
+    assert torch.allclose(site.as_given(seen.weights @ seen.values), output, atol=1e-6)
+    assert seen.probabilities is seen.weights
+
+
+def test_rows_of_exponentials_are_normalised():
+    site = AttentionSite(PRODUCT, False)
+    weights, values = torch.randn(2, 3, 4, 5).exp(), torch.randn(2, 3, 5, 6)
+    seen = attention_factors(site, Call(torch.matmul, (weights, values), {}, 2))
+    assert torch.equal(seen.weights, weights)
+    assert torch.allclose(seen.probabilities, weights.log().softmax(-1), atol=1e-6)
+
+
+def test_heads_come_after_images_and_windows():
+    tensor = torch.randn(2, 7, 3, 4, 5)  # images, windows, heads, queries, keys
+    assert torch.equal(AttentionSite(PRODUCT, False, head_axis=2).by_head(tensor), tensor.flatten(0, 1))
+    folded = torch.randn(6, 4, 5)
+    assert torch.equal(AttentionSite(PRODUCT, False, heads=3).by_head(folded), folded.view(2, 3, 4, 5))

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from tests.data.corruptions.test_share import written
+from tests.data.corruptions.test_cache import written
 from vitscope.data.corruptions import corrupt
 from vitscope.data.corruptions import generate as generating
-from vitscope.data.corruptions.cache import Cache
+from vitscope.data.corruptions.cache import Cache, Share
 from vitscope.data.corruptions.generate import corrupted
-from vitscope.data.corruptions.share import Share
 
 CONDITIONS = [("gaussian_noise", 2), ("fog", 5), ("contrast", 1)]
 

@@ -1,5 +1,8 @@
 """How attention looks at the map: heads, queries and keys, windows, and where in the pass its weights can be had."""
 
+from collections.abc import Iterator
+from itertools import takewhile
+
 import torch
 
 from vitscope.anatomy.structure.factors import Axes, broadcast_axes, einsum_axes, layout_in_order, summed_axes
@@ -7,24 +10,24 @@ from vitscope.anatomy.structure.layout import Layouts
 from vitscope.anatomy.structure.neighbourhood import local_kernel
 from vitscope.anatomy.structure.point_mixing import product_of_scores, summed_axis
 from vitscope.anatomy.structure.unit import Attention, AttentionSite
-from vitscope.anatomy.taps.attention_map import SOFTMAX, AttentionProduct
+from vitscope.anatomy.taps.attention_map import AttentionProduct
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
+from vitscope.anatomy.watch.operations import SOFTMAX
 from vitscope.anatomy.watch.places import Layout, constant_along, context_places, find_places
 
-Pattern = tuple[str, tuple[int, int] | None, tuple[int, int], int]
+Pattern = tuple[str, tuple[int, int] | None, tuple[int, int], int]  # name, window, shift, windows
+OfQueriesAndKeys = tuple[Layout | None, Layout | None]
 
 
 def describe(graph: Graph, layouts: Layouts, products: list[AttentionProduct]) -> Attention:
-    """What the attention of one unit is like; several products (parallel windows, a pooled pair) share the
-    first one's description."""
+    """What the attention of one unit is like; of several products (parallel windows, a pooled pair) the largest."""
     views = [_View(graph, layouts, product) for product in products]
     main = max(views, key=lambda view: view.queries * view.keys)
     heads, _ = main.heads()
     sites = tuple(view.site() for view in views)
-    query = main.query_layout
     pattern, window, shift, windows = main.pattern()
-    if pattern == "global" and query is not None:
-        window = local_kernel(graph, main.product.node, main.product.softmax, query.grid)
+    if pattern == "global" and main.query_layout is not None:
+        window = local_kernel(graph, main.product.node, main.product.softmax, main.query_layout.grid)
         pattern = "local" if window is not None else "global"
     return Attention(pattern, heads, main.queries, main.keys, window, shift, windows, sites)
 
@@ -37,10 +40,7 @@ class _View:
         self.node = graph[product.node]
         self.axes = self._axes()
         self.shape = self._weights_shape()
-        turned = self.transposed
-        self.queries, self.keys = (
-            (self.shape[-1], self.shape[-2]) if turned else (self.shape[-2], self.shape[-1])
-        )
+        self.queries, self.keys = self.shape[:-3:-1] if self.transposed else self.shape[-2:]
         if product.weights is None:
             self.keys = graph[self.node.inputs[1]].shape[-2]
         self.query_layout, self.key_layout = self._factor_layouts()
@@ -73,7 +73,7 @@ class _View:
             return False
         return self.node.inputs[-2:].index(self.product.weights) == 1
 
-    def _factor_layouts(self) -> tuple[Layout | None, Layout | None]:
+    def _factor_layouts(self) -> OfQueriesAndKeys:
         """Of queries and keys, as (..., tokens, channels), or as the model has them where that is not known."""
         product = self.product
         query, key = (self.layouts[i] if i is not None else None for i in (product.query, product.key))
@@ -88,9 +88,8 @@ class _View:
             axes = einsum_axes(scores, first)
             if axes is None or len(axes.result) != len(self.axes.left):
                 continue
-            named = dict(
-                zip(self.axes.left, axes.result, strict=True)
-            )  # an axis of the weights, as the scores name it
+            # an axis of the weights, as the scores name it
+            named = dict(zip(self.axes.left, axes.result, strict=True))
             if named[self.axes.row] == axes.row and named[self.axes.inner] == axes.column:
                 batch = "".join(named[letter] for letter in self.axes.batch)
                 ordered = (query, key) if first == 0 else (key, query)
@@ -100,18 +99,16 @@ class _View:
                 )
         return query, key
 
-    def _written_out_layouts(
-        self, query: Layout | None, key: Layout | None
-    ) -> tuple[Layout | None, Layout | None]:
+    def _written_out_layouts(self, query: Layout | None, key: Layout | None) -> OfQueriesAndKeys:
         """Where queries and keys are multiplied element by element as well, the axes of their product tell."""
-        assert self.axes is not None
+        axes = self.axes
+        assert axes is not None
         assert self.product.softmax is not None
         scores = product_of_scores(self.graph, self.graph[self.product.softmax])
         if scores is None:
             return None, None
-        letters = self.axes.left.replace("z", "")
+        letters = axes.left.replace("z", "")
         letters = f"{letters[: scores[1]]}y{letters[scores[1] :]}"
-        axes = self.axes
         return (
             layout_in_order(query, letters.replace(axes.inner, "z"), f"{axes.batch}{axes.row}y"),
             layout_in_order(key, letters.replace(axes.row, "z"), f"{axes.batch}{axes.inner}y"),
@@ -121,50 +118,42 @@ class _View:
         graph, product = self.graph, self.product
         heads, head_axis = self.heads()
         folded = heads if head_axis is None else 1
+        query, key = self.query_layout, self.key_layout
         if product.context:
-            places = context_places(self.key_layout, self.keys, graph.batch)
+            places = context_places(key, self.keys, graph.batch)
         else:
-            places = find_places(
-                self.query_layout, self.key_layout, self.queries, self.keys, folded, graph.batch
-            )
+            places = find_places(query, key, self.queries, self.keys, folded, graph.batch)
         if product.weights is None:
             return AttentionSite(self.node.site, True, head_axis=head_axis, heads=heads, places=places)
         formed = graph[product.softmax] if product.softmax is not None else None
-        by_softmax = formed is not None and formed.name in SOFTMAX
+        softmax = formed if formed is not None and formed.name in SOFTMAX else None
+        over = summed_axis(graph, softmax) if softmax is not None else None
         return AttentionSite(
             self.node.site,
             False,
             _tensor_arguments(self.node).index(product.weights),
             self.transposed,
-            formed.site if formed is not None and by_softmax else None,
+            softmax.site if softmax is not None else None,
             head_axis,
             heads,
             places,
-            formed.site if formed is not None and not by_softmax else None,
-            self.transposed and by_softmax and self._runs_over(formed) == len(self.shape) - 2,
-            self.axes,
-            graph[product.summed].site if product.summed is not None else None,
+            formed=formed.site if formed is not None and softmax is None else None,
+            formed_transposed=self.transposed and over == len(self.shape) - 2,
+            axes=self.axes,
+            summed=graph[product.summed].site if product.summed is not None else None,
         )
 
-    def _runs_over(self, softmax: Node | None) -> int | None:
-        return summed_axis(self.graph, softmax) if softmax is not None else None
-
     def heads(self) -> tuple[int, int | None]:
-        """Number of heads and the axis they run along: the leading axis on which the queries' positions do not
-        depend."""
+        """Number of heads and the axis they run along: a leading axis on which the queries' positions do not depend."""
         shape, leading = self.shape, len(self.shape) - 2
         layout = self._head_layout()
-        if (
-            layout is not None
-            and layout.positions.dim() == len(shape)
-            and bool((layout.positions >= 0).any())
-        ):
+        known = layout is not None and layout.positions.dim() == len(shape)
+        if layout is not None and known and bool((layout.positions >= 0).any()):
             constant = [a for a in range(leading) if shape[a] > 1 and constant_along(layout.positions, a)]
             if constant:
                 return shape[constant[-1]], constant[-1]
             if leading == 1 and shape[0] > self.graph.batch:
-                heads = _repeats(layout)
-                return heads, None
+                return _repeats(layout), None
             if leading >= 2 and 1 in shape[1:leading]:
                 return 1, shape.index(1, 1)
         if leading == 1:
@@ -201,29 +190,20 @@ def _tokens_before_channels(layout: Layout | None, tokens: int) -> Layout | None
 
 
 def _tensor_arguments(node: Node) -> list[int]:
-    found: list[int] = []
-
-    def collect(tree: object) -> None:
+    def refs(tree: object) -> Iterator[int]:
         if isinstance(tree, Ref):
-            found.append(tree.node)
-        elif isinstance(tree, list | tuple):
-            for item in tree:
-                collect(item)
-        elif isinstance(tree, dict):
-            for item in tree.values():
-                collect(item)
+            yield tree.node
+        elif isinstance(tree, list | tuple | dict):
+            for item in tree.values() if isinstance(tree, dict) else tree:
+                yield from refs(item)
 
-    collect((node.args, node.kwargs))
-    return found
+    return list(refs((node.args, node.kwargs)))
 
 
 def _repeats(layout: Layout) -> int:
     """How often in a row the same positions come: heads folded into the batch axis."""
-    first = layout.positions[0]
-    count = 1
-    while count < len(layout.positions) and torch.equal(layout.positions[count], first):
-        count += 1
-    return count
+    same = (torch.equal(row, layout.positions[0]) for row in layout.positions)
+    return sum(1 for _ in takewhile(bool, same))
 
 
 def _pattern(query: Layout | None, queries: int, keys: int, images: int) -> Pattern:
@@ -233,28 +213,20 @@ def _pattern(query: Layout | None, queries: int, keys: int, images: int) -> Patt
     positions = query.positions
     if not constant_along(positions, -1):
         return ("channel" if constant_along(positions, -2) else "other"), None, nothing, 1
-    height, width = query.grid
     rows = positions[..., 0].reshape(-1, positions.shape[-2])
     if not bool((rows >= 0).any()):
         return "class", None, nothing, 1
-    first = rows[(rows[:, :] // (height * width) == 0).any(1)]
-    first = first.unique(dim=0)
+    first = rows[(rows // query.points == 0).any(1)].unique(dim=0)
     windows = len(first)
-    if windows <= 1 and int((rows[0] >= 0).sum()) == height * width:
+    if windows <= 1 and int((rows[0] >= 0).sum()) == query.points:
         return ("pooled" if keys < queries else "global"), None, nothing, 1
-    corner = first[(first >= 0).all(1)]
-    if not len(corner):
-        return "other", None, nothing, windows
-    boxes = [_box(row, width) for row in corner]
-    whole = [b for b in boxes if b is not None and b[4] == 1]
+    full = first[(first >= 0).all(1)]
+    boxes = [box for row in full if (box := _box(row, query.grid[1])) is not None]
+    whole = [box for box in boxes if box[4] == 1]
     if whole:
         top, left, tall, wide, _ = min(whole)
         return "window", (tall, wide), (top % tall, left % wide), windows
-    spread = [b for b in boxes if b is not None]
-    if spread:
-        _, _, tall, wide, _ = spread[0]
-        return "grid", (tall, wide), nothing, windows
-    return "other", None, nothing, windows
+    return ("grid", boxes[0][2:4], nothing, windows) if boxes else ("other", None, nothing, windows)
 
 
 def _box(row: torch.Tensor, width: int) -> tuple[int, int, int, int, int] | None:
@@ -263,6 +235,4 @@ def _box(row: torch.Tensor, width: int) -> tuple[int, int, int, int, int] | None
     if len(ys) * len(xs) != len(row):
         return None
     gaps = set(ys.diff().tolist()) | set(xs.diff().tolist())
-    if len(gaps) > 2 or not gaps:
-        return (int(ys[0]), int(xs[0]), len(ys), len(xs), 1) if not gaps else None
-    return int(ys[0]), int(xs[0]), len(ys), len(xs), max(gaps)
+    return None if len(gaps) > 2 else (int(ys[0]), int(xs[0]), len(ys), len(xs), max(gaps, default=1))

@@ -26,8 +26,7 @@ class Axes:
     column: str
 
     def in_order(self, tensor: Tensor, part: str) -> Tensor:
-        """`left`, `right` or `result` with its batch axes first and its two own axes last, as a matrix product has
-        them."""
+        """`left`, `right` or `result` with its two own axes last, as a matrix product has them."""
         return arranged(tensor, getattr(self, part), self._wanted(part))
 
     def as_given(self, result: Tensor) -> Tensor:
@@ -53,12 +52,7 @@ def arranged(tensor: Tensor, letters: str, wanted: str) -> Tensor:
 
 
 def einsum_axes(node: Node, left: int) -> Axes | None:
-    """The axes of an einsum of two tensors that is a matrix product; None if it is none, or in another form.
-
-    Args:
-        node: The product.
-        left: Which of its operands is the left factor, 0 or 1.
-    """
+    """The axes of an einsum of two tensors, of which `left` (0 or 1) is the left factor; None if it is no product."""
     equation = node.args[0] if node.args else None
     if node.name != "einsum" or not isinstance(equation, str) or "." in equation or "->" not in equation:
         return None
@@ -70,8 +64,7 @@ def einsum_axes(node: Node, left: int) -> Axes | None:
     inner = [letter for letter in first if letter in second and letter not in result]
     row = [letter for letter in first if letter in result and letter not in second]
     column = [letter for letter in second if letter in result and letter not in first]
-    own = {*inner, *column}
-    if len(inner) != 1 or len(column) != 1 or not row or not set(second) <= {*first, *own}:
+    if len(inner) != 1 or len(column) != 1 or not row or not set(second) <= {*first, *column}:
         return None
     # where the right factor lacks several axes (keys shared by all heads), the last one in the result is the row
     last = max(row, key=result.index)
@@ -84,11 +77,8 @@ def einsum_axes(node: Node, left: int) -> Axes | None:
 def summed_axes(weights: tuple[int, ...], values: tuple[int, ...], key: int, kept: bool) -> Axes:
     """The axes of weights that multiply values element by element and are then summed over: one query, one head more.
 
-    Args:
-        weights: Their shape; 1 where the values have channels.
-        values: Theirs.
-        key: The axis that is summed over.
-        kept: Whether the sum leaves an axis of length 1 there.
+    Shapes of both, the weights' 1 where the values have channels; the axis that is summed over; and whether the sum
+    leaves an axis of length 1 there.
     """
     letters = "abcdefgh"[: len(values)]
     channel = next(x for x, w, v in zip(letters, weights, values, strict=True) if w == 1 < v)
@@ -98,14 +88,7 @@ def summed_axes(weights: tuple[int, ...], values: tuple[int, ...], key: int, kep
 
 
 def broadcast_axes(weights: tuple[int, ...], values: tuple[int, ...], key: int, kept: bool) -> Axes:
-    """The axes of weights that multiply values element by element, with several queries, and are then summed over.
-
-    Args:
-        weights: Their shape; 1 where the values have channels.
-        values: Theirs; 1 where the weights have queries.
-        key: The axis that is summed over.
-        kept: Whether the sum leaves an axis of length 1 there.
-    """
+    """The same with several queries: the values' shape is 1 where the weights have them."""
     letters = "abcdefgh"[: len(values)]
     channel = next(x for x, w, v in zip(letters, weights, values, strict=True) if w == 1 < v)
     query = next(x for x, w, v in zip(letters, weights, values, strict=True) if v == 1 < w)

@@ -1,5 +1,4 @@
-"""Where each element of a tensor sits in the image: the way from any layout (NCHW, NHWC, NLC, windows ...)
-to a (N, C, H, W) map.
+"""Where each element of a tensor sits in the image: the way from any layout (NCHW, NLC, windows ...) to a map.
 
 No layout is assumed. The grid position of every element is followed through the operations that made the
 tensor: reshapes, permutations, rolls, slices and concatenations are simply done again on a tensor of
@@ -14,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vitscope.anatomy.structure.factors import arranged
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
+from vitscope.anatomy.watch.operations import FUSED, PICKS, REARRANGE, RECURRENT, RESHAPES
 from vitscope.anatomy.watch.places import (
     NOWHERE,
     Layout,
@@ -25,24 +26,12 @@ from vitscope.anatomy.watch.places import (
     thinned,
 )
 
-REARRANGE = frozenset(
-    "view reshape permute transpose flatten unflatten squeeze unsqueeze expand expand_as chunk split unbind "
-    "__getitem__ roll flip narrow select movedim moveaxis swapaxes swapdims T mT H mH t stack repeat tile "
-    "index_select tensor_split view_as reshape_as broadcast_to unfold split_with_sizes gather take_along_dim "
-    "repeat_interleave pixel_shuffle pixel_unshuffle channel_shuffle hsplit vsplit hstack vstack concat "
-    "concatenate cat pad fold".split()
-)
-RESHAPES = frozenset("view reshape flatten unflatten view_as reshape_as".split())
-PICKS = frozenset(
-    "__getitem__ narrow select index_select chunk split tensor_split split_with_sizes".split()
-)  # may leave points out
 NEW_GRID = frozenset(
     "conv2d max_pool2d avg_pool2d adaptive_avg_pool2d adaptive_max_pool2d interpolate upsample "
     "conv_transpose2d _adaptive_avg_pool2d lp_pool2d grid_sample max_pool2d_with_indices "
     "boolean_dispatch fn".split()
 )
-LINEAR = frozenset("linear conv1d lstm gru rnn_tanh rnn_relu".split())  # or recurrent along the tokens
-FIRST_INPUT = LINEAR | {"scaled_dot_product_attention"}
+LINEAR = RECURRENT | {"linear", "conv1d"}
 PRODUCTS = frozenset(("matmul", "bmm", "baddbmm", "__matmul__", "__rmatmul__", "einsum"))
 REDUCE = frozenset("mean sum amax amin max min std var var_mean logsumexp norm".split())
 
@@ -53,6 +42,15 @@ class Layouts:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._known: dict[int, Layout | None] = {}
+        self._rules: list[tuple[frozenset[str], Callable[[Node], Layout | None]]] = [
+            (NEW_GRID, self._new_grid),
+            (LINEAR, self._linear),
+            (REARRANGE, self._rearranged),
+            (frozenset(("einsum",)), self._einsum),
+            (PRODUCTS, self._matmul),
+            (frozenset((FUSED,)), self._attention),
+            (REDUCE, self._reduced),
+        ]
 
     def __getitem__(self, index: int) -> Layout | None:
         if index in self._known:
@@ -69,53 +67,32 @@ class Layouts:
         return self._known[index]
 
     def _wanted(self, node: Node) -> list[int]:
-        """Inputs that must be known before `node`; of operations that keep the shape the earliest that has
-        a layout is enough."""
-        if node.name in NEW_GRID or node.name in REDUCE or node.name in FIRST_INPUT:
+        """Inputs that must be known before `node`; of operations that keep the shape the earliest that has a layout."""
+        if node.name in NEW_GRID | REDUCE | LINEAR or node.name == FUSED:
             sources = node.inputs[:1]
         elif node.name in REARRANGE or node.name in PRODUCTS:
             sources = node.inputs
         else:
-            for i in self._alike(node):
-                if i not in self._known:
-                    return [i]
-                if self._known[i] is not None:
-                    return []
-            return []
+            first = next(
+                (i for i in self._alike(node) if i not in self._known or self._known[i] is not None), None
+            )
+            return [first] if first is not None and first not in self._known else []
         return [i for i in sources if i not in self._known and self.graph[i].dynamic]
 
     def _alike(self, node: Node) -> list[int]:
-        """Dynamic inputs of the node's own shape, the earliest made first: of an addition that is the
-        stream."""
-        alike = {i for i in node.inputs if self.graph[i].dynamic and self.graph[i].shape == node.shape}
-        return sorted(alike)
+        """Dynamic inputs of the node's own shape, the earliest made first: of an addition that is the stream."""
+        return sorted({i for i in self.graph.dynamic_inputs(node) if self.graph[i].shape == node.shape})
 
     def _of(self, node: Node) -> Layout | None:
         if node.name == "input":
             return image_layout(node.shape) if len(node.shape) == 4 else None
         if not node.dynamic:
             return None
+        rule = next((rule for names, rule in self._rules if node.name in names), self._same_shape)
         try:
-            return self._rule(node)(node)
+            return rule(node)
         except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
             return None  # an operation that positions cannot follow; whoever asks gets "no map"
-
-    def _rule(self, node: Node) -> Callable[[Node], Layout | None]:
-        if node.name in NEW_GRID:
-            return self._new_grid
-        if node.name in LINEAR:
-            return self._linear
-        if node.name in REARRANGE:
-            return self._rearranged
-        if node.name == "einsum":
-            return self._einsum
-        if node.name in PRODUCTS:
-            return self._matmul
-        if node.name == "scaled_dot_product_attention":
-            return self._attention
-        if node.name in REDUCE:
-            return self._reduced
-        return self._same_shape
 
     def _inputs(self, node: Node) -> list[Layout | None]:
         return [self._known.get(i) for i in node.inputs]
@@ -127,9 +104,7 @@ class Layouts:
         known = [layout for layout in self._inputs(node) if layout is not None]
         if not known:
             return None
-        if (
-            node.name in RESHAPES
-        ):  # the recorded call may be a view, which a non-contiguous copy of the positions does not allow
+        if node.name in RESHAPES:  # the recorded call may be a view, which positions need not allow
             return Layout(known[0].positions.reshape(node.shape), known[0].grid)
         grid = next((k for k in known if bool((thinned(k.positions) >= 0).any())), known[0]).grid
         args, kwargs = self._with_positions(node.args, grid), self._with_positions(node.kwargs, grid)
@@ -182,9 +157,7 @@ class Layouts:
             return image_layout(node.shape)
         if len(source) != 4 or source[0] != images:
             return None
-        if (
-            folded and channels % self.graph.batch == 0
-        ):  # images folded into channels, one group each (CondConv)
+        if folded and channels % self.graph.batch == 0:  # a group of channels for each image (CondConv)
             by_image = image_layout((self.graph.batch, channels // self.graph.batch, height, width))
             return Layout(by_image.positions.reshape(node.shape), by_image.grid)
         # patches or windows along the batch axis: each output point stands where its receptive field begins
@@ -199,9 +172,8 @@ class Layouts:
             return None
         axis = 1 if node.name == "conv1d" else -1
         positions = before.positions.movedim(axis, -1)
-        shape = torch.Size(node.shape)
-        rows = tuple(torch.empty(shape, device="meta").movedim(axis, -1).shape)
-        if rows[:-1] != tuple(positions.shape[:-1]):
+        rows = torch.empty(node.shape, device="meta").movedim(axis, -1).shape
+        if rows[:-1] != positions.shape[:-1]:
             return None
         if constant_along(positions, -1):
             return Layout(positions[..., :1].expand(rows).movedim(-1, axis), before.grid)
@@ -240,12 +212,7 @@ class Layouts:
                 positions = positions.select(letters.index(letter), 0)
                 letters = letters.replace(letter, "")
             else:
-                order = [x for x in result if x in letters]
-                positions = positions.permute([letters.index(x) for x in order])
-                for axis, letter in enumerate(result):
-                    if letter not in order:
-                        positions = positions.unsqueeze(axis)
-                return Layout(positions.expand(node.shape), layout.grid)
+                return Layout(arranged(positions, letters, result).expand(node.shape), layout.grid)
         return None
 
     def _reduced(self, node: Node) -> Layout | None:
@@ -259,8 +226,7 @@ class Layouts:
         if dims is None:
             return None
         dims = sorted({d % len(source) for d in ([dims] if isinstance(dims, int) else dims)})
-        last = range(-len(dims), 0)
-        positions = before.positions.movedim(dims, tuple(last)).flatten(-len(dims))
+        positions = before.positions.movedim(dims, tuple(range(-len(dims), 0))).flatten(-len(dims))
         if constant_along(positions, -1):
             reduced: Layout | None = Layout(positions[..., 0], before.grid)
         else:

@@ -1,6 +1,8 @@
 """Which module owns a unit, and what the unit is called."""
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import takewhile
 
 from torch import nn
 
@@ -8,18 +10,12 @@ from torch import nn
 def common_path(paths: Iterable[str]) -> str:
     """The deepest module that contains all of `paths`."""
     split = [path.split(".") if path else [] for path in paths]
-    if not split:
-        return ""
-    shortest = min(split, key=len)
-    depth = 0
-    while depth < len(shortest) and all(parts[depth] == shortest[depth] for parts in split):
-        depth += 1
-    return ".".join(shortest[:depth])
+    same = takewhile(lambda parts: len(set(parts)) == 1, zip(*split, strict=False))
+    return ".".join(parts[0] for parts in same)
 
 
 def main_path(paths: list[str]) -> str:
-    """Like `common_path`; where that is the whole model, of the part of the model that holds most of
-    `paths`."""
+    """Like `common_path`; where that is the whole model, of the part of the model that holds most of `paths`."""
     common = common_path(paths)
     if common or not paths:
         return common
@@ -30,8 +26,7 @@ def main_path(paths: list[str]) -> str:
 
 
 def block_path(path: str) -> str:
-    """The numbered block a module stands in (`layers.1.downsample.norm` -> `layers.1`), or the module
-    itself."""
+    """The numbered block a module stands in (`layers.1.downsample.norm` -> `layers.1`), or the module itself."""
     parts = path.split(".")
     numbered = [i for i, part in enumerate(parts) if part.isdigit()]
     return ".".join(parts[: numbered[-1] + 1]) if numbered else path
@@ -51,29 +46,20 @@ def in_one_block(model: nn.Module, paths: Iterable[str]) -> bool:
 
 
 def climb(model: nn.Module, path: str, paths_of_others: Iterable[str]) -> str:
-    """Go up from `path` while the parent holds nothing that belongs to another unit; stay inside the
-    numbered block."""
+    """Go up from `path` while the parent holds nothing of another unit's; stay inside the numbered block."""
     others = list(paths_of_others)
     while "." in path:
         parent, _, last = path.rpartition(".")
         numbered_block = last.isdigit() and bool(own_children(model.get_submodule(path)))
-        if (
-            numbered_block
-            or parent.rpartition(".")[2].isdigit()
-            or any(_inside(other, parent) for other in others)
-        ):
+        if numbered_block or parent.rpartition(".")[2].isdigit() or shares_owner(parent, others):
             break
         path = parent
     return path
 
 
-def _inside(path: str, parent: str) -> bool:
-    return path == parent or path.startswith(parent + ".")
-
-
 def shares_owner(path: str, paths_of_others: Iterable[str]) -> bool:
     """Whether another unit works inside the module `path` too."""
-    return path == "" or any(_inside(other, path) for other in paths_of_others)
+    return path == "" or any(f"{other}.".startswith(f"{path}.") for other in paths_of_others)
 
 
 def own_class(module: nn.Module) -> type:
@@ -99,9 +85,9 @@ def is_container(module: nn.Module) -> bool:
 
 def unique_names(names: list[str]) -> list[str]:
     """The same names, repeated ones numbered: a module that is called twice gives `x` and `x#2`."""
-    seen: dict[str, int] = {}
+    seen: Counter[str] = Counter()
     unique = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
+        seen[name] += 1
         unique.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
     return unique

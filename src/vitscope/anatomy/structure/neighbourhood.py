@@ -4,10 +4,8 @@
 
 An odd kernel reaches equally far to both sides, an even one a point further down and right, as a convolution with
 "same" padding does. Outside of the grid there is nothing. Along a side that is no longer than the kernel every point
-sees all of it, whatever the other side is.
-Prefix tokens (class token, registers) stand before the grid's points, see everybody and are seen by everybody.
-
-Find out that attention on a whole map sees neighbourhoods only: a constant mask hides the rest.
+sees all of it, whatever the other side is. Prefix tokens (class token, registers) stand before the grid's points, see
+everybody and are seen by everybody. Attention on a whole map whose constant mask is such a one is local.
 """
 
 import torch
@@ -15,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vitscope.anatomy.watch.graph import Graph, Node, Ref
+from vitscope.anatomy.watch.operations import ADDITIONS
 
 Grid = tuple[int, int]
 
@@ -54,11 +53,7 @@ REACH = 3  # operations between the addition of a mask and the softmax
 def local_kernel(graph: Graph, product: int, softmax: int | None, grid: Grid) -> Grid | None:
     """Rows and columns of the neighbourhood that every point sees; None if it sees everything, or something else.
 
-    Args:
-        graph: The watched pass.
-        product: The fused attention, or the product of weights and values.
-        softmax: The softmax, if not fused.
-        grid: Of the queries and keys.
+    `product` is the fused attention, or that of weights and values, with its `softmax` then.
     """
     mask = _fused_mask(graph, graph[product]) if softmax is None else _added_mask(graph, graph[softmax])
     if mask is None or mask.device.type == "meta" or mask.dim() < 2:
@@ -79,11 +74,11 @@ def _added_mask(graph: Graph, softmax: Node) -> Tensor | None:
     """The constant that is added to the scores, the last one if there are several."""
     node = softmax
     for _ in range(REACH):
-        dynamic = [i for i in node.inputs if graph[i].dynamic]
+        dynamic = graph.dynamic_inputs(node)
         if len(dynamic) != 1:
             return None
         node = graph[dynamic[0]]
         constants = [graph[i].value for i in node.inputs if not graph[i].dynamic]
-        if node.name in ("add", "__add__", "add_", "__iadd__", "__radd__") and constants:
+        if node.name in ADDITIONS and constants:
             return constants[0]
     return None

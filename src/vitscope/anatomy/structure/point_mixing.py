@@ -1,4 +1,4 @@
-"""Which operations carry something from one point of the map to another.
+"""Which operations carry something from one point of the map to another, element by element as well.
 
 Convolutions, attention, pools over windows, shifts and Fourier transforms do by what they are. Of others the axis
 decides that they sum, sort or accumulate along: the tokens, or the channels of each. Positions tell (`layout.py`):
@@ -18,40 +18,18 @@ over the keys, which are points of the map.
 """
 
 from vitscope.anatomy.structure.layout import Layouts
-from vitscope.anatomy.structure.residual import (
-    CONVOLUTIONS,
-    HEAVY,
-    MATRIX_PRODUCTS,
-    RECURRENT,
-    TRANSFORMS,
-    ends_elsewhere,
-    mixes_positions,
-)
+from vitscope.anatomy.structure.residual import Addition, ends_elsewhere
+from vitscope.anatomy.watch import operations as ops
 from vitscope.anatomy.watch.graph import Graph, Node
+from vitscope.anatomy.watch.operations import CONVOLUTIONS, MATRIX_PRODUCTS, MULTIPLICATIONS, mixes_positions
 from vitscope.anatomy.watch.places import constant_along
 
-WINDOW_POOLS = frozenset(
-    "avg_pool2d max_pool2d avg_pool1d max_pool1d avg_pool3d max_pool3d lp_pool2d boolean_dispatch fn".split()
-)
-# along one axis: what a point gets there depends on the others
-ALONG_AN_AXIS = frozenset(
-    "cumsum cumsum_ cumprod cumprod_ cummax cummin logcumsumexp sort argsort msort topk diff fft_fft fft_ifft fft_rfft "
-    "fft_irfft".split()
-)
-REDUCTIONS = frozenset("mean sum amax amin max min std var logsumexp norm median prod nansum nanmean".split())
-PRODUCTS_BY_ELEMENT = frozenset(
-    "mul mul_ __mul__ __rmul__ __imul__ multiply div div_ __truediv__ addcmul".split()
-)
-# rearrangements that may leave elements at other points
-MOVES = frozenset(
-    "__getitem__ flip fliplr flipud rot90 index_select gather take_along_dim pad cat concat stack "
-    "narrow".split()
-)
+STEPS = 8  # operations between the softmax and the products around it
 
 
 def mixes_points(graph: Graph, layouts: Layouts, node: Node) -> bool:
     """Whether each point of the result depends on several points, and that is what the operation is for."""
-    if node.name in WINDOW_POOLS | TRANSFORMS | RECURRENT:
+    if node.name in ops.WINDOW_POOLS | ops.TRANSFORMS | ops.RECURRENT:
         return True
     if node.name in MATRIX_PRODUCTS and mixes_positions(graph, node):
         return True
@@ -59,7 +37,7 @@ def mixes_points(graph: Graph, layouts: Layouts, node: Node) -> bool:
         return any(_varies(layouts, i, axes) for i, axes in _summed_axes(graph, node))
     if node.name == "linear" or node.name in CONVOLUTIONS:
         return _varies(layouts, node.inputs[0], [-1 if node.name == "linear" else 1])
-    if node.name in ALONG_AN_AXIS:
+    if node.name in ops.ALONG_AN_AXIS:
         axes = _dimensions(node, len(graph[node.inputs[0]].shape))
         return _varies(layouts, node.inputs[0], axes or [-1])
     return False
@@ -68,7 +46,7 @@ def mixes_points(graph: Graph, layouts: Layouts, node: Node) -> bool:
 def pools_points(graph: Graph, layouts: Layouts, node: Node, branch: list[int]) -> bool:
     """Whether points are averaged, added up or the like, and the result handed to all of them. That alone makes no
     mixer: a context in an MLP does it beside the MLP's own work. A gate, a factor of the points, is none."""
-    if node.name not in REDUCTIONS or not node.inputs or _gates(graph, node.index, branch):
+    if node.name not in ops.REDUCTIONS or not node.inputs or _gates(graph, node.index, branch):
         return False
     rank = len(graph[node.inputs[0]].shape)
     axes = _dimensions(node, rank)
@@ -78,16 +56,16 @@ def pools_points(graph: Graph, layouts: Layouts, node: Node, branch: list[int]) 
 def _gates(graph: Graph, pooled: int, branch: list[int]) -> bool:
     """Whether something else of the branch is multiplied by what comes of the pooled values."""
     for i in branch:
-        sources = [k for k in graph[i].inputs if graph[k].dynamic]
-        own = [k == pooled or graph.descends(k, pooled) for k in sources]
-        if graph[i].name in PRODUCTS_BY_ELEMENT and any(own) and not all(own):
+        own = [k == pooled or graph.descends(k, pooled) for k in graph.dynamic_inputs(graph[i])]
+        if graph[i].name in ops.PRODUCTS_BY_ELEMENT and any(own) and not all(own):
             return True
     return False
 
 
-def moves_points(graph: Graph, layouts: Layouts, start: int, end: int, nodes: list[int]) -> bool:
-    """Whether what `nodes` make out of `start` stands at other points at `end` than it came from."""
-    if not any(graph[i].name in MOVES for i in nodes) or graph[start].shape != graph[end].shape:
+def moves_points(graph: Graph, layouts: Layouts, addition: Addition) -> bool:
+    """Whether what a branch makes out of the stream stands at other points at its end than it came from."""
+    start, end = addition.stream, addition.branch
+    if graph[start].shape != graph[end].shape or not any(graph[i].name in ops.MOVES for i in addition.region):
         return False
     return ends_elsewhere(layouts, start, end)
 
@@ -138,30 +116,12 @@ def _summed_by_tensordot(graph: Graph, node: Node) -> list[tuple[int, list[int]]
     left, right = node.inputs[:2]
     if isinstance(given, int):
         return [(left, list(range(-given, 0))), (right, list(range(given)))]
-    first, second = given
-    return [(left, _as_list(first)), (right, _as_list(second))]
-
-
-def _as_list(axes: int | list[int] | tuple[int, ...]) -> list[int]:
-    return [axes] if isinstance(axes, int) else list(axes)
-
-
-ELEMENTWISE = frozenset(("mul", "mul_", "__mul__", "__rmul__", "__imul__", "multiply"))
-CHEAP = frozenset(
-    "unsqueeze __getitem__ view reshape unflatten expand transpose permute contiguous dropout to type_as float".split()
-)
-STEPS = 8  # operations between the softmax and the products around it
+    first, second = ([axes] if isinstance(axes, int) else list(axes) for axes in given)
+    return [(left, first), (right, second)]
 
 
 def weighted_sum(graph: Graph, layouts: Layouts, softmax: Node, axis: int) -> tuple[Node, int, Node] | None:
-    """The product of probabilities and values, its factor that is the weights, and the sum over the keys.
-
-    Args:
-        graph: The watched pass.
-        layouts: Of its tensors.
-        softmax: What gives the probabilities.
-        axis: Over which they sum to one.
-    """
+    """The product of values and probabilities over `axis`, its factor that is the weights, and the sum over keys."""
     frontier = [softmax.index]
     for _ in range(STEPS):
         users = [(source, graph[user]) for source in frontier for user in graph.users[source]]
@@ -169,7 +129,7 @@ def weighted_sum(graph: Graph, layouts: Layouts, softmax: Node, axis: int) -> tu
             summed = _sum_over_keys(graph, layouts, product, weights, softmax.shape, axis)
             if summed is not None:
                 return product, weights, summed
-        frontier = [node.index for _, node in users if node.name in CHEAP]
+        frontier = [node.index for _, node in users if node.name in ops.CHEAP]
     return None
 
 
@@ -177,16 +137,14 @@ def _sum_over_keys(
     graph: Graph, layouts: Layouts, product: Node, weights: int, probabilities: tuple[int, ...], axis: int
 ) -> Node | None:
     values = [i for i in product.inputs if i != weights and graph[i].dynamic]
-    if product.name not in ELEMENTWISE or len(values) != 1:
+    if product.name not in MULTIPLICATIONS or len(values) != 1:
         return None
     own, other = graph[weights].shape, graph[values[0]].shape
     if not len(own) == len(other) == len(product.shape):
         return None
     channels = [a for a, (w, v) in enumerate(zip(own, other, strict=True)) if w == 1 < v]
     queries = [a for a, (w, v) in enumerate(zip(own, other, strict=True)) if v == 1 < w]
-    if len(channels) != 1 or len(queries) != 1:
-        return None
-    if own[: channels[0]] + own[channels[0] + 1 :] != probabilities:
+    if len(channels) != 1 or len(queries) != 1 or _without(own, channels[0]) != probabilities:
         return None
     key = axis + (axis >= channels[0])
     layout = layouts[values[0]]
@@ -200,17 +158,21 @@ def product_of_scores(graph: Graph, softmax: Node) -> tuple[Node, int] | None:
     """The product of queries and keys that is summed over channels to give the scores, and the axis of the channels."""
     node = softmax
     for _ in range(STEPS):
-        before = [i for i in node.inputs if graph[i].dynamic]
-        if len(before) != 1 or graph[before[0]].name in HEAVY:
+        before = graph.dynamic_inputs(node)
+        if len(before) != 1 or graph[before[0]].name in ops.HEAVY:
             return None
         node = graph[before[0]]
         axis = summed_axis(graph, node) if node.name == "sum" else None
         if axis is not None:
             product = graph[node.inputs[0]]
-            two = sum(graph[i].dynamic for i in product.inputs) == 2
-            fits = product.shape[:axis] + product.shape[axis + 1 :] == softmax.shape
-            return (product, axis) if product.name in ELEMENTWISE and two and fits else None
+            two = len(graph.dynamic_inputs(product)) == 2
+            fits = product.name in MULTIPLICATIONS and _without(product.shape, axis) == softmax.shape
+            return (product, axis) if two and fits else None
     return None
+
+
+def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return shape[:axis] + shape[axis + 1 :]
 
 
 def summed_axis(graph: Graph, node: Node) -> int | None:

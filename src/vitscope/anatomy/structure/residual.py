@@ -12,54 +12,25 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from vitscope.anatomy.structure.following_activation import ACTIVATIONS, ARITHMETIC, COMPARISONS
-from vitscope.anatomy.structure.layout import REARRANGE, Layouts
+from vitscope.anatomy.structure.layout import Layouts
 from vitscope.anatomy.structure.naming import in_one_block
 from vitscope.anatomy.watch.graph import Graph, Node
+from vitscope.anatomy.watch.operations import (
+    ADDITIONS,
+    HEAVY,
+    LINEAR_MAPS,
+    POINTWISE,
+    POOLS,
+    REARRANGE,
+    TRANSFORMS,
+    UPSAMPLING,
+    mixes_positions,
+)
 from vitscope.anatomy.watch.places import thinned
-
-ADDITIONS = frozenset(("add", "add_", "__add__", "__iadd__", "__radd__"))
-MATRIX_PRODUCTS = frozenset(
-    ("matmul", "bmm", "baddbmm", "einsum", "__matmul__", "__rmatmul__", "mm", "addmm")
-)
-CONVOLUTIONS = frozenset(("conv1d", "conv2d", "conv3d", "conv_transpose2d", "conv_transpose1d"))
-POOLS = frozenset(
-    "avg_pool2d max_pool2d adaptive_avg_pool2d adaptive_max_pool2d avg_pool1d max_pool1d avg_pool3d "
-    "max_pool3d lp_pool2d interpolate mean sum amax cumsum _adaptive_avg_pool2d boolean_dispatch fn".split()
-)
-TRANSFORMS = frozenset(
-    ("fft_fft2", "fft_rfft2", "fft_irfft2", "rfft2", "irfft2", "fft_fftn", "roll", "shift")
-)
-UPSAMPLING = frozenset("interpolate upsample conv_transpose2d pixel_shuffle grid_sample".split())
-RECURRENT = frozenset("lstm gru rnn_tanh rnn_relu".split())
-HEAVY = (
-    MATRIX_PRODUCTS
-    | CONVOLUTIONS
-    | RECURRENT
-    | {"linear", "bilinear", "tensordot", "scaled_dot_product_attention", "opaque"}
-)
-# What changes every number by itself, or none at all; nothing else in a branch makes it part of a formula.
-POINTWISE = (
-    ACTIVATIONS
-    | ARITHMETIC
-    | COMPARISONS
-    | frozenset(
-        "sub sub_ __sub__ __rsub__ __isub__ rsub neg neg_ __neg__ pow pow_ __pow__ __rpow__ square sqrt sqrt_ rsqrt "
-        "abs abs_ sign sin cos log log1p expm1 reciprocal lerp addcmul to type type_as float half double bfloat16 "
-        "clone contiguous detach dropout dropout_ dropout1d dropout2d feature_dropout alpha_dropout __itruediv__ "
-        "__rtruediv__ true_divide divide multiply subtract exp2 exp_ ones zeros empty_like new_zeros new_ones "
-        "bernoulli bernoulli_ nan_to_num".split()
-    )
-)
 
 # An addition around at least so many residual additions in a row is a skip, not a unit.
 LONG_IDENTITY_SKIP = 3
 LONG_PROJECTION_SKIP = 2
-LINEAR = (
-    CONVOLUTIONS
-    | ADDITIONS
-    | {"linear", "batch_norm", "pad", "mul", "mul_", "contiguous", "dropout", "interpolate"}
-)
 
 
 @dataclass
@@ -84,19 +55,19 @@ def find_additions(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Add
             addition = _candidate(graph, node, candidates)
             if addition is not None and _does_something(graph, layouts, addition):
                 candidates[node.index] = addition
-    necks = {
-        n for n, addition in candidates.items() if _is_top_down(graph, layouts, model, addition, candidates)
-    }
+    necks = {n for n, a in candidates.items() if _is_top_down(graph, layouts, model, a, candidates)}
     return _outermost(graph, {n: addition for n, addition in candidates.items() if n not in necks})
 
 
 def has_stream(graph: Graph, addition: Addition) -> bool:
     """Whether a stream goes on without the branch: the shortcut does nothing, pools, or is one linear map where the
     branch has several. Of two sides that do the same amount of work neither is the stream."""
-    shortcut, branch = (
-        sum(graph[i].name in HEAVY for i in nodes) for nodes in (addition.shortcut, addition.region)
-    )
+    shortcut, branch = (len(_heavy(graph, nodes)) for nodes in (addition.shortcut, addition.region))
     return shortcut == 0 or (shortcut == 1 and branch > 1)
+
+
+def _heavy(graph: Graph, nodes: list[int]) -> list[int]:
+    return [i for i in nodes if graph[i].name in HEAVY]
 
 
 def _candidate(graph: Graph, node: Node, known: dict[int, Addition]) -> Addition | None:
@@ -105,79 +76,49 @@ def _candidate(graph: Graph, node: Node, known: dict[int, Addition]) -> Addition
     a, b = node.inputs
     if a == b or len(node.shape) < 3:
         return None
-    if graph.descends(b, a):
-        return _identity(graph, node, a, b)
-    if graph.descends(a, b):
-        return _identity(graph, node, b, a)
-    if not (graph[a].dynamic and graph[b].dynamic):
-        return None
-    return _projection(graph, node, a, b, known)
-
-
-def _identity(graph: Graph, node: Node, stream: int, branch: int) -> Addition:
-    region = [i for i in graph.between(stream, branch) if graph[i].dynamic]
-    return Addition(node.index, stream, branch, stream, True, region, [], node.inputs.index(stream))
+    for stream, branch in ((a, b), (b, a)):
+        if graph.descends(branch, stream):
+            region = [i for i in graph.between(stream, branch) if graph[i].dynamic]
+            return Addition(node.index, stream, branch, stream, True, region, [], node.inputs.index(stream))
+    return _projection(graph, node, a, b, known) if graph[a].dynamic and graph[b].dynamic else None
 
 
 def _projection(graph: Graph, node: Node, a: int, b: int, known: dict[int, Addition]) -> Addition | None:
     entry = graph.meeting_point(a, b)
-    if entry == graph.input and graph[entry].shape[-2:] != graph[a].shape[-2:] and not _short(graph, a, b):
+    # two stems added up, or parallel convolutions, are a step or two from the image
+    far = entry == graph.input and len(_heavy(graph, graph.between(entry, max(a, b)))) > 4
+    if far and graph[entry].shape[-2:] != graph[a].shape[-2:]:
         return None
     sides = {
-        a: [i for i in graph.between(entry, a, outside=b) if graph[i].dynamic],
-        b: [i for i in graph.between(entry, b, outside=a) if graph[i].dynamic],
+        side: [i for i in graph.between(entry, side, outside=other) if graph[i].dynamic]
+        for side, other in ((a, b), (b, a))
     }
     if a not in known and b not in known and _is_one_convolution(graph, sides[a], sides[b]):
         return None
     # The stream is the side that is itself a sum already, else the one on which less is done.
     stream, branch = sorted((a, b), key=lambda side: (side not in known, _work(graph, sides[side])))
-    return Addition(
-        node.index, stream, branch, entry, False, sides[branch], sides[stream], node.inputs.index(stream)
-    )
+    operand = node.inputs.index(stream)
+    return Addition(node.index, stream, branch, entry, False, sides[branch], sides[stream], operand)
 
 
 def _is_one_convolution(graph: Graph, *sides: list[int]) -> bool:
     """Parallel linear maps of one tensor, added up (RepVGG, MobileOne): one convolution, as it is trained."""
     nodes = [i for side in sides for i in side]
-    heavy = [i for i in nodes if graph[i].name in HEAVY]
-    linear = all(graph[i].name in LINEAR for i in nodes)
+    linear = all(graph[i].name in LINEAR_MAPS for i in nodes)
     scaled_copy = any(all(graph[i].name in ("mul", "mul_") for i in side) for side in sides)
-    return linear and not scaled_copy and _in_a_row(graph, heavy) == 1
-
-
-def _short(graph: Graph, a: int, b: int) -> bool:
-    """Both sides are a step or two from the image: two stems added up, a sum of parallel convolutions."""
-    return sum(graph[i].name in HEAVY for i in graph.between(graph.input, max(a, b))) <= 4
+    return linear and not scaled_copy and _in_a_row(graph, _heavy(graph, nodes)) == 1
 
 
 def _work(graph: Graph, nodes: list[int]) -> tuple[int, int]:
-    """How much mixing of positions, then how many heavy operations: what tells a branch from a
-    projection."""
-    heavy = [graph[i] for i in nodes if graph[i].name in HEAVY]
-    return sum(mixes_positions(graph, n) for n in heavy), len(heavy) * 1000 + len(nodes)
-
-
-def mixes_positions(graph: Graph, node: Node) -> bool:
-    """A convolution with a kernel larger than one point, or a product of two activations."""
-    if node.name in CONVOLUTIONS:
-        return any(k > 1 for k in graph[node.inputs[1]].shape[2:])
-    if node.name == "scaled_dot_product_attention":
-        return True
-    return node.name in MATRIX_PRODUCTS and sum(graph[i].dynamic for i in factors(node)) >= 2
-
-
-def factors(node: Node) -> tuple[int, ...]:
-    """What a product multiplies, without the term that some add to it."""
-    return node.inputs[-2:] if node.name in ("baddbmm", "addmm") else node.inputs
+    """How much mixing of positions, then how many heavy operations: what tells a branch from a projection."""
+    heavy = _heavy(graph, nodes)
+    return sum(mixes_positions(graph, graph[i]) for i in heavy), len(heavy) * 1000 + len(nodes)
 
 
 def _does_something(graph: Graph, layouts: Layouts, addition: Addition) -> bool:
-    """The branch does more than an activation that is written out (x + relu(x)), or a change of shape that ends where
-    it began."""
+    """The branch is more than an activation written out (x + relu(x)) or a change of shape that ends where it began."""
     names = {graph[i].name for i in addition.region}
-    if names & (HEAVY | POOLS | TRANSFORMS):
-        return True
-    if names - POINTWISE - REARRANGE:
+    if names & (HEAVY | POOLS | TRANSFORMS) or names - POINTWISE - REARRANGE:
         return True
     return bool(names & REARRANGE) and ends_elsewhere(layouts, addition.stream, addition.branch)
 
@@ -197,15 +138,14 @@ def _is_top_down(
     """The branch goes down to a deeper stage and comes back up: around residual units of that stage, or to meet a
     lateral projection. Without either, or inside a block, it is a unit that works on a smaller map."""
     raised = [i for i in addition.region if graph[i].name in UPSAMPLING and _is_finer(graph, i)]
-    heavy = [graph[i].site.path for i in addition.region if graph[i].name in HEAVY]
+    heavy = [graph[i].site.path for i in _heavy(graph, addition.region)]
     if not raised or in_one_block(model, heavy):
         return False
     start, end = layouts[addition.entry], layouts[addition.node]
-    if start is None or end is None or start.grid[0] * start.grid[1] < end.grid[0] * end.grid[1]:
+    if start is None or end is None or start.points < end.points:
         return False  # the branch starts on a coarse map and ends on a fine one
     around = any(i in candidates and any(graph.descends(r, i) for r in raised) for i in addition.region)
-    lateral = any(graph[i].name in HEAVY for i in addition.shortcut)
-    return around or lateral
+    return around or bool(_heavy(graph, addition.shortcut))
 
 
 def _is_finer(graph: Graph, node: int) -> bool:
@@ -222,9 +162,8 @@ def _outermost(graph: Graph, candidates: dict[int, Addition]) -> list[Addition]:
             continue
         inner = [i for i in candidates if i in members[index] and candidates[i].identity]
         long_skip = LONG_IDENTITY_SKIP if candidates[index].identity else LONG_PROJECTION_SKIP
-        if len(inner) >= long_skip and _in_a_row(graph, inner) >= long_skip:
-            continue
-        kept[index] = candidates[index]
+        if _in_a_row(graph, inner) < long_skip:
+            kept[index] = candidates[index]
     return [kept[index] for index in sorted(kept)]
 
 

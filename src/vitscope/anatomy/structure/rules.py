@@ -1,6 +1,6 @@
 """What makes a branch an MSA, an MLP, a convolution: all rules, in order, in this file.
 
-What mixes positions decides. Attention, that is probabilities over positions that multiply values (`attention.py`
+What mixes positions decides. Attention, that is probabilities over positions that multiply values (`attention_map.py`
 says in which forms), makes a branch an msa, whatever else is in it; that there is a single query, the context
 (MobileViTv2), makes no difference. Attention without probabilities (two products of activations, no softmax) makes
 it a mixer; else a spatial convolution makes it a conv, so a ConvNeXt block and an inverted residual are convs; else
@@ -24,9 +24,9 @@ from torch import nn
 from vitscope.anatomy.structure.layout import Layouts
 from vitscope.anatomy.structure.naming import own_class
 from vitscope.anatomy.structure.point_mixing import mixes_points, pools_points
-from vitscope.anatomy.structure.residual import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS, mixes_positions
 from vitscope.anatomy.structure.unit import KINDS
 from vitscope.anatomy.watch.graph import Graph, Node
+from vitscope.anatomy.watch.operations import CONVOLUTIONS, HEAVY, MATRIX_PRODUCTS, mixes_positions
 from vitscope.core.errors import VitscopeError
 
 
@@ -54,17 +54,13 @@ class Branch:
 Rule = Callable[[Branch], bool]
 
 
-def _subsample(branch: Branch) -> bool:
-    return branch.downsamples and not branch.residual
-
-
 def _mlp_with_depthwise(branch: Branch) -> bool:
     return branch.residual and branch.follows_attention and branch.depthwise_only and branch.linear_maps >= 2
 
 
 RULES: list[tuple[str, Rule]] = [
     ("msa", lambda branch: branch.attention),
-    ("subsample", _subsample),
+    ("subsample", lambda branch: branch.downsamples and not branch.residual),
     ("mixer", lambda branch: branch.activation_products >= 2),
     ("mlp", _mlp_with_depthwise),
     ("conv", lambda branch: branch.spatial_convolutions > 0),
@@ -77,8 +73,7 @@ _USER_RULES: list[tuple[str, Rule]] = []
 
 
 def add_rule(kind: str, rule: Rule) -> None:
-    """Call a branch a `kind` wherever `rule(branch)` is true; later rules of yours go before earlier
-    ones."""
+    """Call a branch a `kind` wherever `rule(branch)` is true; later rules of yours go before earlier ones."""
     if kind not in KINDS:
         raise VitscopeError(f"no kind '{kind}'; a rule can give one of: {', '.join(KINDS)}")
     _USER_RULES.insert(0, (kind, rule))
@@ -115,26 +110,22 @@ def summarise(
 ) -> Branch:
     """Look at the nodes of a branch and write down what the rules need."""
     parts = [graph[i] for i in nodes]
-    convolutions = [n for n in parts if n.name in CONVOLUTIONS]
-    spatial = [n for n in convolutions if mixes_positions(graph, n)]
-    linear = [n for n in parts if n.name == "linear" or (n.name in CONVOLUTIONS and n not in spatial)]
-    products = MATRIX_PRODUCTS | {"tensordot"}
-    linear += [n for n in parts if n.name in products and not mixes_positions(graph, n)]
-    opaque = [n for n in parts if n.name == "opaque"]
+    mixing = [n for n in parts if mixes_positions(graph, n)]
+    spatial = [n for n in mixing if n.name in CONVOLUTIONS]
+    maps = CONVOLUTIONS | MATRIX_PRODUCTS | {"linear", "tensordot"}
+    linear = [n for n in parts if n.name in maps and not mixes_positions(graph, n)]
     return Branch(
         operations=tuple(n.name for n in parts),
-        classes=frozenset(
-            own_class(m).__name__ for path in _paths(parts) if (m := _module(model, path)) is not None
-        ),
+        classes=frozenset(own_class(model.get_submodule(path)).__name__ for path in _paths(parts)),
         owner=owner,
         attention=attention,
         spatial_convolutions=len(spatial),
         depthwise_only=bool(spatial) and all(_is_depthwise(graph, n) for n in spatial),
-        linear_maps=len(linear) + len(opaque),
+        linear_maps=len(linear) + sum(n.name == "opaque" for n in parts),
         token_mixing=not attention
         and not spatial
         and (moves_points or any(mixes_points(graph, layouts, n) for n in parts)),
-        activation_products=sum(n.name in MATRIX_PRODUCTS and mixes_positions(graph, n) for n in parts),
+        activation_products=sum(n.name in MATRIX_PRODUCTS for n in mixing),
         residual=residual,
         downsamples=downsamples,
         follows_attention=follows_attention,
@@ -143,16 +134,8 @@ def summarise(
 
 
 def _paths(nodes: list[Node]) -> set[str]:
-    paths = {n.site.path for n in nodes}
-    heavy = {n.site.path for n in nodes if n.name in HEAVY}
-    return paths | {path.rpartition(".")[0] for path in heavy}
-
-
-def _module(model: nn.Module, path: str) -> nn.Module | None:
-    try:
-        return model.get_submodule(path)
-    except AttributeError:
-        return None
+    around = {n.site.path.rpartition(".")[0] for n in nodes if n.name in HEAVY}
+    return around | {n.site.path for n in nodes}
 
 
 def _is_depthwise(graph: Graph, node: Node) -> bool:

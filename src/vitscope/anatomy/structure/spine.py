@@ -10,14 +10,15 @@ the step at which it joins.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import pairwise
 
 from torch import nn
 
 from vitscope.anatomy.structure.layout import Layouts
 from vitscope.anatomy.structure.naming import common_path, in_one_block
-from vitscope.anatomy.structure.residual import HEAVY, POOLS
 from vitscope.anatomy.watch.graph import Graph
+from vitscope.anatomy.watch.operations import HEAVY, POOLS
 
 
 @dataclass
@@ -35,12 +36,7 @@ def find_steps(
 ) -> list[Step]:
     """The steps from the input to the output.
 
-    Args:
-        graph: The watched pass.
-        layouts: Of its tensors.
-        model: That was watched.
-        units: Nodes of residual additions that are units.
-        covered: Those and all that lies in their branches.
+    `units` are the residual additions that are units, `covered` those and all that lies in their branches.
     """
     return _Way(graph, layouts, model, units, covered).steps()
 
@@ -105,7 +101,7 @@ class _Way:
 
     def _points(self, node: int) -> int | None:
         layout = self.layouts[node]
-        return layout.grid[0] * layout.grid[1] if layout is not None else None
+        return layout.points if layout is not None else None
 
     def _deepest(self, before: int, node: int | None, inside: list[int]) -> int | None:
         """Where the way down ends: on the coarsest grid, the end of the longest chain of units. Without units, of the
@@ -137,7 +133,7 @@ class _Way:
         for i in sorted(wanted, reverse=True):
             users = [u if u in wanted else final for u in self.graph.users[i] if u in wanted or u == node]
             users += [final] if node is None and i in self.graph.outputs else []
-            nearest[i] = _meet(nearest, users) if users else final
+            nearest[i] = reduce(partial(_meet, nearest), users) if users else final
         step = nearest[deepest]
         while step != final:
             yield step
@@ -164,13 +160,8 @@ class _Way:
         return any(path == module or path.startswith(f"{module}.") for module in around)
 
 
-def _meet(nearest: dict[int, int], nodes: list[int]) -> int:
-    """The first node that all paths from `nodes` to the end have in common."""
-    meet = nodes[0]
-    for node in nodes[1:]:
-        while meet != node:
-            if meet < node:
-                meet = nearest[meet]
-            else:
-                node = nearest[node]
-    return meet
+def _meet(nearest: dict[int, int], a: int, b: int) -> int:
+    """The first node that all paths from `a` and `b` to the end have in common."""
+    while a != b:
+        a, b = (nearest[a], b) if a < b else (a, nearest[b])
+    return a

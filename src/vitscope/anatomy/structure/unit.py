@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, overload
 
+from torch import Tensor
+
 from vitscope.anatomy.structure.factors import Axes
 from vitscope.anatomy.taps.map_view import MapView
 from vitscope.anatomy.watch.one_forward import Site
@@ -39,20 +41,34 @@ class AttentionSite:
     weights_operand: int = 0  # which factor of the product is the weights
     weights_transposed: bool = False  # weights stand as (keys, queries)
     softmax: Site | None = None  # where the probabilities are formed, if not fused and by a softmax
-    head_axis: int | None = (
-        None  # axis of the weights that runs over heads; None: heads share an axis with the images
-    )
+    head_axis: int | None = None  # of the weights; None: heads share an axis with the images
     heads: int = 1
     places: Places | None = None  # where its queries and keys lie on the map, where one can tell
-    formed: Site | None = (
-        None  # where probabilities are formed by hand; if neither here nor by a softmax, nowhere:
-    )
-    # the product of exponentials and values is divided by their sum
+    # where probabilities are formed by hand; if neither here nor by a softmax, the product of exponentials and values
+    # is divided by their sum
+    formed: Site | None = None
     formed_transposed: bool = False  # probabilities are formed as (keys, queries)
     axes: Axes | None = None  # of the product, where it is an einsum or a sum of products
-    summed: Site | None = (
-        None  # where weights and values are multiplied element by element: the sum over positions
-    )
+    summed: Site | None = None  # the sum over positions, where the product is element by element
+
+    def oriented(self, tensor: Tensor, part: str) -> Tensor:
+        """The `left` factor (weights), the `right` one (values) or the `result` as a matrix product has them."""
+        if self.axes is not None:
+            return self.axes.in_order(tensor, part)
+        return tensor.transpose(-2, -1) if self.weights_transposed else tensor
+
+    def as_given(self, result: Tensor) -> Tensor:
+        """Weights x values in the order in which the model has it."""
+        if self.axes is not None:
+            return self.axes.as_given(result)
+        return result.transpose(-2, -1) if self.weights_transposed else result
+
+    def by_head(self, tensor: Tensor) -> Tensor:
+        """(images x windows, heads, rows, columns)."""
+        if self.head_axis is None:
+            return tensor.unflatten(0, (-1, self.heads)) if tensor.dim() == 3 else tensor
+        tensor = tensor.movedim(self.head_axis, -3)
+        return tensor.flatten(0, -4) if tensor.dim() > 4 else tensor
 
 
 @dataclass(frozen=True)
@@ -63,9 +79,7 @@ class Unit:
     kind: str
     stage: int
     depth: float  # position in the model, 0 (first unit) to 1 (last)
-    map_shape: (
-        tuple[int, int, int] | None
-    )  # C, H, W of the stream after this unit; None where there is no map
+    map_shape: tuple[int, int, int] | None  # C, H, W of the stream after it; None where there is no map
     prefix_tokens: int
     heads: int | None
     module: str  # path of the nn.Module that owns the branch
@@ -73,17 +87,13 @@ class Unit:
     removable: bool = False  # the stream goes on without it, as it was or as a shortcut projects it
     downsamples: bool = False  # leaves a smaller grid than it found
     attention: Attention | None = None
-    site: Site = field(
-        default=Site("", 0, "", 0), repr=False, compare=False
-    )  # the operation whose result is the stream after it
-    stream_operand: int = field(
-        default=0, repr=False, compare=False
-    )  # which operand of the addition is the stream
+    # the operation whose result is the stream after it, and which operand of that addition is the stream
+    site: Site = field(default=Site("", 0, "", 0), repr=False, compare=False)
+    stream_operand: int = field(default=0, repr=False, compare=False)
     example_shape: tuple[int, ...] = field(default=(), repr=False, compare=False)
     view: MapView | None = field(default=None, repr=False, compare=False)
-    called: str = field(
-        default="", repr=False, compare=False
-    )  # a module that is called in the branch, to tell it from another one
+    # a module that is called in the branch, to tell it from another one
+    called: str = field(default="", repr=False, compare=False)
     activation: str = (
         ""  # what follows the addition directly, so that the next unit reads its result: relu ...
     )
@@ -98,31 +108,15 @@ class Unit:
 
     def describe(self) -> dict[str, Any]:
         """Plain values for tables and JSON."""
-        attention = self.attention
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "stage": self.stage,
-            "depth": round(self.depth, 4),
-            "map_shape": list(self.map_shape) if self.map_shape else None,
-            "prefix_tokens": self.prefix_tokens,
-            "heads": self.heads,
-            "module": self.module,
-            "residual": self.residual,
-            "removable": self.removable,
-            "downsamples": self.downsamples,
-            "activation": self.activation,
-            "attention": attention
-            and {
-                "pattern": attention.pattern,
-                "heads": attention.heads,
-                "window": list(attention.window) if attention.window else None,
-                "shift": list(attention.shift),
-                "windows": attention.windows,
-                "queries": attention.queries,
-                "keys": attention.keys,
-            },
-        }
+        names = "name kind stage depth map_shape prefix_tokens heads module residual removable downsamples activation"
+        of_attention = "pattern heads window shift windows queries keys"
+        facts = _plain(self, names) | {"depth": round(self.depth, 4)}
+        return {**facts, "attention": self.attention and _plain(self.attention, of_attention)}
+
+
+def _plain(facts: Unit | Attention, names: str) -> dict[str, Any]:
+    values = {name: getattr(facts, name) for name in names.split()}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 class Anatomy(Sequence[Unit]):

@@ -12,18 +12,21 @@ something else, is no attention.
 from dataclasses import dataclass
 
 from vitscope.anatomy.structure.layout import Layouts
-from vitscope.anatomy.structure.point_mixing import ELEMENTWISE, product_of_scores, summed_axis, weighted_sum
-from vitscope.anatomy.structure.residual import HEAVY, MATRIX_PRODUCTS, mixes_positions
+from vitscope.anatomy.structure.point_mixing import product_of_scores, summed_axis, weighted_sum
 from vitscope.anatomy.watch.graph import Graph, Node
+from vitscope.anatomy.watch.operations import (
+    DIVISIONS,
+    EXPONENTIALS,
+    FUSED,
+    HEAVY,
+    MATRIX_PRODUCTS,
+    MULTIPLICATIONS,
+    SOFTMAX,
+    SPREADS,
+    mixes_positions,
+)
 from vitscope.anatomy.watch.places import constant_along
 
-SOFTMAX = frozenset(("softmax", "_softmax"))
-FUSED = "scaled_dot_product_attention"
-EXPONENTIALS = frozenset(("exp", "exp_", "exp2"))
-DIVISIONS = frozenset("div div_ __truediv__ __itruediv__ true_divide divide".split())
-SPREADS = frozenset(
-    "expand expand_as broadcast_to repeat view reshape unsqueeze squeeze transpose permute flatten unflatten".split()
-)
 REACH = 16  # operations between the softmax and the product it feeds
 NEAR = 4  # operations between parts of one formula
 
@@ -48,15 +51,15 @@ def find_products(graph: Graph, layouts: Layouts) -> list[AttentionProduct]:
     for node in graph.nodes:
         if not node.dynamic or not graph.useful >> node.index & 1:
             continue
-        if node.name == FUSED:
-            products[node.index] = AttentionProduct(node.index, None, None, node.inputs[0], node.inputs[1])
-            continue
         found = None
-        if node.name in SOFTMAX or _is_division_by_sum(graph, node) or _is_of_logarithms(graph, node):
+        if node.name == FUSED:
+            found = AttentionProduct(node.index, None, None, node.inputs[0], node.inputs[1])
+        elif node.name in SOFTMAX or _is_division_by_sum(graph, node) or _is_of_logarithms(graph, node):
+            axis = summed_axis(graph, node) if node.name in SOFTMAX else len(node.shape) - 1
             found = (
-                _written_out(graph, layouts, node)
+                _written_out(graph, layouts, node, axis)
                 or _by_hand(graph, node)
-                or _separable(graph, layouts, node)
+                or _separable(graph, layouts, node, axis)
             )
         elif node.name in EXPONENTIALS:
             found = _divided_afterwards(graph, node)
@@ -81,30 +84,20 @@ def _by_hand(graph: Graph, softmax: Node) -> AttentionProduct | None:
     return None
 
 
-def _written_out(graph: Graph, layouts: Layouts, softmax: Node) -> AttentionProduct | None:
+def _written_out(graph: Graph, layouts: Layouts, softmax: Node, axis: int | None) -> AttentionProduct | None:
     """Products of factors that are multiplied element by element (`point_mixing.py`)."""
-    axis = summed_axis(graph, softmax) if softmax.name in SOFTMAX else len(softmax.shape) - 1
     found = weighted_sum(graph, layouts, softmax, axis) if axis is not None else None
     if found is None or axis is None:
         return None
     product, weights, summed = found
+    query = key = by_element = None
     scores = product_of_scores(graph, softmax)
-    if scores is None:
-        return AttentionProduct(product.index, weights, softmax.index, None, summed=summed.index)
-    by_element, channels = scores
-    key_axis = axis + (axis >= channels)
-    dynamic = [i for i in by_element.inputs if graph[i].dynamic]
-    query, key = sorted(
-        dynamic, key=lambda i: graph[i].shape[key_axis]
-    )  # queries do not change along the keys
+    if scores is not None:
+        factors, by_element = graph.dynamic_inputs(scores[0]), scores[0].index
+        key_axis = axis + (axis >= scores[1])
+        query, key = sorted(factors, key=lambda i: graph[i].shape[key_axis])  # queries are 1 along the keys
     return AttentionProduct(
-        product.index,
-        weights,
-        softmax.index,
-        query,
-        key,
-        scores=by_element.index,
-        summed=summed.index,
+        product.index, weights, softmax.index, query, key, scores=by_element, summed=summed.index
     )
 
 
@@ -136,7 +129,7 @@ def _nearby(graph: Graph, node: int, names: frozenset[str] | set[str]) -> int | 
     for _ in range(NEAR):
         if graph[node].name in names:
             return node
-        before = [i for i in graph[node].inputs if graph[i].dynamic]
+        before = graph.dynamic_inputs(graph[node])
         if len(before) != 1 or graph[node].name in HEAVY:
             return None
         node = before[0]
@@ -159,13 +152,16 @@ def _divided_afterwards(graph: Graph, exponentials: Node) -> AttentionProduct | 
     return None
 
 
-def _separable(graph: Graph, layouts: Layouts, softmax: Node) -> AttentionProduct | None:
+def _separable(graph: Graph, layouts: Layouts, softmax: Node, axis: int | None) -> AttentionProduct | None:
     """Probabilities over positions multiply activations, channel by channel, and the result is summed over them."""
-    axis = summed_axis(graph, softmax) if softmax.name in SOFTMAX else len(softmax.shape) - 1
     for user in graph.users[softmax.index]:
         product = graph[user]
         others = [i for i in product.inputs if i != softmax.index and graph[i].dynamic]
-        if product.name not in ELEMENTWISE or len(others) != 1 or len(product.shape) != len(softmax.shape):
+        if (
+            product.name not in MULTIPLICATIONS
+            or len(others) != 1
+            or len(product.shape) != len(softmax.shape)
+        ):
             continue
         values, shape = others[0], product.shape
         layout = layouts[values]
@@ -188,10 +184,9 @@ def _is_given_back(graph: Graph, context: int) -> bool:
     frontier = [context]
     for _ in range(NEAR):
         users = [user for node in frontier for user in graph.users[node]]
-        for user in users:
-            node = graph[user]
-            if node.name in ELEMENTWISE and sum(graph[i].dynamic for i in node.inputs) == 2:
-                return True
+        nodes = [graph[user] for user in users]
+        if any(n.name in MULTIPLICATIONS and len(graph.dynamic_inputs(n)) == 2 for n in nodes):
+            return True
         frontier = [user for user in users if graph[user].name in SPREADS]
     return False
 
@@ -205,8 +200,7 @@ def _is_product(graph: Graph, node: Node) -> bool:
 
 
 def _next_product(graph: Graph, start: int, reach: int = REACH) -> tuple[Node | None, int | None]:
-    """The first matrix product fed by `start` through cheap operations, and its factor that came that
-    way."""
+    """The first matrix product fed by `start` through cheap operations, and its factor that came that way."""
     frontier = [start]
     for _ in range(reach):
         following = []
@@ -228,12 +222,12 @@ def _previous_product(graph: Graph, softmax: Node) -> Node | None:
         before = []
         for index in frontier:
             node = graph[index]
-            if _mixes_heads(graph, node):
-                before += [i for i in node.inputs if graph[i].dynamic]
-            elif _is_product(graph, node) or _is_product_with_static(graph, node):
-                return node
-            elif node.name not in ("conv2d", "layer_norm") or _is_pointwise(graph, node):
-                before += [i for i in node.inputs if graph[i].dynamic]
+            if not _mixes_heads(graph, node):
+                if _is_product(graph, node) or _is_product_with_static(graph, node):
+                    return node
+                if node.name == "layer_norm" or (node.name == "conv2d" and mixes_positions(graph, node)):
+                    continue
+            before += graph.dynamic_inputs(node)
         frontier = sorted(dict.fromkeys(before), reverse=True)[:4]
     return None
 
@@ -245,7 +239,7 @@ def _mixes_heads(graph: Graph, node: Node) -> bool:
         return False
     operands, _, result = node.args[0].replace(" ", "").partition("->")
     small, large = sorted(operands.split(","), key=len) if operands.count(",") == 1 else ("", "")
-    if len(small) != 2 or len(large) != len(result) or sum(graph[i].dynamic for i in node.inputs) != 1:
+    if len(small) != 2 or len(large) != len(result) or len(graph.dynamic_inputs(node)) != 1:
         return False
     changed = [{a, b} for a, b in zip(large, result, strict=True) if a != b]
     return changed == [set(small)]
@@ -253,13 +247,7 @@ def _mixes_heads(graph: Graph, node: Node) -> bool:
 
 def _is_product_with_static(graph: Graph, node: Node) -> bool:
     """Learned queries against keys of the image: one factor is a parameter."""
-    return (
-        node.name in MATRIX_PRODUCTS and len(node.shape) >= 3 and any(graph[i].dynamic for i in node.inputs)
-    )
-
-
-def _is_pointwise(graph: Graph, node: Node) -> bool:
-    return node.name == "conv2d" and all(k == 1 for k in graph[node.inputs[1]].shape[2:])
+    return node.name in MATRIX_PRODUCTS and len(node.shape) >= 3 and bool(graph.dynamic_inputs(node))
 
 
 def _queries(graph: Graph, product: Node, weights: int) -> int:

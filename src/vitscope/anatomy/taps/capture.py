@@ -13,14 +13,13 @@ watched: a pass in which another operation, another shape, or none is in their p
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from vitscope.anatomy.structure.attention_factors import as_given, attention_factors, by_head, oriented
 from vitscope.anatomy.structure.unit import Anatomy, AttentionSite, Unit
 from vitscope.anatomy.taps.intervene import Call, TapWatch
-from vitscope.anatomy.watch.one_forward import tensors_in
+from vitscope.anatomy.watch.one_forward import scaled_dot_product_probabilities, tensors_in
 from vitscope.anatomy.watch.places import Places
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
@@ -36,12 +35,18 @@ class AttentionMap:
     """
 
     weights: Tensor  # (N, heads, queries, keys): the matrix that multiplies the values
-    probabilities: (
-        Tensor  # (N, heads, queries, keys): the softmax; not the weights where heads are mixed in between
-    )
+    probabilities: Tensor  # the same before heads are mixed, where a model does that: the softmax
     values: Tensor  # (N, heads, keys, channels)
     output: Tensor  # (N, heads, queries, channels): weights x values, before the module's own projection
     places: Places | None = None  # where the queries and keys lie on the map, where anatomy can tell
+
+
+class Factors(NamedTuple):
+    """Weights and probabilities (..., queries, keys) and values (..., keys, channels) of one attention."""
+
+    weights: Tensor
+    probabilities: Tensor
+    values: Tensor
 
 
 @dataclass(frozen=True)
@@ -53,28 +58,24 @@ class _Asked:
     remove: bool
     edit: Callable[[Tensor], Tensor] | None
 
-    def any(self) -> bool:
-        return self.feature or self.stream or self.remove or self.edit is not None
-
 
 class Tap:
-    """Context manager: inside it every forward pass of `model` is tapped.
+    """Context manager: inside it every forward pass of `model` is tapped; nothing of it stays when it is left.
 
-    Nothing of it stays when it is left.
-        Args:
-            model: The model that `parts` was made from.
-            parts: Its anatomy.
-            units: Names or units to tap; default: every unit with a map (for attention: every MSA).
-            features: Store the stream after each unit in `.features`.
-            attention: Store what each MSA does in `.attention`, a list per unit, in order.
-            on_feature: Called with (unit, map); the map may be the live tensor: copy it to keep it.
-            on_attention: Called with (unit, attention map).
-            streams: Store (before, branch, after) of each residual unit, as the model lays them out.
-            remove: Units whose branch is left out: the stream passes by.
-            edit: By unit name, functions that replace the stream after it, as the model lays it out.
-            explicit_attention: Compute every MSA as weights x values instead of by the model's own kernel.
-            stream: Which tensor features and edits are of where an activation follows a unit's addition directly:
-                "read", the activation's result, which is what the next unit reads, or "sum", what it is given.
+    Args:
+        model: The model that `parts` was made from.
+        parts: Its anatomy.
+        units: Names or units to tap; default: every unit with a map (for attention: every MSA).
+        features: Store the stream after each unit in `.features`.
+        attention: Store what each MSA does in `.attention`, a list per unit, in order.
+        on_feature: Called with (unit, map); the map may be the live tensor: copy it to keep it.
+        on_attention: Called with (unit, attention map).
+        streams: Store (before, branch, after) of each residual unit, as the model lays them out.
+        remove: Units whose branch is left out: the stream passes by.
+        edit: By unit name, functions that replace the stream after it, as the model lays it out.
+        explicit_attention: Compute every MSA as weights x values instead of by the model's own kernel.
+        stream: Which tensor features and edits are of where an activation follows a unit's addition directly:
+            "read", the activation's result, which is what the next unit reads, or "sum", what it is given.
     """
 
     @checked
@@ -115,8 +116,7 @@ class Tap:
                 remove=unit.name in removed,
                 edit=edits.get(unit.name),
             )
-            if asked.any():
-                self._tap_stream(unit, asked)
+            self._tap_stream(unit, asked)
             if picked and wants_attention and unit.attention is not None:
                 for site in unit.attention.sites:
                     self._tap_attention(unit, site)
@@ -156,9 +156,10 @@ class Tap:
             self._watch.check_shape(unit, result)
             return finish(result, result)
 
-        if later is None or asked.stream or asked.remove:
+        finishes = asked.feature or asked.edit is not None
+        if asked.stream or asked.remove or (finishes and later is None):
             self._watch.expect(unit.site, unit, handle)
-        if later is not None and (asked.feature or asked.edit is not None):
+        if finishes and later is not None:
             self._watch.expect(later, unit, handle_activation)
 
     def _deliver_feature(self, unit: Unit, stream: Tensor) -> None:
@@ -166,10 +167,8 @@ class Tap:
         feature = unit.view.read(stream)
         if self._on_feature is not None:
             self._on_feature(unit, feature)
-        if self._keep_features:
-            self.features[unit.name] = (
-                feature.clone()
-            )  # later in-place operations must not change what was captured
+        if self._keep_features:  # later in-place operations must not change what was captured
+            self.features[unit.name] = feature.clone()
 
     def _tap_attention(self, unit: Unit, site: AttentionSite) -> None:
         kept: dict[str, Any] = {}
@@ -184,11 +183,9 @@ class Tap:
 
         def handle(call: Call) -> Any:
             seen = attention_factors(site, call, kept.pop("operands", None), kept.pop("probabilities", None))
-            own = as_given(site, seen.weights @ seen.values) if self._explicit else call.run()
-            weights, probabilities, values, output = (
-                by_head(tensor, site)
-                for tensor in (seen.weights, seen.probabilities, seen.values, oriented(site, own, "result"))
-            )
+            own = site.as_given(seen.weights @ seen.values) if self._explicit else call.run()
+            weights, probabilities, values = map(site.by_head, seen)
+            output = site.by_head(site.oriented(own, "result"))
             self._deliver_attention(unit, AttentionMap(weights, probabilities, values, output, site.places))
             return own
 
@@ -204,6 +201,35 @@ class Tap:
             self._on_attention(unit, found)
         if self._keep_attention:
             self.attention.setdefault(unit.name, []).append(found)
+
+
+def attention_factors(
+    site: AttentionSite, call: Call, operands: list[Tensor] | None = None, softmax: Tensor | None = None
+) -> Factors:
+    """What is multiplied by the operation that is `call`ed at a site, whatever order the axes have there.
+
+    `operands` are those of the product, where that came before this operation; `softmax`, probabilities formed before.
+    """
+    if site.fused:
+        weights = scaled_dot_product_probabilities(*call.args, **call.kwargs)
+        values = call.args[2] if len(call.args) > 2 else call.kwargs["value"]
+        if call.kwargs.get("enable_gqa"):
+            values = values.repeat_interleave(weights.shape[-3] // values.shape[-3], -3)
+        return Factors(weights, weights, values)
+    operands = call.operands if operands is None else operands
+    given = operands[site.weights_operand]
+    others = operands[-1] if site.weights_operand != len(operands) - 1 else operands[-2]
+    weights, values = site.oriented(given, "left"), site.oriented(others, "right")
+    probabilities = weights
+    if softmax is not None and softmax is not given:
+        if site.axes is not None and softmax.dim() == len(site.axes.left):
+            softmax = site.oriented(softmax, "left")
+        elif site.formed_transposed:
+            softmax = softmax.transpose(-2, -1)
+        probabilities = softmax if softmax.shape == weights.shape else weights
+    elif site.softmax is None and site.formed is None:  # exponentials, whose product is divided by their sum
+        probabilities = weights / weights.sum(-1, keepdim=True)
+    return Factors(weights, probabilities, values)
 
 
 def _find(parts: Anatomy, unit: str | Unit) -> Unit:

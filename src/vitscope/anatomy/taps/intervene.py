@@ -1,8 +1,7 @@
-"""The running half of a tap: meet the planned operations in a forward pass, and notice when the pass went
-another way."""
+"""The running half of a tap: meet the planned operations in a forward pass, and notice when it went another way."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -45,11 +44,8 @@ class _Expected:
     met: bool = False
 
 
-@dataclass
-class _Plan:
-    """What is expected inside one module: operation name -> (call, occurrence) -> what to do."""
-
-    by_name: dict[str, dict[tuple[int, int], _Expected]] = field(default_factory=dict)
+# what is expected inside one module: operation name -> (call, occurrence) -> what to do
+_Plan = dict[str, dict[tuple[int, int], _Expected]]
 
 
 class TapWatch(ForwardWatch):
@@ -58,7 +54,7 @@ class TapWatch(ForwardWatch):
     def __init__(self, parts: Anatomy) -> None:
         super().__init__()
         self.parts = parts
-        self._plans: dict[str, _Plan] = {"": _Plan()}
+        self._plans: dict[str, _Plan] = {"": {}}
         self._called: dict[str, Unit] = {}
         self._images = 0
 
@@ -68,8 +64,8 @@ class TapWatch(ForwardWatch):
             raise PathChanged(
                 f"unit '{unit.name}' ends in code that cannot be watched (a scripted or autograd function)"
             )
-        plan = self._plans.setdefault(site.path, _Plan())
-        plan.by_name.setdefault(site.name, {})[(site.call, site.occurrence)] = _Expected(unit, handler)
+        plan = self._plans.setdefault(site.path, {})
+        plan.setdefault(site.name, {})[(site.call, site.occurrence)] = _Expected(unit, handler)
         self._called.setdefault(unit.called, unit)
 
     def paths(self) -> set[str]:
@@ -77,17 +73,15 @@ class TapWatch(ForwardWatch):
         return set(self._plans) | set(self._called)
 
     def enter(self, path: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """A followed module's call begins; that of the model itself begins a pass."""
+        """That of the model itself begins a pass."""
         if path == "":
             self._begin((*args, *kwargs.values()))
         super().enter(path, args, kwargs)
 
     def leave(self, path: str, output: Any) -> None:
-        """A followed module's call ends; that of the model itself ends the pass, which is then checked."""
+        """That of the model itself ends the pass, which is then checked."""
         super().leave(path, output)
-        if (
-            path == "" and output is not None
-        ):  # None: an exception is under way, which says more than this check could
+        if path == "" and output is not None:  # None: an exception is under way, which says more than this
             self._check_all_met()
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -100,8 +94,7 @@ class TapWatch(ForwardWatch):
         return here[0].handler(Call(func, args, kwargs, self._images))
 
     def _meet(self, frame: Frame, name: str) -> _Expected | None:
-        plan = self._plans.get(frame.path)
-        table = plan.by_name.get(name) if plan is not None else None
+        table = self._plans.get(frame.path, {}).get(name)
         if table is None:
             return None
         occurrence = frame.seen[name]
@@ -126,7 +119,7 @@ class TapWatch(ForwardWatch):
             )
 
     def _all(self) -> list[_Expected]:
-        tables = [table for plan in self._plans.values() for table in plan.by_name.values()]
+        tables = [table for plan in self._plans.values() for table in plan.values()]
         return [expected for table in tables for expected in table.values()]
 
     def _check_all_met(self) -> None:

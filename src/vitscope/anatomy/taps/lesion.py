@@ -9,8 +9,7 @@ Units at all depths together so cost about half a pass each.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -55,8 +54,7 @@ class Lesions:
             return self._model(self._images)
 
 
-@dataclass(frozen=True)
-class _Fork:
+class _Fork(NamedTuple):
     """Where a pass without a unit leaves the intact one: the step of its addition, and the stream there."""
 
     step: int

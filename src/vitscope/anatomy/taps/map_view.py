@@ -25,8 +25,7 @@ class MapView:
         return dimensions == 4 and self.order is None and self.parts_per_image == 1 and self.batch_axis == 0
 
     def read(self, stream: Tensor) -> Tensor:
-        """The stream's grid points as a (N, C, H, W) map, prefix tokens left out; a view where that is
-        possible."""
+        """The stream's grid points as a (N, C, H, W) map, prefix tokens left out; a view where that is possible."""
         if self._is_plain_nchw(stream):
             return stream
         tokens = self._tokens(stream)
@@ -47,9 +46,8 @@ class MapView:
         rows = torch.arange(self._tokens(stream).shape[1]) if self.order is None else self.order
         index = torch.arange(stream.numel(), device=stream.device).view(stream.shape)
         where = self._tokens(index)[:, rows.to(stream.device)]
-        stream.view(-1)[where.reshape(-1)] = (
-            feature_map.flatten(2).transpose(1, 2).reshape(-1).to(stream.dtype)
-        )
+        values = feature_map.flatten(2).transpose(1, 2).reshape(-1)
+        stream.view(-1)[where.reshape(-1)] = values.to(stream.dtype)
         return stream
 
     def _is_plain_nchw(self, stream: Tensor) -> bool:
@@ -69,13 +67,13 @@ def tensor_axes(layout: Layout | None, images: int) -> tuple[int, int, int] | No
     """Channel axis, batch axis once the channels are last, and windows per image; None where there are none."""
     if layout is None or layout.positions.dim() < 3:  # (N, C): pooled
         return None
-    positions, (height, width) = layout.positions, layout.grid
+    positions = layout.positions
     constant = [a for a in range(positions.dim()) if constant_along(positions, a)]
     if not constant:
         return None
     channel_axis = max(constant, key=lambda a: (positions.shape[a], a))
     per_image = positions.movedim(channel_axis, -1)[..., 0]
-    batch_axis = _batch_axis(torch.where(per_image >= 0, per_image // (height * width), NOWHERE), images)
+    batch_axis = _batch_axis(torch.where(per_image >= 0, per_image // layout.points, NOWHERE), images)
     if batch_axis is None:
         return None
     return channel_axis, batch_axis, per_image.shape[batch_axis] // images
@@ -90,14 +88,13 @@ def map_view(layout: Layout | None, images: int) -> MapView | None:
     positions, (height, width) = layout.positions, layout.grid
     per_image = positions.movedim(channel_axis, -1)[..., 0]
     tokens = per_image.unflatten(batch_axis, (images, parts)).movedim(batch_axis, 0).reshape(images, -1)
-    points = torch.where(tokens >= 0, tokens % (height * width), NOWHERE)
-    if not bool((points == points[:1]).all()) or not bool(
-        ((tokens // (height * width)) == torch.arange(images)[:, None])[tokens >= 0].all()
-    ):
+    points = torch.where(tokens >= 0, tokens % layout.points, NOWHERE)
+    own_image = tokens // layout.points == torch.arange(images)[:, None]
+    if not bool((points == points[:1]).all()) or not bool(own_image[tokens >= 0].all()):
         return None
     here = points[0]
     count = int((here >= 0).sum())
-    if count != height * width or int(torch.bincount(here[here >= 0].long()).amax()) != 1:
+    if count != layout.points or int(torch.bincount(here[here >= 0].long()).amax()) != 1:
         return None
     order = torch.empty(count, dtype=torch.long)
     order[here[here >= 0].long()] = torch.nonzero(here >= 0).flatten()

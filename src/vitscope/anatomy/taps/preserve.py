@@ -7,6 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import nn
 
+_BACKENDS = ("flash", "mem_efficient", "math", "cudnn")
+
 
 @runtime_checkable
 class Remembering(Protocol):
@@ -24,18 +26,14 @@ def preserved(model: nn.Module, *, evaluation: bool = True) -> Iterator[None]:
     """Restore train/eval modes, requires_grad, gradients, random state, attention backends and what modules
     remember from call to call on leaving, also after an error.
 
-    With `evaluation` the model is in evaluation mode inside: batch-norm statistics are not updated, dropout
-    is off.
+    With `evaluation` the model is in evaluation mode inside: batch-norm statistics are not updated, dropout is off.
     """
     modes = [(module, module.training) for module in model.modules()]
-    requires = [(p, p.requires_grad) for p in model.parameters()]
-    gradients = [(p, p.grad) for p in model.parameters()]
+    parameters = [(p, p.requires_grad, p.grad) for p in model.parameters()]
     random = torch.get_rng_state()
     device_random = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
-    backends = _backends()
-    remembered = [
-        (module, module.set_aside()) for module in model.modules() if isinstance(module, Remembering)
-    ]
+    backends = {name: getattr(torch.backends.cuda, f"{name}_sdp_enabled")() for name in _BACKENDS}
+    remembered = [(m, m.set_aside()) for m in model.modules() if isinstance(m, Remembering)]
     try:
         if evaluation:
             model.eval()
@@ -43,9 +41,8 @@ def preserved(model: nn.Module, *, evaluation: bool = True) -> Iterator[None]:
     finally:
         for module, training in modes:
             module.training = training
-        for parameter, required in requires:
+        for parameter, required, gradient in parameters:
             parameter.requires_grad_(required)
-        for parameter, gradient in gradients:
             parameter.grad = gradient
         for module, memory in remembered:
             module.put_back(memory)
@@ -54,8 +51,3 @@ def preserved(model: nn.Module, *, evaluation: bool = True) -> Iterator[None]:
             torch.cuda.set_rng_state_all(device_random)
         for name, enabled in backends.items():
             getattr(torch.backends.cuda, f"enable_{name}_sdp")(enabled)
-
-
-def _backends() -> dict[str, bool]:
-    names = ("flash", "mem_efficient", "math", "cudnn")
-    return {name: getattr(torch.backends.cuda, f"{name}_sdp_enabled")() for name in names}

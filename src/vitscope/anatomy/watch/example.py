@@ -1,6 +1,7 @@
-"""What to show a model so that its anatomy can be watched."""
+"""What to show a model so that its anatomy can be watched, and in words why it cannot be run on what it is shown."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,6 +12,9 @@ from vitscope.core.errors import UnsupportedModel, VitscopeError
 DEFAULT_SIZE = (3, 224, 224)
 _LONGEST_SIDE = 16_384
 IMAGES = 2  # two, so that it shows which axis runs over images
+# what torch and models raise of images, unless it is about memory
+_OF_IMAGES = (RuntimeError, AssertionError, ValueError, TypeError, IndexError)
+_OF_MEMORY = ("alloc", "out of memory")
 
 
 def example_batch(model: nn.Module, example: Any = None) -> Tensor:
@@ -30,9 +34,9 @@ def example_batch(model: nn.Module, example: Any = None) -> Tensor:
             raise VitscopeError(
                 f"an example shape is (channels, height, width), got {tuple(example)}; e.g. (3, 224, 224)"
             )
-        generator = torch.Generator().manual_seed(0)
         if device.type == "meta":
             return torch.empty((IMAGES, *example), device=device, dtype=dtype)
+        generator = torch.Generator().manual_seed(0)
         return torch.randn((IMAGES, *example), generator=generator).to(device, dtype)
     images = _first_images(example)
     if images.dim() != 4 or not images.numel():
@@ -40,74 +44,6 @@ def example_batch(model: nn.Module, example: Any = None) -> Tensor:
             f"an example batch is (images, channels, height, width), got {tuple(images.shape)}"
         )
     return torch.cat([images] * IMAGES)[:IMAGES].to(device, dtype)
-
-
-def example_inputs(model: nn.Module, example: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Two of each named input, for a model that takes more than images.
-
-    Args:
-        model: The model that will be watched.
-        example: By argument name, a batch, or the shape of one item: (C, H, W) is an image, anything shorter is
-            whole numbers (words, masks), for which ones stand.
-    """
-    inputs: dict[str, Tensor] = {}
-    for name, value in example.items():
-        if isinstance(value, Tensor) and value.is_floating_point() and value.dim() == 4:
-            inputs[name] = example_batch(model, value)
-        elif isinstance(value, Tensor):
-            device = next((p.device for p in model.parameters()), value.device)
-            inputs[name] = torch.cat([value] * IMAGES)[:IMAGES].to(device)
-        elif len(value) == 3:
-            inputs[name] = example_batch(model, tuple(value))
-        else:
-            device = next((p.device for p in model.parameters()), torch.device("cpu"))
-            inputs[name] = torch.ones((IMAGES, *value), dtype=torch.long, device=device)
-    return inputs
-
-
-def images_among(inputs: Mapping[str, Tensor]) -> Tensor:
-    """The images of a model's named inputs."""
-    for tensor in inputs.values():
-        if tensor.is_floating_point() and tensor.dim() == 4:
-            return tensor
-    raise VitscopeError(
-        f"no images among the inputs {', '.join(inputs)}; expected a batch (images, channels, height, width)"
-    )
-
-
-def example_shapes(model: nn.Module, example: Any) -> list[int] | dict[str, list[int]]:
-    """Plain values that stand for an example of the same shape."""
-    if isinstance(example, Mapping):
-        return {name: list(tensor.shape[1:]) for name, tensor in example_inputs(model, example).items()}
-    return list(example_batch(model, example).shape[1:])
-
-
-def own_input_size(model: nn.Module) -> tuple[int, int, int]:
-    """(C, H, W) as the model's patch embedding or configuration says; 3x224x224 where they say nothing."""
-    return said_input_size(model) or DEFAULT_SIZE
-
-
-def said_input_size(model: nn.Module) -> tuple[int, int, int] | None:
-    """The same; None where they say nothing."""
-    size = _entry(getattr(model, "pretrained_cfg", None), "input_size")
-    built_for = getattr(getattr(model, "patch_embed", None), "img_size", None)
-    if (
-        size and isinstance(built_for, tuple) and len(built_for) == 2
-    ):  # timm keeps the configuration of the weights
-        return (int(size[0]), int(built_for[0]), int(built_for[1]))
-    if size:
-        return (int(size[0]), int(size[1]), int(size[2]))
-    config = getattr(model, "config", None)
-    pixels = _entry(config, "image_size")
-    if pixels:
-        height, width = (pixels, pixels) if isinstance(pixels, int) else (pixels[0], pixels[1])
-        return (int(_entry(config, "num_channels") or 3), int(height), int(width))
-    side = getattr(model, "image_size", None)  # torchvision's ViT
-    return (3, side, side) if isinstance(side, int) else None
-
-
-def _entry(config: Any, name: str) -> Any:
-    return config.get(name) if isinstance(config, dict) else getattr(config, name, None)
 
 
 def _first_images(example: Any) -> Tensor:
@@ -131,6 +67,71 @@ def _first_images(example: Any) -> Tensor:
     )
 
 
+def example_inputs(model: nn.Module, example: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Two of each named input, for a model that takes more than images.
+
+    By argument name, `example` has a batch, or the shape of one item: (C, H, W) is an image, anything shorter is whole
+    numbers (words, masks), for which ones stand.
+    """
+    device = next((p.device for p in model.parameters()), None)
+    inputs: dict[str, Tensor] = {}
+    for name, value in example.items():
+        if isinstance(value, Tensor) and not _are_images(value):
+            inputs[name] = torch.cat([value] * IMAGES)[:IMAGES].to(device or value.device)
+        elif isinstance(value, Tensor) or len(value) == 3:
+            inputs[name] = example_batch(model, value if isinstance(value, Tensor) else tuple(value))
+        else:
+            inputs[name] = torch.ones((IMAGES, *value), dtype=torch.long, device=device or "cpu")
+    return inputs
+
+
+def images_among(inputs: Mapping[str, Tensor]) -> Tensor:
+    """The images of a model's named inputs."""
+    images = next((tensor for tensor in inputs.values() if _are_images(tensor)), None)
+    if images is None:
+        raise VitscopeError(
+            f"no images among the inputs {', '.join(inputs)}; expected a batch (images, channels, height, width)"
+        )
+    return images
+
+
+def _are_images(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.dim() == 4
+
+
+def example_shapes(model: nn.Module, example: Any) -> list[int] | dict[str, list[int]]:
+    """Plain values that stand for an example of the same shape."""
+    if isinstance(example, Mapping):
+        return {name: list(tensor.shape[1:]) for name, tensor in example_inputs(model, example).items()}
+    return list(example_batch(model, example).shape[1:])
+
+
+def own_input_size(model: nn.Module) -> tuple[int, int, int]:
+    """(C, H, W) as the model's patch embedding or configuration says; 3x224x224 where they say nothing."""
+    return _said_input_size(model) or DEFAULT_SIZE
+
+
+def _said_input_size(model: nn.Module) -> tuple[int, int, int] | None:
+    size = _entry(getattr(model, "pretrained_cfg", None), "input_size")
+    built_for = getattr(getattr(model, "patch_embed", None), "img_size", None)
+    if size:
+        # timm keeps the configuration of the weights, whatever size the model was built for
+        sides = built_for if isinstance(built_for, tuple) and len(built_for) == 2 else size[1:]
+        height, width = sides
+        return (int(size[0]), int(height), int(width))
+    config = getattr(model, "config", None)
+    pixels = _entry(config, "image_size")
+    if pixels:
+        height, width = (pixels, pixels) if isinstance(pixels, int) else pixels[:2]
+        return (int(_entry(config, "num_channels") or 3), int(height), int(width))
+    side = getattr(model, "image_size", None)  # torchvision's ViT
+    return (3, side, side) if isinstance(side, int) else None
+
+
+def _entry(config: Any, name: str) -> Any:
+    return config.get(name) if isinstance(config, dict) else getattr(config, name, None)
+
+
 def refuse_wrapped(model: nn.Module) -> None:
     """Compiled and parallel wrappers hide the modules; say what to pass instead."""
     inner = {"OptimizedModule": "_orig_mod", "DistributedDataParallel": "module", "DataParallel": "module"}
@@ -146,3 +147,66 @@ def refuse_wrapped(model: nn.Module) -> None:
         )
     if isinstance(model, torch.jit.ScriptModule):
         raise UnsupportedModel("a scripted model cannot be watched; pass the nn.Module it was made from")
+
+
+@contextmanager
+def runs_on(model: nn.Module, images: Tensor) -> Iterator[None]:
+    """Around a model's own forward pass, and nothing else: what torch says of the images comes in words.
+
+    Raises:
+        UnsupportedModel: The pass fails; the message says what images the model expects, if it tells.
+    """
+    try:
+        yield
+    except VitscopeError:
+        raise
+    except _OF_IMAGES as error:
+        if any(word in str(error) for word in _OF_MEMORY):
+            raise
+        raise UnsupportedModel(f"{_why(model, images, error)}; {_advice(model, images)}") from error
+
+
+def cannot_be_watched(model: nn.Module, images: Tensor, error: Exception) -> UnsupportedModel:
+    """The same for whoever chooses an example to look at a model."""
+    if images.device.type == "meta" and "meta" in str(error):
+        return UnsupportedModel(
+            f"{_what(model, images)} without weights, because it reads values ({error}). Build it on a real device."
+        )
+    size = own_input_size(model)
+    advice = (
+        f"give an example of the size it takes: --img-size {size[-1]} (in Python vs.anatomy(model, {size}))"
+        if _channels(model) in (None, images.shape[1])
+        else _advice(model, images)
+    )
+    return UnsupportedModel(f"{_why(model, images, error)}; {advice}")
+
+
+def _what(model: nn.Module, images: Tensor) -> str:
+    return f"{type(model).__name__} cannot be run on a {'x'.join(map(str, images.shape))} input"
+
+
+def _why(model: nn.Module, images: Tensor, error: Exception) -> str:
+    has, takes = images.shape[1], _channels(model)
+    if takes not in (None, has):
+        return f"{_what(model, images)}: the images have {has} channel{'s' if has != 1 else ''} and it takes {takes}"
+    reason = (str(error).splitlines() or [""])[0].rstrip(".")
+    why = f"{_what(model, images)}: {type(error).__name__}: {reason}"
+    said = _said_input_size(model)
+    if said is None or said == tuple(images.shape[1:]):
+        return why
+    return f"{why}; it says that it takes {'x'.join(map(str, said))} images"
+
+
+def _advice(model: nn.Module, images: Tensor) -> str:
+    if _channels(model) not in (None, images.shape[1]):
+        return "give it images of as many channels"
+    unsaid = _said_input_size(model) in (None, tuple(images.shape[1:]))
+    return f"give it images of {'the shape it was made for' if unsaid else 'that shape'}"
+
+
+def _channels(model: nn.Module) -> int | None:
+    """How many the model's images have: what it says, or what its first convolution takes."""
+    said = _said_input_size(model)
+    if said is not None:
+        return said[0]
+    return next((module.in_channels for module in model.modules() if isinstance(module, nn.Conv2d)), None)

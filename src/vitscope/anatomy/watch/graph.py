@@ -1,9 +1,8 @@
-"""The graph of one forward pass: which tensor came from which, who descends from whom, which tensors
-everything passes through."""
+"""The graph of one forward pass: which tensor came from which, and which tensors everything passes through."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from typing import Any
 
 from torch import Tensor
@@ -47,6 +46,9 @@ class ModuleCall:
     inputs: dict[Slot, int]
     outputs: dict[Slot, int]
 
+    def __contains__(self, node: int) -> bool:
+        return self.begin <= node < self.end
+
 
 @dataclass
 class Graph:
@@ -60,6 +62,10 @@ class Graph:
 
     def __getitem__(self, index: int) -> Node:
         return self.nodes[index]
+
+    def dynamic_inputs(self, node: Node) -> list[int]:
+        """Those of a node's inputs that depend on the model's."""
+        return [i for i in node.inputs if self.nodes[i].dynamic]
 
     @cached_property
     def ancestors(self) -> list[int]:
@@ -95,10 +101,11 @@ class Graph:
     @cached_property
     def useful(self) -> int:
         """Bit mask of the nodes the output depends on."""
-        mask = 0
-        for output in self.outputs:
-            mask |= self.ancestors[output] | (1 << output)
-        return mask
+        return reduce(int.__or__, (self.ancestors[output] | (1 << output) for output in self.outputs), 0)
+
+    def readers(self, node: int) -> list[int]:
+        """The nodes computed from it directly on which the output depends."""
+        return [i for i in self.users[node] if self.useful >> i & 1]
 
     @cached_property
     def dominators(self) -> list[int]:
@@ -106,36 +113,25 @@ class Graph:
         nearest = list(range(len(self.nodes)))
         for node in self.nodes:
             if node.dynamic and node.index != self.input:
-                sources = [i for i in node.inputs if self.nodes[i].dynamic]
-                meet = sources[0]
-                for source in sources[1:]:
-                    meet = self._meet(nearest, meet, source)
-                nearest[node.index] = meet
+                nearest[node.index] = reduce(partial(_meet, nearest), self.dynamic_inputs(node))
         return nearest
-
-    @staticmethod
-    def _meet(nearest: list[int], a: int, b: int) -> int:
-        while a != b:
-            if a > b:
-                a = nearest[a]
-            else:
-                b = nearest[b]
-        return a
 
     def meeting_point(self, a: int, b: int) -> int:
         """The last node that every path to `a` and every path to `b` passes through."""
-        return self._meet(self.dominators, a, b)
+        return _meet(self.dominators, a, b)
 
     def trunk(self) -> list[int]:
         """The nodes that everything passes through, from the input to the output."""
-        dynamic = [o for o in self.outputs if self.nodes[o].dynamic]
-        end = dynamic[0]
-        for output in dynamic[1:]:
-            end = self.meeting_point(end, output)
-        chain = [end]
+        chain = [reduce(self.meeting_point, (o for o in self.outputs if self.nodes[o].dynamic))]
         while chain[-1] != self.input:
             chain.append(self.dominators[chain[-1]])
         return chain[::-1]
+
+
+def _meet(nearest: list[int], a: int, b: int) -> int:
+    while a != b:
+        a, b = (nearest[a], b) if a > b else (a, nearest[b])
+    return a
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -1,9 +1,8 @@
 """Watch one forward pass and write down its graph.
 
-Every torch operation becomes a node; modules are followed by hooks so that each operation knows who called
-it. Where a tensor turns up that no watched operation made (a scripted function, a custom autograd
-function), an "opaque" node ties it to the inputs of the module that was running, so that no connection is
-lost.
+Every torch operation becomes a node; modules are followed by hooks so that each operation knows who called it. Where
+a tensor turns up that no watched operation made (a scripted function, a custom autograd function), an "opaque" node
+ties it to the inputs of the module that was running, so that no connection is lost.
 """
 
 import weakref
@@ -14,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitscope.anatomy.taps.cannot_run import cannot_be_watched
+from vitscope.anatomy.watch.example import cannot_be_watched
 from vitscope.anatomy.watch.graph import Graph, ModuleCall, Node, Ref, Slot
 from vitscope.anatomy.watch.one_forward import ForwardWatch, Site, examined_output, operation_name, tensors_in
 from vitscope.core.errors import UnsupportedModel
@@ -67,9 +66,7 @@ class _Observer(ForwardWatch):
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._unseen: list[weakref.ref[Tensor]] = []  # tensors that nobody saw being made
         self._own = {id(t) for t in (*model.parameters(), *model.buffers())}
-        self._remember(
-            example, Node(0, "input", (), tuple(example.shape), Site("", 0, "input", 0), dynamic=True)
-        )
+        self._remember(example, "input", (), Site("", 0, "input", 0), dynamic=True)
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = operation_name(func)
@@ -78,9 +75,7 @@ class _Observer(ForwardWatch):
         tensors = list(tensors_in((args, kwargs)))
         versions = [t._version for t in tensors]
         result = func(*args, **kwargs)
-        made = list(tensors_in(result))
-        if name == "__setitem__":
-            made = [args[0]]
+        made = [args[0]] if name == "__setitem__" else list(tensors_in(result))
         if not made:
             return result
         changed = {id(t) for t, version in zip(tensors, versions, strict=True) if t._version != version}
@@ -88,32 +83,17 @@ class _Observer(ForwardWatch):
         if not new:
             return result  # handed its argument back untouched: contiguous(), dropout() in evaluation ...
         inputs = tuple(self.node_of(t) for t in tensors)
-        template, keywords = self._template(args), self._template(kwargs)
+        call = (func, self._template(args), self._template(kwargs))
         dynamic = any(self.nodes[i].dynamic for i in inputs)
         for output, tensor in new:
             site = self._site(name, output)
-            node = Node(
-                len(self.nodes), name, inputs, tuple(tensor.shape), site, dynamic, func, template, keywords,
-                value=None if dynamic else tensor,
-            )  # fmt: skip
-            self._remember(tensor, node)
-            self._write_through(tensor, node, changed)
+            node = self._remember(tensor, name, inputs, site, dynamic, *call, None if dynamic else tensor)
+            base = tensor._base if id(tensor) in changed else None
+            whole = self._lookup(base) if base is not None else None
+            # a write into a view also changes what it is a view of
+            if base is not None and whole is not None:
+                self._remember(base, "write", (whole, node), site, dynamic)
         return result
-
-    def _write_through(self, tensor: Tensor, node: Node, changed: set[int]) -> None:
-        """An in-place write into a view also changes the tensor it is a view of."""
-        base = tensor._base if id(tensor) in changed else None
-        if base is not None and self._lookup(base) is not None:
-            inputs = (self._lookup(base), node.index)
-            whole = Node(
-                len(self.nodes),
-                "write",
-                tuple(i for i in inputs if i is not None),
-                tuple(base.shape),
-                node.site,
-                node.dynamic,
-            )
-            self._remember(base, whole)
 
     def _site(self, name: str, output: int) -> Site:
         if not self.frames:
@@ -131,17 +111,21 @@ class _Observer(ForwardWatch):
             return items if isinstance(tree, list) else tuple(items)
         return tree
 
-    def _remember(self, tensor: Tensor, node: Node) -> None:
-        self.nodes.append(node)
-        self._known[id(tensor)] = (weakref.ref(tensor), node.index)
+    def _remember(
+        self, tensor: Tensor, name: str, inputs: tuple[int, ...], site: Site, dynamic: bool, *call: Any
+    ) -> int:
+        """The index of a new node for the tensor; `call` is what else a `Node` holds."""
+        index = len(self.nodes)
+        self.nodes.append(Node(index, name, inputs, tuple(tensor.shape), site, dynamic, *call))
+        self._known[id(tensor)] = (weakref.ref(tensor), index)
+        return index
 
     def _lookup(self, tensor: Tensor) -> int | None:
         reference, index = self._known.get(id(tensor), (None, -1))
         return index if reference is not None and reference() is tensor else None
 
     def node_of(self, tensor: Tensor) -> int:
-        """The node of a tensor; one nobody saw being made is a leaf, or hangs on the inputs of the running
-        module."""
+        """The node of a tensor; one nobody saw being made is a leaf, or hangs on the inputs of the running module."""
         index = self._lookup(tensor)
         if index is not None:
             return index
@@ -150,29 +134,13 @@ class _Observer(ForwardWatch):
         for frame in reversed(self.frames):
             sources = [s for t in tensors_in(frame.inputs) if (s := self._lookup(t)) is not None]
             if any(self.nodes[s].dynamic for s in sources):
-                return self._opaque(
-                    tensor, tuple(sources), Site(frame.path, frame.call, "opaque", frame.seen["opaque"])
-                )
+                self._unseen.append(weakref.ref(tensor))
+                site = Site(frame.path, frame.call, "opaque", frame.seen["opaque"])
+                return self._remember(tensor, "opaque", tuple(sources), site, True)
         return self._leaf(tensor)
 
     def _leaf(self, tensor: Tensor) -> int:
-        node = Node(
-            len(self.nodes),
-            "leaf",
-            (),
-            tuple(tensor.shape),
-            Site("", 0, "leaf", 0),
-            dynamic=False,
-            value=tensor,
-        )
-        self._remember(tensor, node)
-        return node.index
-
-    def _opaque(self, tensor: Tensor, sources: tuple[int, ...], site: Site) -> int:
-        node = Node(len(self.nodes), "opaque", sources, tuple(tensor.shape), site, dynamic=True)
-        self._remember(tensor, node)
-        self._unseen.append(weakref.ref(tensor))
-        return node.index
+        return self._remember(tensor, "leaf", (), Site("", 0, "leaf", 0), False, None, (), {}, tensor)
 
     def constant(self, tensor: Tensor) -> None:
         """What is made of this tensor alone does not depend on the images."""
@@ -196,19 +164,16 @@ class _Observer(ForwardWatch):
         for tensor in tensors_in(output):
             if tensor.is_floating_point():
                 self.node_of(tensor)
-        given_back = output if isinstance(output, dict) else dict(enumerate(_as_tuple(output)))
+        outputs = output if isinstance(output, list | tuple) else (output,)
+        given_back = output if isinstance(output, dict) else dict(enumerate(outputs))
         while self._begun:
             begun, count, inputs = self._begun.pop()
             if begun == path:
-                outputs = self._nodes_in(given_back)
-                self.module_calls.append(ModuleCall(path, count, len(self.nodes), inputs, outputs))
+                slots = self._nodes_in(given_back)
+                self.module_calls.append(ModuleCall(path, count, len(self.nodes), inputs, slots))
                 break
         super().leave(path, output)
 
     def _nodes_in(self, slots: dict[Slot, Any]) -> dict[Slot, int]:
         found = {slot: self._lookup(value) for slot, value in slots.items() if isinstance(value, Tensor)}
         return {slot: node for slot, node in found.items() if node is not None}
-
-
-def _as_tuple(output: Any) -> tuple[Any, ...]:
-    return tuple(output) if isinstance(output, list | tuple) else (output,)

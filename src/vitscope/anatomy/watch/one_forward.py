@@ -1,5 +1,4 @@
-"""What watching and tapping share: names of operations, composite functions that are entered, module calls
-as frames.
+"""What watching and tapping share: names of operations, composite functions that are entered, module calls as frames.
 
 Both look at a forward pass through a `TorchFunctionMode`. An operation is found again in a later pass by
 its `Site`: the module that called it, which call of that module, the operation's name, and the number of its
@@ -8,7 +7,7 @@ occurrence inside that call.
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, is_dataclass
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils.hooks import RemovableHandle
 
 from vitscope.core.outputs import NoClassScores, UndecidedOutput, class_scores
 
@@ -42,8 +42,7 @@ class Frame:
 
 
 def operation_name(function: Callable[..., Any]) -> str:
-    """`add`, `linear`, `scaled_dot_product_attention` ...; attribute reads are named after the
-    attribute."""
+    """`add`, `linear`, `scaled_dot_product_attention` ...; attribute reads are named after the attribute."""
     name = getattr(function, "__name__", str(function))
     if name == "__get__":
         return str(getattr(getattr(function, "__self__", None), "__name__", "get"))
@@ -51,19 +50,16 @@ def operation_name(function: Callable[..., Any]) -> str:
 
 
 def _without_override_check(function: Any) -> FunctionType:
-    """The same function, minus the hand-over to the function mode at its top, so that the mode sees what is
-    inside."""
+    """The same function, minus the hand-over to the function mode at its top: the mode sees what is inside."""
     globals_ = {**function.__globals__, "has_torch_function": lambda *_: False}
     twin = FunctionType(
-        function.__code__, globals_, function.__name__, function.__defaults__, function.__closure__
+        function.__code__, globals_, argdefs=function.__defaults__, closure=function.__closure__
     )
     twin.__kwdefaults__ = function.__kwdefaults__
     return twin
 
 
-ENTERED: dict[Any, FunctionType] = {
-    F.multi_head_attention_forward: _without_override_check(F.multi_head_attention_forward),
-}
+ENTERED = {F.multi_head_attention_forward: _without_override_check(F.multi_head_attention_forward)}
 
 
 class OperationMode(TorchFunctionMode):
@@ -73,11 +69,10 @@ class OperationMode(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        entered = ENTERED.get(func)
-        if entered is not None:
-            with self:
-                return entered(*args, **kwargs)
-        return self.operation(func, args, kwargs)
+        if func not in ENTERED:
+            return self.operation(func, args, kwargs)
+        with self:
+            return ENTERED[func](*args, **kwargs)
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Called in place of every torch operation."""
@@ -85,10 +80,7 @@ class OperationMode(TorchFunctionMode):
 
 
 class ForwardWatch(OperationMode):
-    """Base of the two modes.
-
-    Subclasses override `operation`; frames are kept for the modules they name.
-    """
+    """Base of the two modes: subclasses override `operation`; frames are kept for the modules they name."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,17 +100,14 @@ class ForwardWatch(OperationMode):
     @contextmanager
     def following(self, model: nn.Module, paths: set[str] | None = None) -> Iterator[None]:
         """Keep frames for the modules in `paths` (default: all); the hooks go when the block is left."""
-        handles = []
-        try:
+        with ExitStack() as hooks:
             for path, module in model.named_modules():
                 if paths is None or path in paths:
-                    handles += self._hooks(path, module)
+                    for handle in self._hooks(path, module):
+                        hooks.enter_context(handle)
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
-    def _hooks(self, path: str, module: nn.Module) -> list[Any]:
+    def _hooks(self, path: str, module: nn.Module) -> list[RemovableHandle]:
         def before(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self.enter(path, args, kwargs)
 
@@ -135,11 +124,8 @@ def tensors_in(tree: Any) -> Iterator[Tensor]:
     """Every tensor in nested lists, tuples, dicts and model outputs, in order."""
     if isinstance(tree, Tensor):
         yield tree
-    elif isinstance(tree, dict):
-        for value in tree.values():
-            yield from tensors_in(value)
-    elif isinstance(tree, list | tuple):
-        for value in tree:
+    elif isinstance(tree, dict | list | tuple):
+        for value in tree.values() if isinstance(tree, dict) else tree:
             yield from tensors_in(value)
     elif is_dataclass(tree) and not isinstance(tree, type):
         yield from tensors_in(vars(tree))

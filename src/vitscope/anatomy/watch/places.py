@@ -1,12 +1,12 @@
-"""Where the queries and keys of an attention lie on the map, read off the positions of the tensors it multiplies.
-
-Positions of a tensor's elements on the image grid, and what happens to them when points are joined or left out.
-"""
+"""Positions of a tensor's elements on the image grid: what becomes of them when points are joined or left out, and
+where the queries and keys of an attention lie, read off the positions of the tensors it multiplies."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+NOWHERE = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +29,11 @@ class Layout:
     positions: Tensor  # int32, same shape as the tensor; constant along the channel axis
     grid: tuple[int, int]
 
+    @property
+    def points(self) -> int:
+        """Of the grid."""
+        return self.grid[0] * self.grid[1]
+
 
 def find_places(
     query: Layout | None, key: Layout | None, queries: int, keys: int, heads: int, images: int
@@ -38,7 +43,7 @@ def find_places(
     Args:
         query: Layout of the tensor of queries, (..., queries, channels).
         key: Layout of the tensor of keys, (..., keys, channels) or (..., channels, keys).
-        queries: Per window.
+        queries: Per window, like `keys`.
         keys: Per window.
         heads: How often in a row each window comes if heads share an axis with the images, else 1.
         images: In the pass that was watched.
@@ -49,7 +54,7 @@ def find_places(
     if first is None or second is None:
         return None
     windows = max(len(first), len(second))
-    if windows % len(first) or windows % len(second) or min(len(first), len(second)) not in (1, windows):
+    if min(len(first), len(second)) not in (1, windows):
         return None
     return Places(first.expand(windows, -1), query.grid, second.expand(windows, -1), key.grid)
 
@@ -59,17 +64,15 @@ def context_places(key: Layout | None, keys: int, images: int) -> Places | None:
     points = _by_window(key, keys, 1, images) if key is not None else None
     if key is None or points is None:
         return None
-    nowhere = torch.full((len(points), 1), NOWHERE, dtype=torch.long)
-    return Places(nowhere, key.grid, points, key.grid)
+    return Places(torch.full((len(points), 1), NOWHERE), key.grid, points, key.grid)
 
 
 def _by_window(layout: Layout, tokens: int, heads: int, images: int) -> Tensor | None:
     """(windows, tokens): the points of the first image's tokens."""
-    positions, area = layout.positions, layout.grid[0] * layout.grid[1]
-    nowhere = not bool((positions >= 0).any())
+    positions = layout.positions
     axes = [a for a in (positions.dim() - 2, positions.dim() - 1) if positions.shape[a] == tokens]
-    if nowhere and axes:
-        return torch.full((1, tokens), NOWHERE, dtype=torch.long)
+    if axes and not bool((positions >= 0).any()):
+        return torch.full((1, tokens), NOWHERE)
     axes = [a for a in axes if tokens == 1 or not constant_along(positions, a)]
     if not axes:
         return None
@@ -82,14 +85,11 @@ def _by_window(layout: Layout, tokens: int, heads: int, images: int) -> Tensor |
         rows = rows[::heads]
     windows = len(rows) // images
     owner = torch.arange(images).repeat_interleave(windows)[:, None]
-    if len(rows) % images or not bool(((rows // area == owner) | (rows < 0)).all()):
+    if len(rows) % images or not bool(((rows // layout.points == owner) | (rows < 0)).all()):
         return None
-    points = torch.where(rows >= 0, rows % area, NOWHERE)
+    points = torch.where(rows >= 0, rows % layout.points, NOWHERE)
     same = points.view(images, windows, tokens) == points[:windows]
     return points[:windows] if bool(same.all()) else None
-
-
-NOWHERE = -1
 
 
 def image_layout(shape: tuple[int, ...]) -> Layout:
@@ -119,8 +119,7 @@ def thinned(positions: Tensor) -> Tensor:
 
 
 def joined(positions: Tensor, grid: tuple[int, int], images: int) -> Layout | None:
-    """Positions joined along the last axis (a patch becomes a token): the coarser grid of their first
-    corners."""
+    """Positions joined along the last axis (a patch becomes a token): the coarser grid of their first corners."""
     height, width = grid
     somewhere = positions >= 0
     if not bool(somewhere.any(-1).all()):
@@ -133,32 +132,29 @@ def joined(positions: Tensor, grid: tuple[int, int], images: int) -> Layout | No
         return None  # joins different images
     y, rows = _ranks(y, height)
     x, columns = _ranks(x, width)
-    joined = (image * rows + y) * columns + x
-    if (
-        rows * columns == 1
-        or int(torch.bincount(joined.flatten().long()).count_nonzero()) != images * rows * columns
-    ):
+    coarse = (image * rows + y) * columns + x
+    present = int(torch.bincount(coarse.flatten().long()).count_nonzero())
+    if rows * columns == 1 or present != images * rows * columns:
         return None
-    return Layout(joined.to(torch.int32), (rows, columns))
+    return Layout(coarse.to(torch.int32), (rows, columns))
 
 
 def compacted(layout: Layout, images: int) -> Layout:
-    """Where every second row and column was picked (or any other regular choice), the grid of what is
-    left."""
-    height, width = layout.grid
+    """Where every second row and column was picked (or any other regular choice), the grid of what is left."""
+    width, area = layout.grid[1], layout.points
     positions = thinned(layout.positions)  # a channel is like the next, and there may be thousands
     somewhere = positions >= 0
     present = torch.bincount(positions[somewhere].long(), minlength=1) > 0
     count = int(present.sum())
-    if count in (0, images * height * width):
+    if count in (0, images * area):
         return layout
-    points = present.nonzero().flatten() % (height * width)
-    rows_of, rows = _ranks(points // width, height)
+    points = present.nonzero().flatten()
+    rows_of, rows = _ranks(points % area // width, layout.grid[0])
     columns_of, columns = _ranks(points % width, width)
-    if count != images * rows * columns or (rows * columns == 1 and height * width > 4):
+    if count != images * rows * columns or (rows * columns == 1 and area > 4):
         return layout
     table = torch.full((len(present),), NOWHERE, dtype=torch.int32)
-    image = present.nonzero().flatten() // (height * width)
+    image = points // area
     table[present] = ((image * rows + rows_of) * columns + columns_of).to(torch.int32)
     moved = torch.where(somewhere, table[positions.clamp(min=0).long()], NOWHERE)
     return Layout(moved.expand(layout.positions.shape), (rows, columns))

@@ -2,6 +2,6 @@
 
 from vitscope.core.corruption_names import FAMILIES as FAMILIES
 from vitscope.data.corruptions.cache import clear_cache as clear_cache
-from vitscope.data.corruptions.constants import SEVERITIES as SEVERITIES
-from vitscope.data.corruptions.constants import TYPES as TYPES
+from vitscope.data.corruptions.registry import SEVERITIES as SEVERITIES
+from vitscope.data.corruptions.registry import TYPES as TYPES
 from vitscope.data.corruptions.registry import corrupt as corrupt

@@ -1,4 +1,7 @@
-"""Corrupted images that are kept on disk, for the next run and for other models with the same input size.
+"""Images before and after they are corrupted, as bytes in files.
+
+The images of one process are a `Share`: read piece by piece, never held as a whole. Corrupted ones are kept for the
+next run and for other models with the same input size:
 
     <root>/corruptions/<key>/<type>-<severity>.npy       bytes (n, C, H, W)
     <root>/corruptions/<key>/<type>-<severity>.sha256    of these bytes, written last
@@ -10,24 +13,91 @@ renamed, and are used only if their bytes have the sum that was written for them
 """
 
 import hashlib
+import json
 import os
 import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from vitscope.core.corruption_names import VERSION
 from vitscope.core.errors import BadData
 from vitscope.data.catalog import data_root
-from vitscope.data.corruptions.share import Share
 from vitscope.results.atomic import atomic_write, part_of, sync_folder
+
+
+@dataclass(frozen=True)
+class Share:
+    """Bytes (n, C, H, W) at `path`, in the order in which they are shown."""
+
+    path: Path | None  # the bytes and nothing else; None if they are not needed
+    size: tuple[int, int, int]  # (C, H, W)
+    indices: np.ndarray  # (n,) place of each image in the data
+    labels: np.ndarray  # (n,)
+    batch_size: int  # how many are shown at once
+    digest: str  # of images and places: shares with the same one are the same
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all images."""
+        return len(self) * int(np.prod(self.size))
+
+    @property
+    def batches(self) -> list[slice]:
+        """The rows of each batch."""
+        return [slice(i, min(i + self.batch_size, len(self))) for i in range(0, len(self), self.batch_size)]
+
+    def read(self, rows: slice) -> Tensor:
+        """Some images, uint8."""
+        assert self.path is not None
+        mapped = np.memmap(self.path, np.uint8, "r", shape=(len(self), *self.size))
+        return torch.from_numpy(np.array(mapped[rows]))
+
+
+class ShareWriter:
+    """Collects images batch by batch; without a path only their labels and places."""
+
+    def __init__(self, path: Path | None, batch_size: int) -> None:
+        self._path, self._batch_size = path, batch_size
+        self._file = path.open("wb") if path is not None else None
+        self._size: tuple[int, int, int] | None = None
+        self._digest = hashlib.sha256()
+        self._indices: list[np.ndarray] = []
+        self._labels: list[np.ndarray] = []
+
+    def add(self, images: Tensor, labels: Tensor, indices: Tensor) -> None:
+        """Take in uint8 (N, C, H, W), and the labels and places of these images."""
+        pixels = np.ascontiguousarray(images.numpy(force=True))
+        self._size = (pixels.shape[1], pixels.shape[2], pixels.shape[3])
+        self._indices.append(indices.numpy(force=True))
+        self._labels.append(labels.numpy(force=True))
+        for content in (pixels, self._indices[-1]):
+            self._digest.update(content.data)
+        if self._file is not None:
+            self._file.write(pixels.data)
+
+    def finish(self) -> Share:
+        """What was collected."""
+        if self._file is not None:
+            self._file.close()
+        size = self._size or (1, 1, 1)  # a process may have no share
+        indices, labels = (np.concatenate([np.zeros(0, np.int64), *a]) for a in (self._indices, self._labels))
+        facts = json.dumps([size, len(indices)]).encode()
+        digest = hashlib.sha256(facts + self._digest.digest()).hexdigest()
+        return Share(self._path, size, indices, labels, self._batch_size, digest)
+
 
 FOLDER = "corruptions"
 _SCRATCH = ".scratch-"

@@ -1,8 +1,7 @@
-"""What several corruptions are made of: bytes and numbers, Gaussian and other blurs, motion, zoom.
+"""What several corruptions are made of: bytes and numbers, Gaussian and other blurs, motion, zoom, random draws.
 
-Pictures are (N, C, H, W); bytes from 0 to 255, or float32 numbers from 0 to 1.
-
-Random numbers that belong to an image: whatever batch, order or process it is corrupted in, they are the same.
+Pictures are (N, C, H, W); bytes from 0 to 255, or float32 numbers from 0 to 1. Random numbers belong to an image:
+whatever batch, order or process it is corrupted in, they are the same.
 """
 
 import math
@@ -120,18 +119,12 @@ def draws_for(seed: int, indices: Iterable[int], *purpose: int) -> list[np.rando
 
 def normals(draws: Draws, *shape: int) -> Tensor:
     """(N, *shape) float32 numbers of mean 0 and deviation 1."""
-    found = np.empty((len(draws), *shape), np.float32)
-    for row, draw in zip(found, draws, strict=True):
-        draw.standard_normal(out=row, dtype=np.float32)
-    return torch.from_numpy(found)
+    return torch.from_numpy(np.stack([draw.standard_normal(shape, np.float32) for draw in draws]))
 
 
 def uniforms(draws: Draws, *shape: int) -> Tensor:
     """(N, *shape) float32 numbers from 0 to 1."""
-    found = np.empty((len(draws), *shape), np.float32)
-    for row, draw in zip(found, draws, strict=True):
-        draw.random(out=row, dtype=np.float32)
-    return torch.from_numpy(found)
+    return torch.from_numpy(np.stack([draw.random(shape, np.float32) for draw in draws]))
 
 
 def whole_numbers(draws: Draws, below: int, *shape: int) -> np.ndarray:

@@ -15,9 +15,8 @@ from torch.utils.data import DataLoader, Dataset
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.peers import loader_worker
-from vitscope.data.corruptions.cache import Cache, Condition
+from vitscope.data.corruptions.cache import Cache, Condition, Share
 from vitscope.data.corruptions.registry import corrupt, prepare
-from vitscope.data.corruptions.share import Share
 
 _PIECE = 2 << 20  # bytes
 _FEW = 8 << 20  # bytes; so little is corrupted by the time that processes have started
@@ -44,15 +43,11 @@ def corrupted(
         cache: Where images are found and kept; None: they are made each time.
         workers: Processes that corrupt images; 0: this one does. Default: one per core, none for a few images.
     """
-    kept: dict[Condition, np.ndarray] = {}
-    for condition in conditions if cache is not None else ():
-        images = cache.open(condition) if cache is not None else None
-        if images is not None:
-            kept[condition] = images
-    pieces = _pieces(share, [condition for condition in conditions if condition not in kept], seed, workers)
+    kept = {condition: cache.open(condition) if cache is not None else None for condition in conditions}
+    pieces = _pieces(share, [condition for condition in conditions if kept[condition] is None], seed, workers)
     for condition in conditions:
-        if condition in kept:
-            images = kept[condition]
+        images = kept[condition]
+        if images is not None:
             yield condition, (torch.from_numpy(np.array(images[rows])) for rows in share.batches)
         else:
             made = _joined(share, pieces)
@@ -88,11 +83,7 @@ def _pieces(
     if count:
         prepare(conditions, min(share.size[1:]))
     loader = DataLoader(
-        jobs,
-        batch_size=None,
-        num_workers=count,
-        generator=torch.Generator(),
-        worker_init_fn=loader_worker,
+        jobs, batch_size=None, num_workers=count, generator=torch.Generator(), worker_init_fn=loader_worker
     )
     try:
         yield from loader

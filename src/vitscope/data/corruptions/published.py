@@ -21,7 +21,7 @@ from vitscope.core.corruption_names import FAMILIES
 from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.corruptions.cache import Condition
-from vitscope.data.corruptions.constants import SEVERITIES
+from vitscope.data.corruptions.registry import SEVERITIES
 from vitscope.data.decode import decoding
 from vitscope.data.fetchers import fetcher_for
 from vitscope.data.folder import FileReader
@@ -43,17 +43,8 @@ class Published(Protocol):
 def open_published(
     source: str | Path, data: Any, conditions: Sequence[Condition], indices: np.ndarray
 ) -> Published:
-    """The published set in a folder.
-
-    Args:
-        source: Its folder.
-        data: The uncorrupted images, from `load_data`.
-        conditions: Types and severities that are going to be read.
-        indices: Places in `data` that are.
-
-    Raises:
-        BadData: Something is missing, or does not belong to `data`.
-    """
+    """The published set in a folder, made of the images of `data`, whose types, severities and places in `data` that
+    are going to be read must be there."""
     folder = Path(source).expanduser()
     if not isinstance(data, ImageData):
         raise BadData(
@@ -149,12 +140,9 @@ class PublishedFolders:
         roots = {condition: _condition_folder(folder, condition) for condition in conditions}
         _refuse_missing(folder, [f"{k}/{s}" for (k, s), root in roots.items() if not root.is_dir()])
         names = [Path(data.classes[label]) / Path(data.name(i)).name for i, label in enumerate(data.labels)]
-        self._paths = {
-            condition: tuple(str(root / name) for name in names) for condition, root in roots.items()
-        }
-        self._size = _common_size(
-            folder, [paths[i] for paths in self._paths.values() for i in indices.tolist()]
-        )
+        self._paths = {c: tuple(str(root / name) for name in names) for c, root in roots.items()}
+        used = [paths[i] for paths in self._paths.values() for i in indices.tolist()]
+        self._size = _common_size(folder, used)
 
     def batches(
         self, condition: Condition, pieces: Sequence[np.ndarray], config: DataConfig, device: Device

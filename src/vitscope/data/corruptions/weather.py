@@ -5,11 +5,9 @@ frost         a c_1 + b c_2, with b a crop of a frosted pane
 fog           (x + c p) m / (m + c), with p a fractal cloud from 0 to 1 and m the picture's brightest value
 brightness    the value of hue, saturation and value is raised
 
-Frosted panes, computed instead of photographed.
-
-The published frost is cut out of six photographs. These panes have their mean colours and deviations, and keep about as
-much of them when they are made smaller: a cloudy layer, ridges, and needles of ice in many directions. They go on
-periodically, so that images of any size can be covered.
+The published frost is cut out of six photographs. The panes here are computed: they have their mean colours and
+deviations, and keep about as much of them when they are made smaller: a cloudy layer, ridges, and needles of ice in
+many directions. They go on periodically, so that images of any size can be covered.
 """
 
 import math
@@ -162,10 +160,8 @@ def _pattern(number: int) -> Tensor:
     ridges = -filtered(draw.standard_normal((_SIDE, _SIDE), np.float32), radius**-1.3).abs()
     needles = torch.full((_SIDE, _SIDE), -torch.inf)
     for angle in (np.pi * (np.arange(_NEEDLES) + draw.random()) / _NEEDLES).tolist():
-        along, across = (
-            fx * math.cos(angle) + fy * math.sin(angle),
-            fx * math.sin(angle) - fy * math.cos(angle),
-        )
+        along = fx * math.cos(angle) + fy * math.sin(angle)
+        across = fx * math.sin(angle) - fy * math.cos(angle)
         line = torch.exp(-2 * (math.pi * 10 * along) ** 2 - 2 * (math.pi * across) ** 2)
         seeds = (draw.random((_SIDE, _SIDE), np.float32) < 0.005).astype(np.float32)
         needles = torch.maximum(needles, filtered(seeds, line))

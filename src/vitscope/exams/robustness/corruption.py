@@ -20,10 +20,9 @@ from torch import nn
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.data.corruptions import SEVERITIES, TYPES
-from vitscope.data.corruptions.constants import rule
 from vitscope.data.corruptions.published import open_published
-from vitscope.data.corruptions.registry import CHANNELS, SMALLEST, check_conditions
-from vitscope.data.subsets import limit_indices
+from vitscope.data.corruptions.registry import CHANNELS, SMALLEST, check_conditions, rule
+from vitscope.data.images import limit_indices
 from vitscope.engine.conditions import nothing_scored
 from vitscope.engine.corruption_passes import CorruptionPasses, Replicates
 from vitscope.engine.exam import procedure

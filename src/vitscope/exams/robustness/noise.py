@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from vitscope.core.arguments import Count, Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
+from vitscope.data.corruptions.camera import shot_noise
 from vitscope.data.corruptions.filters import draws_for, gaussian_blur, normals, to_unit
-from vitscope.data.corruptions.noise import shot_noise
 from vitscope.engine.conditions import Scored, accuracy_headline, drawn_accuracy, score_conditions
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes

@@ -20,7 +20,7 @@ from vitscope.core import distributed
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, Probability
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
-from vitscope.data.streams.frames import FrameData, pieces
+from vitscope.data.frames import FrameData, pieces
 from vitscope.engine.choosing import require_frames
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name

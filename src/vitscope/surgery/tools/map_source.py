@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from vitscope.anatomy import Dissection, Unit
-from vitscope.anatomy.structure.layout import REARRANGE
 from vitscope.anatomy.structure.neighbourhood import Grid
 from vitscope.anatomy.taps.map_view import MapView, map_view
-from vitscope.anatomy.taps.ports import Port, block_call, port_at
-from vitscope.anatomy.watch.shared_modules import why_shared
+from vitscope.anatomy.taps.ports import Port, block_call, port_at, why_shared
+from vitscope.anatomy.watch.operations import REARRANGE
 from vitscope.core.errors import UnsupportedModel, VitscopeError
 from vitscope.surgery.tools.graft import Slot, graft, graft_at
 

@@ -18,8 +18,8 @@ from vitscope.anatomy import Dissection, Unit
 from vitscope.anatomy.structure.layout import REARRANGE
 from vitscope.anatomy.structure.naming import is_list
 from vitscope.anatomy.structure.unit import AttentionSite
+from vitscope.anatomy.taps.ports import why_shared
 from vitscope.anatomy.watch.graph import Graph, ModuleCall, Node, Ref, Slot
-from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.surgery.tools.record import CannotOperate
 
 PASSED = REARRANGE | {"contiguous", "clone", "to", "type_as", "float"}

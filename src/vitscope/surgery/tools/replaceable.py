@@ -27,10 +27,10 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Unit
 from vitscope.anatomy.structure.dissect import Dissection
-from vitscope.anatomy.structure.residual import CONVOLUTIONS, mixes_positions
 from vitscope.anatomy.taps.map_view import map_view
 from vitscope.anatomy.taps.ports import block_call
 from vitscope.anatomy.watch.graph import ModuleCall, Ref
+from vitscope.anatomy.watch.operations import CONVOLUTIONS, mixes_positions
 from vitscope.core.errors import UnsupportedModel
 from vitscope.surgery.tools.record import CannotOperate
 

