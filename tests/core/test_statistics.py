@@ -142,8 +142,28 @@ def test_means_of_a_few_shares_are_covered(share: float, answers: float, n: int)
     assert np.mean((low <= share) & (share <= high)) >= 0.94  # 0.95 and what 4000 draws leave open
 
 
+@pytest.mark.parametrize("n", [6, 8, 10])
+@pytest.mark.parametrize("share", [0.005, 0.02, 0.1])
+@pytest.mark.parametrize("spread", [0.58, 1.0, 2.0])
+def test_means_of_shares_that_differ_by_as_much_as_they_are(share: float, spread: float, n: int) -> None:
+    """Skewed: those that are all low by chance agree about it, and their mean lies too low (the interval as well)."""
+    a = (
+        1 - share
+    ) / spread**2 - share  # of a beta distribution with this mean, and a spread that is a multiple of it
+    drawn = np.random.default_rng(0).beta(a, a * (1 - share) / share, (n, 4000))
+    low, high = mean_share_interval(drawn, 50_000)
+    assert ((low >= 0) & (high <= 1)).all()
+    assert np.mean((low <= drawn.mean(0)) & (drawn.mean(0) <= high)) == 1.0
+    assert np.mean((low <= share) & (share <= high)) >= 0.94  # 0.95 and what 4000 draws leave open
+    if spread < 0.6 and n == 8:
+        assert np.median(high - low) < 2 * share  # it says something still
+
+
 def test_one_share_has_no_interval_and_equal_ones_have_that_of_their_answers() -> None:
     assert np.isnan(mean_share_interval(np.array([[0.3, 0.0]]), 50)).all()
     shares = np.tile([0.0, 0.25, 1.0], (4, 1))
-    expected = share_interval(np.array([0, 50, 200]), 200)
+    expected = np.stack(share_interval(np.array([0, 50, 200]), 200))
+    expected[:, [0, 2]] = share_interval(
+        np.array([0, 50]), 50
+    )  # none seen: nothing says that the four differ
     np.testing.assert_allclose(mean_share_interval(shares, 50), expected)

@@ -90,19 +90,32 @@ def ratio_interval(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def mean_share_interval(shares: np.ndarray, answers: float) -> Ends:
-    """Wilson's interval of the mean of a few independent shares (first axis), NaN for fewer than two of them.
+    """Interval of the mean of a few independent shares (first axis), NaN for fewer than two of them.
 
     Each is known to vary like a share of `answers` yes-or-no answers does, or more. Shares that happen to agree do not
     pass for certainty then, and one that is small because the draw is does not take its error for small as well.
+    Where the mean p is made of less than one yes, that many answers are counted for all shares together.
+
+    Two limits are taken on each side, and the outer one kept: Wilson's, with an error that grows like sqrt(p(1-p)), and
+    that of an error that grows like p(1-p), as that of skewed shares does, whose spread is a multiple of their mean.
+    The spread is divided by n - 1 instead of n: with Student's quantile alone, few shares that are not normal are
+    covered too rarely. What no interval of few shares knows is that none of them is of a kind that there is.
     """
     n, mean = len(shares), shares.mean(0)
     if n < 2:
         return np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    reach, count = student(n - 1) * shares.std(0, ddof=1) / math.sqrt(n - 1), n * answers
     with np.errstate(invalid="ignore", divide="ignore"):
-        reach = (student(n - 1) / NORMAL) ** 2
-        seen = mean * (1 - mean) / (reach * shares.var(0, ddof=1) / n)
-    effective = np.fmin(seen, n * answers)
-    return share_interval(mean * effective, effective)
+        seen = mean * (1 - mean) * (NORMAL / reach) ** 2
+    one_kind = np.minimum(mean, 1 - mean) * count < 1
+    effective = np.fmin(seen, np.where(one_kind, answers, count))
+    low, high = share_interval(mean * effective, effective)
+    centre = (mean * count + 0.5) / (count + 1)
+    # |p - centre| = times p (1 - p), without the division by `times` of the textbook's root
+    times = reach / (centre * (1 - centre))
+    least = 2 * centre / (1 + times + np.sqrt((1 + times) ** 2 - 4 * times * centre))
+    most = 2 * (1 - centre) / (1 + times + np.sqrt((1 + times) ** 2 - 4 * times * (1 - centre)))
+    return np.minimum(low, least), np.maximum(high, 1 - most)
 
 
 def paired_interval(total: Any, squares: Any, n: int) -> Ends:

@@ -3,10 +3,16 @@
 A quantity of every layer and head against depth: a line for the layers, dots for their heads.
 """
 
+from typing import Any
+
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.container import ErrorbarContainer
 
-from vitscope.drawing.style import grid
+from vitscope.drawing.figures import axes_or_new
+from vitscope.drawing.style import DEPTH, INK, grid
 from vitscope.results.head_rows import HeadRows
 
 
@@ -36,16 +42,29 @@ def draw_curve(
     ax.plot(x, 100 * value, line, color=colour, label=label, markersize=3.8, linewidth=1.6)
 
 
-def legend_above(ax: Axes, columns: int = 3) -> None:
-    """The legend over the axes, where no curve can be."""
-    ax.legend(
-        ncols=columns,
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        borderaxespad=0.2,
-        handlelength=1.8,
-        columnspacing=1.2,
-    )
+def draw_bars(
+    ax: Axes, x: Any, value: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any
+) -> ErrorbarContainer:
+    """Numbers with a bar each for their 95 % interval; `style` is that of matplotlib's `errorbar`."""
+    return ax.errorbar(x, value, np.abs(np.stack([value - low, high - value])), **style)
+
+
+def legend_above(ax: Axes, columns: int = 3, **style: Any) -> None:
+    """The legend over the axes, where no curve can be; `style` is that of matplotlib's `legend`."""
+    place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+    ax.legend(ncols=columns, **{**place, "handlelength": 1.8, "columnspacing": 1.2, **style})
+
+
+def colour_bar(
+    ax: Axes, label: str = "Normalised depth", shown: ScalarMappable | None = None, **style: Any
+) -> None:
+    """What the colours beside `ax` stand for: those of `shown`, by default those of depth."""
+    drawing = ax.get_figure()
+    if drawing is not None:
+        shown = shown or ScalarMappable(Normalize(0, 1), DEPTH)
+        bar = drawing.colorbar(shown, ax=ax, aspect=30, **(style or {"pad": 0.02}))
+        bar.set_label(label)
+        bar.outline.set_visible(False)
 
 
 def frequency_axis(ax: Axes, furthest: float) -> None:
@@ -80,6 +99,20 @@ def plot_heads(
     ax.fill_between(depth[layer], low[layer], high[layer], color=colour, alpha=0.25, linewidth=0)
     ax.plot(depth[layer], value[layer], "-o", color=colour, markersize=4.2, linewidth=1.6, label=label)
     along_depth(ax)
+
+
+def plot_head_shares(
+    result: HeadRows, quantity: str, label: str, why: str, ax: Axes | None, colour: str
+) -> Axes:
+    """A quantity of layers and heads that is 1 at most, or `why` there is none."""
+    ax = axes_or_new(ax)
+    if not result.units:
+        return nothing(ax, why)
+    plot_heads(ax, result, quantity, colour)
+    ax.axhline(1.0, color=INK, linewidth=1.3, linestyle=":")
+    ax.set_ylim(0.0, 1.05)
+    ax.set_ylabel(label)
+    return ax
 
 
 def along_depth(ax: Axes) -> None:

@@ -8,6 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from vitscope.drawing.curves import draw_bars, legend_above
 from vitscope.drawing.style import INK, MSA, MSA_BAR, SUBSAMPLE, grid
 from vitscope.results import UnitRow
 
@@ -75,8 +76,8 @@ def plot_change(
         if known.any():
             ax.bar(middle[known], change[known], 0.8 * step[known], color=shade, linewidth=0, label=label)
     known = np.isfinite(change) & np.isfinite(low)
-    reach = np.abs(np.stack([change - low, high - change]))[:, known]
-    ax.errorbar(middle[known], change[known], reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
+    ends = (change[known], low[known], high[known])
+    draw_bars(ax, middle[known], *ends, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     ax.set_xlim(min(0.0, float(depth.min())), max(1.0, float(depth.max())))
     ax.set_xlabel("Normalised depth")
@@ -106,15 +107,7 @@ def draw_bands(ax: Axes, units: Sequence[UnitRow]) -> None:
 
 def _legend_above(ax: Axes, handles: Sequence[Artist]) -> None:
     if handles:
-        ax.legend(
-            handles=handles,
-            ncols=3,
-            handlelength=1.2,
-            columnspacing=1.2,
-            loc="lower left",
-            bbox_to_anchor=(0.0, 1.0),
-            borderaxespad=0.2,
-        )
+        legend_above(ax, handles=handles, handlelength=1.2)
 
 
 def _label(kind: str) -> str:

@@ -46,6 +46,11 @@ def model_colour(position: int) -> str:
     return MODELS[position % len(MODELS)]
 
 
+def model_colours(colours: Sequence[str] | None, results: Sequence[Any]) -> Sequence[str]:
+    """`colours`, by default those of a comparison."""
+    return colours or [model_colour(i) for i in range(len(results))]
+
+
 def grid(ax: Axes) -> None:
     """Faint horizontal lines behind everything."""
     ax.grid(axis="y", color="#808080", alpha=0.25, linewidth=0.6)

@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.drawing.curves import draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import MODELS, grid, model_colour
+from vitscope.drawing.style import MODELS, grid, model_colours
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
-    QUANTITIES,
     ConditionTable,
     Headlined,
     condition_rows,
@@ -113,9 +112,8 @@ def plot_adversarials(
     ax = axes_or_new(ax)
     if not any(result.attacked for result in results):
         return nothing(ax, NOTHING)
-    for i, result in enumerate(results):
+    for result, colour in zip(results, model_colours(colours, results), strict=False):
         for attack in _attacks(result):
-            colour = colours[i] if colours else model_colour(i)
             draw_curve(ax, *_curve(result, attack), colour, f"{result.model}, {attack}", _LINES[attack])
     _axes(ax)
     legend_above(ax, columns=2)
@@ -130,8 +128,7 @@ def _curve(result: AdversarialResult, attack: str) -> tuple[np.ndarray, np.ndarr
     """Strength, accuracy and its interval, from no attack on."""
     rows = [0, *(i for i, attacked in enumerate(result.attacked) if attacked.attack == attack)]
     eps = np.array([result.attacked[i].eps for i in rows])
-    column, scores = QUANTITIES.index("accuracy"), result.scores
-    return eps, scores.value[rows, column], scores.low[rows, column], scores.high[rows, column]
+    return eps, *result.scores.of("accuracy", rows)
 
 
 def _axes(ax: Axes) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from vitscope.drawing.curves import nothing, plot_heads
+from vitscope.drawing.curves import legend_above, nothing, plot_heads
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS
 from vitscope.results import About, Result, tidy
@@ -72,7 +72,7 @@ def plot_attention(result: AttentionResult, ax: Axes | None = None, colour: str 
     ax.plot(depth, result.bound, ":", color=INK, linewidth=1.3, label="uniform attention")
     ax.set_ylim(0.0, 1.05 * float(result.bound.max()))
     ax.set_ylabel("Entropy (nats)")
-    _legend(ax)
+    legend_above(ax, handlelength=1.6)
     return ax
 
 
@@ -104,19 +104,8 @@ def plot_attention_heads(result: AttentionResult, ax: Axes | None = None, colour
         plot_heads(ax, result, quantity, shade, label, dots=False)
     ax.set_ylim(0.0, 1.0)
     ax.set_ylabel("Share")
-    _legend(ax)
+    legend_above(ax, handlelength=1.6)
     return ax
-
-
-def _legend(ax: Axes) -> None:
-    ax.legend(
-        ncols=3,
-        handlelength=1.6,
-        columnspacing=1.2,
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        borderaxespad=0.2,
-    )
 
 
 @reads("attention")

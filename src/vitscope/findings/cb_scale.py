@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from vitscope.drawing.curves import along_depth, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results import About, Result, UnitRow, column, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
 
 QUANTITIES = ("mean", "ratio")
@@ -38,19 +38,8 @@ class CbScaleResult(Result, exam="cb_scale", after="maps"):
 
     def table(self) -> pd.DataFrame:
         """Quantities `mean` and `ratio`; here `n` counts channels."""
-        tables = [
-            tidy(
-                name,
-                self.value[:, i],
-                self.low[:, i],
-                self.high[:, i],
-                0,
-                self.units,
-                module=list(self.module),
-            ).assign(n=self.channels)
-            for i, name in enumerate(QUANTITIES)
-        ]
-        return pd.concat(tables, ignore_index=True)
+        table = tidy_columns(self, QUANTITIES, 0, self.units, module=list(self.module))
+        return table.assign(n=np.tile(self.channels, len(QUANTITIES)))
 
 
 NOTHING = "no CB_S in this model"
@@ -72,8 +61,7 @@ def _plot(result: CbScaleResult, quantity: str, label: str, ax: Axes | None, col
     ax = axes_or_new(ax)
     if not result.units:
         return nothing(ax, NOTHING)
-    column = QUANTITIES.index(quantity)
-    value, low, high = (a[:, column] for a in (result.value, result.low, result.high))
+    value, low, high = column(result, QUANTITIES, quantity)
     depth = np.array([u.depth for u in result.units])
     ax.fill_between(depth, low, high, color=colour, alpha=0.25, linewidth=0)
     ax.plot(depth, value, "-o", color=colour, markersize=4.2, linewidth=1.6)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from vitscope.drawing.curves import colour_bar
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK
 from vitscope.results import About, Result, UnitRow, tidy
@@ -103,11 +104,7 @@ def plot_cka(result: CkaResult, ax: Axes | None = None, colour: str | None = Non
     ax.set_yticks(_TICKS, [f"{tick:g}" for tick in _TICKS])
     if not result.batches:
         ax.text(0.5, 0.5, "no batch of 4 images or more", ha="center", va="center")
-    drawing = ax.get_figure()
-    if drawing is not None:
-        bar = drawing.colorbar(shown, ax=ax, pad=0.02, aspect=30)
-        bar.set_label("CKA")
-        bar.outline.set_visible(False)
+    colour_bar(ax, "CKA", shown)
     return ax
 
 

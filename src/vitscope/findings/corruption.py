@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.corruption_names import FAMILIES, VERSION
 from vitscope.core.errors import VitscopeError
-from vitscope.drawing.curves import draw_curve, legend_above, nothing
+from vitscope.drawing.curves import draw_bars, draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result
@@ -122,11 +122,11 @@ def plot_corruption(result: CorruptionResult, ax: Axes | None = None, colour: st
     for place, (family, line) in enumerate(_LINES.items()):
         if any(row.corruption == family for row in result.rows):
             x, value, low, high = _curve(result, family)
-            reach = 100 * np.abs(np.stack([value - low, high - value]))
-            reach[:, 0] = 0.0  # clean images are the same for all
+            low[0] = high[0] = value[0]  # clean images are the same for all
             aside = np.where(x > 0, 0.05 * (place - 1.5), 0.0)  # so that bars do not cover each other
             style: dict[str, Any] = {"color": colour, "markersize": 4.5, "linewidth": 1.5}
-            ax.errorbar(x + aside, 100 * value, reach, fmt=line, label=family, elinewidth=0.8, **style)
+            ends = (100 * value, 100 * low, 100 * high)
+            draw_bars(ax, x + aside, *ends, fmt=line, label=family, elinewidth=0.8, **style)
     _severity_axis(ax, [result])
     legend_above(ax, columns=4)
     return ax
@@ -174,10 +174,7 @@ def plot_corruptions_types(
 ) -> Axes:
     """Several models on one axis: a bar per type and model, over the accuracy on clean images.
 
-    Args:
-        results: One per model; those without corrupted images are left out.
-        ax: Where to draw.
-        colours: One per model; default: the colours of a comparison.
+    `plot_corruptions` documents the arguments.
     """
     ax = axes_or_new(ax)
     drawn = [(i, result) for i, result in enumerate(results) if result.rows]
@@ -192,8 +189,7 @@ def plot_corruptions_types(
         value, low, high = _accuracy(result, [Row(kind) for kind in result.types])
         label = result.model if len(drawn) > 1 else None
         ax.bar(x, value, 0.9 * width, color=colour, linewidth=0, label=label)
-        reach = np.abs(np.stack([value - low, high - value]))
-        ax.errorbar(x, value, reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.2)
+        draw_bars(ax, x, value, low, high, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.2)
         clean = 100 * result.of(CLEAN)
         dash = INK if len(drawn) == 1 else colour
         ax.axhline(clean, color=dash, linestyle="--", linewidth=1.0, alpha=0.8)
@@ -224,9 +220,8 @@ def _curve(result: CorruptionResult, name: str) -> tuple[np.ndarray, np.ndarray,
 
 def _accuracy(result: CorruptionResult, rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """In per cent, with its interval."""
-    chosen, column = [result.rows.index(row) for row in rows], QUANTITIES.index("accuracy")
-    scores = result.scores
-    value, low, high = (100 * a[chosen, column] for a in (scores.value, scores.low, scores.high))
+    chosen = [result.rows.index(row) for row in rows]
+    value, low, high = (100 * a for a in result.scores.of("accuracy", chosen))
     return value, low, high
 
 

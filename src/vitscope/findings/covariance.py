@@ -11,6 +11,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
 
+from vitscope.drawing.curves import colour_bar
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import DEPTH, INK, grid
 from vitscope.results import About, Result, UnitRow, tidy
@@ -104,11 +105,7 @@ def plot_covariance(result: CovarianceResult, ax: Axes | None = None, colour: st
     ax.set_xlabel("Distance from the centre point (pixels)")
     ax.set_ylabel("Correlation")
     grid(ax)
-    drawing = ax.get_figure()
-    if drawing is not None:
-        bar = drawing.colorbar(ScalarMappable(Normalize(0, 1), DEPTH), ax=ax, pad=0.02, aspect=30)
-        bar.set_label("Normalised depth")
-        bar.outline.set_visible(False)
+    colour_bar(ax)
     return ax
 
 
@@ -148,13 +145,8 @@ def plot_covariance_maps(
         panel.set_xticks([])
         panel.set_yticks([])
         panel.set_title(result.units[i].name, fontsize=9.0, pad=3.0)
-    drawing = ax.get_figure()
-    if drawing is not None:
-        bar = drawing.colorbar(
-            ScalarMappable(Normalize(-limit, limit), "RdBu_r"), ax=ax, aspect=30, extend="max"
-        )
-        bar.set_label("Correlation")
-        bar.outline.set_visible(False)
+    colours = ScalarMappable(Normalize(-limit, limit), "RdBu_r")
+    colour_bar(ax, "Correlation", colours, extend="max")
     return ax
 
 

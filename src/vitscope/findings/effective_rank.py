@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from vitscope.drawing.depth import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS
-from vitscope.results import About, Result, tidy
+from vitscope.results import About, Result, column, tidy
 from vitscope.results.numbers import plural, reads, rows_of
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.unit_changes import UnitChanges
@@ -44,7 +44,7 @@ class EffectiveRankResult(UnitChanges, Result, exam="effective_rank", after="var
         n, parts = self.n, []
         for i, name in enumerate(QUANTITIES):
             parts += [
-                tidy(name, self.value[:, i], self.low[:, i], self.high[:, i], n, self.units),
+                tidy(name, *column(self, QUANTITIES, name), n, self.units),
                 self.change_rows(f"{name}_change", i),
             ]
         none = np.full(len(self.units), np.nan)
@@ -95,11 +95,9 @@ def plot_token_cosine_change(
 
 
 def _draw(ax: Axes, result: EffectiveRankResult, quantity: str, colour: str) -> None:
-    column = QUANTITIES.index(quantity)
-    ends = (result.value[:, column], result.low[:, column], result.high[:, column])
     shapes = [unit.map_shape for unit in result.units]
     same = np.array([True, *(a == b for a, b in pairwise(shapes))])
-    plot_depth(ax, result.units, *ends, colour, same)
+    plot_depth(ax, result.units, *column(result, QUANTITIES, quantity), colour, same)
 
 
 @reads("effective_rank")

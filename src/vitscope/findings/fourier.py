@@ -8,9 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 
+from vitscope.drawing.curves import colour_bar
 from vitscope.drawing.depth import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import DEPTH, MODELS, grid
@@ -154,11 +153,7 @@ def _draw_spectra(
     ax.set_xlim(0.0, furthest)
     ax.set_ylabel("Δ log amplitude")
     grid(ax)
-    drawing = ax.get_figure()
-    if drawing is not None:
-        bar = drawing.colorbar(ScalarMappable(Normalize(0, 1), DEPTH), ax=ax, pad=0.02, aspect=30)
-        bar.set_label("Normalised depth")
-        bar.outline.set_visible(False)
+    colour_bar(ax)
 
 
 @reads("fourier")

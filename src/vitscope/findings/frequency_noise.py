@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS, grid, model_colour
+from vitscope.drawing.style import INK, MODELS, grid, model_colours
 from vitscope.results import About, Result
-from vitscope.results.condition_rows import QUANTITIES, ConditionTable, Headlined, condition_rows
+from vitscope.results.condition_rows import ConditionTable, Headlined, condition_rows
 from vitscope.results.numbers import by_name, points, reads
 
 CLEAN = "clean"
@@ -79,8 +79,7 @@ def plot_frequency_noise_accuracy(
 ) -> Axes:
     """Accuracy against the centre frequency of the noise."""
     ax = axes_or_new(ax)
-    i = QUANTITIES.index("accuracy")
-    value, low, high = (a[:, i] for a in (result.scores.value, result.scores.low, result.scores.high))
+    value, low, high = result.scores.of("accuracy")
     ax.axhline(100 * value[0], color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
     draw_curve(ax, result.frequency, value[1:], low[1:], high[1:], colour)
     _axes(ax, "Accuracy (%)")
@@ -101,8 +100,8 @@ def plot_frequency_noises(
         colours: One per model; default: the colours of a comparison.
     """
     ax = axes_or_new(ax)
-    for i, result in enumerate(results):
-        _drop(ax, result, colours[i] if colours else model_colour(i), result.model)
+    for result, colour in zip(results, model_colours(colours, results), strict=False):
+        _drop(ax, result, colour, result.model)
     legend_above(ax)
     return ax
 

@@ -11,8 +11,9 @@ from matplotlib.ticker import AutoLocator
 
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.statistics import mean_interval
+from vitscope.drawing.curves import legend_above
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS, grid, model_colour
+from vitscope.drawing.style import INK, MODELS, grid, model_colours
 from vitscope.results import About, Result, tidy
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
@@ -141,12 +142,13 @@ def plot_hessian_spectra(
         colours: One per model; default: the colours of a comparison.
     """
     ax = axes_or_new(ax)
-    colours = colours or [model_colour(i) for i in range(len(results))]
     curves = [_density(result.eigenvalues.ravel()) for result in results]
     row = 0.05 * max(
         float(density.max()) for _, density in curves
     )  # height of a model's marks below the curves
-    for place, (result, colour, (x, density)) in enumerate(zip(results, colours, curves, strict=True)):
+    for place, (result, colour, (x, density)) in enumerate(
+        zip(results, model_colours(colours, results), curves, strict=True)
+    ):
         ax.plot(x, density, color=colour, linewidth=1.6, label=_label(result))
         ax.fill_between(x, density, color=colour, alpha=0.15, linewidth=0)
         _marks(ax, result, colour, -row * (place + 0.6))
@@ -155,7 +157,7 @@ def plot_hessian_spectra(
     ax.yaxis.set_major_locator(_FromZero())
     ax.set_xlabel("Hessian max eigenvalue")
     ax.set_ylabel("Density")
-    ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, handlelength=1.2)
+    legend_above(ax, columns=1, handlelength=1.2)
     grid(ax)
     return ax
 

@@ -14,7 +14,7 @@ from vitscope.results.numbers import with_interval as number
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianDensityResult(Result, exam="hessian_density", after="hessian"):
+class HessianDensityResult(Result, exam="hessian_density", after="hessian", version=2):
     """The density of a model's Hessian; n is the number of images."""
 
     about = About(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from vitscope.drawing.curves import nothing
+from vitscope.drawing.curves import draw_bars, legend_above, nothing
 from vitscope.drawing.depth import plot_change
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
@@ -158,8 +158,7 @@ def plot_lesion_groups(result: LesionResult, ax: Axes | None = None, colour: str
         value, low, high = 100.0 * np.array([(group.value, group.low, group.high) for group in own]).T
         label = kind.upper() if kind in ("msa", "mlp") else kind
         ax.bar(x, value, 0.9 * width, color=_shade(kind, kinds, colour), linewidth=0, label=label)
-        reach = np.abs(np.stack([value - low, high - value]))
-        ax.errorbar(x, value, reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
+        draw_bars(ax, x, value, low, high, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     ax.set_xticks(
         range(len(places)), ["only one" if place == "only" else f"{place} third" for place in places]
@@ -167,9 +166,7 @@ def plot_lesion_groups(result: LesionResult, ax: Axes | None = None, colour: str
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_xlabel("Place in its stage, among its kind")
     ax.set_ylabel("Mean accuracy drop (points)")
-    ax.legend(
-        ncols=len(kinds), loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2, handlelength=1.2
-    )
+    legend_above(ax, len(kinds), handlelength=1.2, columnspacing=None)
     grid(ax)
     return ax
 

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 
-from vitscope.drawing.curves import nothing, plot_heads
+from vitscope.drawing.curves import colour_bar, nothing, plot_head_shares
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import DEPTH, INK, MODELS, grid, logarithmic
+from vitscope.drawing.style import DEPTH, MODELS, grid, logarithmic
 from vitscope.results import About, Result
 from vitscope.results.head_rows import HeadRows
 from vitscope.results.numbers import extremes, reads, rows_of
@@ -58,25 +56,14 @@ def plot_low_pass(result: LowPassResult, ax: Axes | None = None, colour: str | N
     ax.set_xlabel("Applications of the attention")
     ax.set_ylabel("Amplitude left of frequencies > 0")
     grid(ax)
-    drawing = ax.get_figure()
-    if drawing is not None:
-        bar = drawing.colorbar(ScalarMappable(Normalize(0, 1), DEPTH), ax=ax, pad=0.02, aspect=30)
-        bar.set_label("Normalised depth")
-        bar.outline.set_visible(False)
+    colour_bar(ax)
     return ax
 
 
 @figure("low_pass", "Factor per application; below 1 everything but the mean dies out.", "low_pass_rate")
 def plot_low_pass_rate(result: LowPassResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
     """Rate of decay against depth."""
-    ax = axes_or_new(ax)
-    if not result.units:
-        return nothing(ax, NOTHING)
-    plot_heads(ax, result, "rate", colour)
-    ax.axhline(1.0, color=INK, linewidth=1.3, linestyle=":")
-    ax.set_ylim(0.0, 1.05)
-    ax.set_ylabel("Amplitude left per application")
-    return ax
+    return plot_head_shares(result, "rate", "Amplitude left per application", NOTHING, ax, colour)
 
 
 @reads("low_pass")

@@ -9,12 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.drawing.curves import legend_above
+from vitscope.drawing.curves import draw_bars, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result, tidy
 from vitscope.results.condition_rows import (
-    QUANTITIES,
     ConditionTable,
     Headlined,
     condition_rows,
@@ -104,28 +103,21 @@ def plot_perturbations(
         colours: One per model; default: the colours of a comparison.
     """
     ax = axes_or_new(ax)
-    column = QUANTITIES.index("accuracy")
     names = [p.condition for p in results[0].perturbations]
     apart = 0.5 / len(results)
     for i, result in enumerate(results):
         colour = colours[i] if colours else model_colour(i)
-        scores = result.scores
-        value, low, high = (100 * a[:, column] for a in (scores.value, scores.low, scores.high))
+        value, low, high = (100 * a for a in result.scores.of("accuracy"))
         x = np.arange(len(names)) + (i - (len(results) - 1) / 2) * apart
-        reach = np.abs(np.stack([value - low, high - value]))
         label = getattr(result, "model", None) if len(results) > 1 else None
-        ax.errorbar(
-            x,
-            value,
-            reach,
-            fmt="o",
-            color=colour,
-            ecolor=INK,
-            elinewidth=1.0,
-            capsize=3.0,
-            markersize=6.0,
-            label=label,
-        )
+        style: dict[str, Any] = {
+            "fmt": "o",
+            "ecolor": INK,
+            "elinewidth": 1.0,
+            "capsize": 3.0,
+            "markersize": 6.0,
+        }
+        draw_bars(ax, x, value, low, high, color=colour, label=label, **style)
         if result.draws > 1:
             places = np.repeat(x[1:] + 0.3 * apart, result.draws)
             ax.plot(

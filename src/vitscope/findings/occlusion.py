@@ -2,19 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.drawing.curves import draw_curve, legend_above
+from vitscope.drawing.curves import draw_bars, draw_curve, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid, model_colour
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
-    QUANTITIES,
     ConditionTable,
     Headlined,
     condition_rows,
@@ -123,30 +122,21 @@ def _curve(result: OcclusionResult, order: str) -> tuple[np.ndarray, np.ndarray,
     """Share in per cent, accuracy and its interval, from the whole picture on."""
     rows = [0, *(i for i, occluded in enumerate(result.occluded) if occluded.order == order)]
     share = np.array([100 * result.occluded[i].share for i in rows])
-    column, scores = QUANTITIES.index("accuracy"), result.scores
-    return share, scores.value[rows, column], scores.low[rows, column], scores.high[rows, column]
+    return share, *result.scores.of("accuracy", rows)
 
 
 def _centre(ax: Axes, result: OcclusionResult, colour: str, label: str | None, aside: float = 0.0) -> None:
     row = next(i for i, occluded in enumerate(result.occluded) if occluded.condition == CENTRE)
-    column, scores = QUANTITIES.index("accuracy"), result.scores
-    value, low, high = (100 * float(a[row, column]) for a in (scores.value, scores.low, scores.high))
+    value, low, high = (100 * a for a in result.scores.of("accuracy", [row]))
     share = 100 * result.occluded[row].share + aside
-    reach = np.abs([[value - low], [high - value]])
-    ax.errorbar(
-        [share],
-        [value],
-        reach,
-        fmt="D",
-        color=colour,
-        markersize=6.0,
-        markerfacecolor="white",
-        markeredgewidth=1.4,
-        elinewidth=1.0,
-        capsize=2.0,
-        label=label,
-        zorder=4,
-    )
+    marker: dict[str, Any] = {
+        "fmt": "D",
+        "markersize": 6.0,
+        "markerfacecolor": "white",
+        "markeredgewidth": 1.4,
+    }
+    bar: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0, "zorder": 4}
+    draw_bars(ax, [share], value, low, high, color=colour, label=label, **marker, **bar)
 
 
 def _axes(ax: Axes) -> None:

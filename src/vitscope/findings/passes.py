@@ -1,16 +1,17 @@
 """What `passes` finds: result, reading and figures."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter, StrMethodFormatter
 
-from vitscope.drawing.curves import nothing
+from vitscope.drawing.curves import draw_bars, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
-from vitscope.results import About, Result, tidy
+from vitscope.results import About, Result, column, tidy
 from vitscope.results.condition_rows import QUANTITIES as SCORES
 from vitscope.results.numbers import reads
 from vitscope.results.numbers import with_interval as number
@@ -72,9 +73,9 @@ class PassesResult(Result, exam="passes", after="shape_bias", version=2):
         `n` counts images, for `throughput` batches.
         """
         rows = []
-        for i, quantity in enumerate(QUANTITIES):
+        for quantity in QUANTITIES:
             n = self.batches if quantity == "throughput" else self.n
-            rows.append(self._rows(quantity, self.value[:, i], self.low[:, i], self.high[:, i], n))
+            rows.append(self._rows(quantity, *column(self, QUANTITIES, quantity), n))
         for i, quantity in enumerate(CHANGES):
             numbers = (self.change[:, i], self.change_low[:, i], self.change_high[:, i])
             rows.append(self._rows(f"{quantity} change", *numbers, self.n).iloc[1:])
@@ -143,7 +144,7 @@ def plot_passes_spread(result: PassesResult, ax: Axes | None = None, colour: str
         _lines(ax, result, quantity, colour, label, reference=False, marker=marker)
     _along_passes(ax, result, "Uncertainty (nats)")
     ax.set_ylim(bottom=0.0)
-    ax.legend(ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
+    legend_above(ax, 2, handlelength=None, columnspacing=None)
     return ax
 
 
@@ -161,19 +162,11 @@ def plot_passes_throughput(result: PassesResult, ax: Axes | None = None, colour:
         speed, nll = result.of("throughput", smoothed), result.of("nll", smoothed)
         shown = (speed["passes"] > 0).to_numpy()
         x, y = 100.0 * speed["value"].to_numpy()[shown], nll["value"].to_numpy()[shown]
-        ax.errorbar(
-            x,
-            y,
-            [y - nll["low"].to_numpy()[shown], nll["high"].to_numpy()[shown] - y],
-            fmt="o" + (SMOOTHED if smoothed else "-"),
-            color=colour,
-            markersize=4.5,
-            linewidth=1.4,
-            elinewidth=0.9,
-            capsize=1.5,
-            markerfacecolor="white" if smoothed else colour,
-            label="with spatial smoothing" if smoothed else "as it is",
-        )
+        ends = (nll[end].to_numpy()[shown] for end in ("value", "low", "high"))
+        line, face = (SMOOTHED, "white") if smoothed else ("-", colour)
+        label = "with spatial smoothing" if smoothed else "as it is"
+        style: dict[str, Any] = {"markersize": 4.5, "linewidth": 1.4, "elinewidth": 0.9, "capsize": 1.5}
+        draw_bars(ax, x, *ends, fmt=f"o{line}", color=colour, markerfacecolor=face, label=label, **style)
         for passes, at, height in zip(speed["passes"][shown], x, y, strict=True):
             ax.annotate(str(passes), (at, height), (5, 5), textcoords="offset points", fontsize=9)
     single = result.of("nll")
@@ -253,7 +246,7 @@ def _along_passes(ax: Axes, result: PassesResult, label: str) -> None:
 
 def _legend(ax: Axes, result: PassesResult) -> None:
     if len(_groups(result)) > 1:
-        ax.legend(ncols=2, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.2)
+        legend_above(ax, 2, handlelength=None, columnspacing=None)
 
 
 def _drawn(result: PassesResult) -> bool:

@@ -1,12 +1,14 @@
 """What `prediction` finds: result, reading and figures."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
+from vitscope.drawing.curves import draw_bars
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
@@ -186,25 +188,11 @@ def plot_prediction(result: PredictionResult, ax: Axes | None = None, colour: st
     enough = result.bin_count >= FEW
     for chosen, opacity in ((enough, 0.75), (~enough & (result.bin_count > 0), 0.25)):
         if chosen.any():
-            ax.bar(
-                centres[chosen],
-                result.bin_accuracy[chosen],
-                0.9 / BINS,
-                color=colour,
-                alpha=opacity,
-                linewidth=0,
-            )
+            height = result.bin_accuracy[chosen]
+            ax.bar(centres[chosen], height, 0.9 / BINS, color=colour, alpha=opacity, linewidth=0)
     filled = result.bin_count > 0
-    ends = np.stack([result.bin_accuracy - result.bin_low, result.bin_high - result.bin_accuracy])[:, filled]
-    ax.errorbar(
-        centres[filled],
-        result.bin_accuracy[filled],
-        ends,
-        fmt="none",
-        ecolor=INK,
-        elinewidth=0.8,
-        capsize=1.5,
-    )
+    ends = (result.bin_accuracy[filled], result.bin_low[filled], result.bin_high[filled])
+    draw_bars(ax, centres[filled], *ends, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5)
     ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1.0, alpha=0.7)
     ax.text(0.0, 1.03, _figures(result), transform=ax.transAxes, fontsize=9, linespacing=1.4)
     for centre, count in zip(centres[filled], result.bin_count[filled], strict=True):
@@ -266,17 +254,9 @@ def plot_prediction_classes(
             a[order, column] for a in (result.class_value, result.class_low, result.class_high)
         )
         at = places + (0.24 * shift - 0.12 if named else 0.0)
-        size = 4.5 if named else 1.5
-        ax.errorbar(
-            at,
-            value,
-            np.stack([value - low, high - value]),
-            fmt=marker,
-            color=shade,
-            markersize=size,
-            elinewidth=1.0 if named else 0.3,
-            label=name,
-        )
+        size, line = (4.5, 1.0) if named else (1.5, 0.3)
+        style: dict[str, Any] = {"fmt": marker, "color": shade, "markersize": size, "elinewidth": line}
+        draw_bars(ax, at, value, low, high, label=name, **style)
     if named:
         ax.set_xticks(places, [result.class_names[k] for k in order], rotation=45, ha="right")
     ax.set_xlabel("Class" if named else "Class, by accuracy")

@@ -9,10 +9,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above, nothing
+from vitscope.drawing.curves import draw_bars, draw_curve, frequency_axis, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid, model_colour
-from vitscope.results import About, Result, tidy
+from vitscope.results import About, Result, column, tidy_columns
 from vitscope.results.condition_rows import Headline, headline_rows
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
@@ -62,12 +62,9 @@ class ShapeBiasResult(Result, exam="shape_bias", after="adversarial", version=2)
         if not self.pairs:
             return headline_rows((), 0)
         columns = {"condition": self.conditions, "cutoff": [*self.cutoff, np.nan]}
-        pieces = [
-            tidy(q, self.value[:, i], self.low[:, i], self.high[:, i], 2 * self.pairs, **columns)
-            for i, q in enumerate(QUANTITIES)
-        ]
+        pieces = tidy_columns(self, QUANTITIES, 2 * self.pairs, **columns)
         crossover = [h for h in self.headlines if h.quantity == "crossover"]
-        return pd.concat([*pieces, headline_rows(crossover, 2 * self.pairs)], ignore_index=True)
+        return pd.concat([pieces, headline_rows(crossover, 2 * self.pairs)], ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
         """Bias at 0.25π and of the swap of phase and amplitude, and where the lines cross."""
@@ -110,7 +107,12 @@ def plot_shape_bias(result: ShapeBiasResult, ax: Axes | None = None, colour: str
     for decision in DECISIONS:
         shade = MSA_BAR if decision == "neither" else colour
         draw_curve(
-            ax, result.cutoff, *_of(result, decision, slice(0, -1)), shade, _NAMES[decision], _LINES[decision]
+            ax,
+            result.cutoff,
+            *column(result, QUANTITIES, decision, slice(0, -1)),
+            shade,
+            _NAMES[decision],
+            _LINES[decision],
         )
     _axes(ax, result.cutoff, "Decisions (%)")
     legend_above(ax)
@@ -131,8 +133,7 @@ def plot_shape_bias_phase(result: ShapeBiasResult, ax: Axes | None = None, colou
     places = np.arange(len(DECISIONS))
     for place, shade, opacity in zip(places, (colour, colour, MSA_BAR), (1.0, 0.5, 1.0), strict=True):
         ax.bar(place, value[place], 0.6, color=shade, alpha=opacity, linewidth=0)
-    reach = np.abs(np.stack([value - low, high - value]))
-    ax.errorbar(places, value, reach, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2.0)
+    draw_bars(ax, places, value, low, high, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2.0)
     ax.set_xticks(places, ["the phase's class", "the amplitude's class", "neither"])
     ax.set_xlim(-0.6, len(DECISIONS) - 0.4)
     ax.set_ylim(0.0, 100.0)
@@ -160,16 +161,13 @@ def plot_shape_biases(
         return nothing(ax, NOTHING)
     for i, result in having:
         colour = colours[i] if colours else model_colour(i)
-        draw_curve(ax, result.cutoff, *_of(result, "shape_bias", slice(0, -1)), colour, result.model)
+        draw_curve(
+            ax, result.cutoff, *column(result, QUANTITIES, "shape_bias", slice(0, -1)), colour, result.model
+        )
     ax.axhline(50.0, color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
     _axes(ax, having[0][1].cutoff, "Shape bias (%)")
     legend_above(ax)
     return ax
-
-
-def _of(result: ShapeBiasResult, quantity: str, ways: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    column = QUANTITIES.index(quantity)
-    return result.value[ways, column], result.low[ways, column], result.high[ways, column]
 
 
 def _axes(ax: Axes, cutoff: np.ndarray, quantity: str) -> None:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 
-from vitscope.drawing.curves import nothing, plot_heads
-from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS
+from vitscope.drawing.curves import plot_head_shares
+from vitscope.drawing.figures import figure
+from vitscope.drawing.style import MODELS
 from vitscope.findings.attention import NO_ATTENTION
 from vitscope.results import About, Result
 from vitscope.results.head_rows import HeadRows
@@ -38,14 +38,7 @@ def plot_softmax_gradient(
     result: SoftmaxGradientResult, ax: Axes | None = None, colour: str = MODELS[0]
 ) -> Axes:
     """Nuclear norm of the softmax Jacobian, as a share of the largest possible one, against depth."""
-    ax = axes_or_new(ax)
-    if not result.units:
-        return nothing(ax, NO_ATTENTION)
-    plot_heads(ax, result, "share", colour)
-    ax.axhline(1.0, color=INK, linewidth=1.3, linestyle=":")
-    ax.set_ylim(0.0, 1.05)
-    ax.set_ylabel("Nuclear norm / its maximum")
-    return ax
+    return plot_head_shares(result, "share", "Nuclear norm / its maximum", NO_ATTENTION, ax, colour)
 
 
 @reads("softmax_gradient")

@@ -8,10 +8,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import PercentFormatter
 
-from vitscope.drawing.curves import nothing
+from vitscope.drawing.curves import draw_bars, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
-from vitscope.results import About, Result, tidy
+from vitscope.results import About, Result, column, tidy
 from vitscope.results.condition_rows import QUANTITIES as SCORES
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
@@ -95,9 +95,7 @@ class TemporalResult(Result, exam="temporal", after="passes", version=2):
         `... change` and `... ratio` compare what is smoothed over time with what is not. `n` counts frames. The
         consistency of the labels is the row `label consistency`.
         """
-        rows = []
-        for i, quantity in enumerate(QUANTITIES):
-            rows.append(self._rows(quantity, self.value[:, i], self.low[:, i], self.high[:, i], self.n))
+        rows = [self._rows(name, *column(self, QUANTITIES, name), self.n) for name in QUANTITIES]
         speed, slow, fast = self.throughput.T
         rows.append(self._rows("throughput", speed, slow, fast, self.timed))
         for i, quantity in enumerate(QUANTITIES):
@@ -145,18 +143,9 @@ def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = 
     for i, row in enumerate(chosen):
         x = np.arange(len(RATIOS)) + (i - (len(chosen) - 1) / 2) * step
         value, low, high = result.ratio[row], result.ratio_low[row], result.ratio_high[row]
-        reach = np.nan_to_num(np.abs(np.stack([value - low, high - value])))
-        ax.errorbar(
-            x,
-            value,
-            reach,
-            fmt=MARKERS[i % len(MARKERS)],
-            color=colour,
-            markersize=5.5,
-            elinewidth=1.2,
-            capsize=2.0,
-            label=result.names[row].removesuffix(" + temporal"),
-        )
+        label = result.names[row].removesuffix(" + temporal")
+        style: dict[str, Any] = {"markersize": 5.5, "elinewidth": 1.2, "capsize": 2.0, "label": label}
+        _points(ax, x, value, low, high, fmt=MARKERS[i % len(MARKERS)], color=colour, **style)
     ax.axhline(1.0, color=INK, linewidth=0.8)
     ax.set_xticks(range(len(RATIOS)), [LABELS[name] for name in RATIOS])
     ax.set_xlim(-0.5, len(RATIOS) - 0.5)
@@ -178,27 +167,17 @@ def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, col
     ax = axes_or_new(ax)
     if result.why:
         return nothing(ax, result.why)
-    column = QUANTITIES.index("nll")
-    nll, low, high = result.value[:, column], result.low[:, column], result.high[:, column]
+    nll, low, high = column(result, QUANTITIES, "nll")
     speed = 100.0 * result.throughput[:, 0]
     for i, smoothed in enumerate(np.flatnonzero(result.temporal)):
         marker = MARKERS[i % len(MARKERS)]
         pair = [smoothed - 1, smoothed]
         ax.plot(speed[pair], nll[pair], "-", color=colour, linewidth=1.2, alpha=0.7)
         for row, fill in zip(pair, (colour, "white"), strict=True):
-            reach = np.nan_to_num([[nll[row] - low[row]], [high[row] - nll[row]]])
-            ax.errorbar(
-                speed[row],
-                nll[row],
-                reach,
-                fmt=marker,
-                color=colour,
-                markerfacecolor=fill,
-                markersize=6.0,
-                elinewidth=0.9,
-                capsize=1.5,
-                label=result.names[row] if row != smoothed else None,
-            )
+            one, label = slice(row, row + 1), result.names[row] if row != smoothed else None
+            style: dict[str, Any] = {"markersize": 6.0, "elinewidth": 0.9, "capsize": 1.5, "label": label}
+            style |= {"fmt": marker, "color": colour, "markerfacecolor": fill}
+            _points(ax, speed[one], nll[one], low[one], high[one], **style)
     ax.set_xlim(0.0, max(105.0, 1.05 * float(speed.max())))
     ax.xaxis.set_major_formatter(PercentFormatter(decimals=0))
     ax.set_xlabel("Relative throughput")
@@ -220,16 +199,8 @@ def plot_temporal_trace(result: TemporalResult, ax: Axes | None = None, colour: 
     if result.why:
         return nothing(ax, result.why)
     frames = np.arange(result.trace.shape[1])
-    ax.plot(
-        frames,
-        result.trace[0],
-        "-o",
-        color=colour,
-        alpha=0.4,
-        linewidth=1.0,
-        markersize=2.5,
-        label="each frame alone",
-    )
+    faint: dict[str, Any] = {"alpha": 0.4, "linewidth": 1.0, "markersize": 2.5}
+    ax.plot(frames, result.trace[0], "-o", color=colour, label="each frame alone", **faint)
     ax.plot(frames, result.trace[1], "-", color=colour, linewidth=2.0, label="smoothed over time")
     ax.set_ylim(0.0, 1.0)
     ax.set_xlim(0, max(len(frames) - 1, 1))
@@ -240,15 +211,15 @@ def plot_temporal_trace(result: TemporalResult, ax: Axes | None = None, colour: 
     return ax
 
 
+def _points(ax: Axes, x: Any, value: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any) -> None:
+    """With a bar of no length where the interval is unknown."""
+    known = np.isfinite(low) & np.isfinite(high)
+    draw_bars(ax, x, value, np.where(known, low, value), np.where(known, high, value), **style)
+
+
 def _legend(ax: Axes) -> None:
     entries = len(ax.get_legend_handles_labels()[1])
-    ax.legend(
-        ncols=3 if entries <= 3 else 2,
-        loc="lower left",
-        bbox_to_anchor=(0.0, 1.0),
-        borderaxespad=0.2,
-        handlelength=1.4,
-    )
+    legend_above(ax, 3 if entries <= 3 else 2, handlelength=1.4, columnspacing=None)
 
 
 @reads("temporal")

@@ -1,16 +1,17 @@
 """What `token_norms` finds: result, reading and figures."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from vitscope.drawing.curves import along_depth, nothing
+from vitscope.drawing.curves import along_depth, colour_bar, draw_bars, legend_above, nothing
 from vitscope.drawing.depth import draw_bands
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, logarithmic, model_colour
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results import About, Result, UnitRow, column, tidy, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
 
@@ -68,8 +69,7 @@ class TokenNormsResult(Result, exam="token_norms", after="low_pass"):
 
     def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Value and interval of one quantity, a number per unit."""
-        column = QUANTITIES.index(quantity)
-        return self.value[:, column], self.low[:, column], self.high[:, column]
+        return column(self, QUANTITIES, quantity)
 
     def place(self, unit: int) -> np.ndarray:
         """(H, W): the share of images in which each point after a unit is an outlier."""
@@ -79,11 +79,11 @@ class TokenNormsResult(Result, exam="token_norms", after="low_pass"):
 
     def table(self) -> pd.DataFrame:
         """`QUANTITIES` after each unit; `attention` and `sink` of each MSA by `token`."""
-        levels = [tidy(name, *self.of(name), self.n, self.units) for name in QUANTITIES]
+        levels = tidy_columns(self, QUANTITIES, self.n, self.units)
         units, tokens = [self.attending[i] for i in self.row_unit], list(self.row_token)
         share = tidy("attention", self.share, self.share_low, self.share_high, self.n, units, token=tokens)
         sink = tidy("sink", self.sink, self.sink_low, self.sink_high, self.n, units, token=tokens)
-        return pd.concat([*levels, share, sink], ignore_index=True)
+        return pd.concat([levels, share, sink], ignore_index=True)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The numbers, where outliers sit, and the attention that was left out."""
@@ -140,23 +140,14 @@ def plot_attention_sinks(result: TokenNormsResult, ax: Axes | None = None, colou
             continue
         shade = "#8b929b" if sort == OTHERS else model_colour(place)
         depth = np.array([result.attending[i].depth for i in result.row_unit[rows]])
-        reach = np.abs(np.stack([result.sink - result.sink_low, result.sink_high - result.sink]))[:, rows]
-        ax.errorbar(
-            depth,
-            result.sink[rows],
-            reach,
-            fmt="-o",
-            color=shade,
-            markersize=4,
-            linewidth=1.5,
-            elinewidth=0.9,
-            label=sort,
-        )
+        ends = (result.sink[rows], result.sink_low[rows], result.sink_high[rows])
+        style: dict[str, Any] = {"fmt": "-o", "markersize": 4, "linewidth": 1.5, "elinewidth": 0.9}
+        draw_bars(ax, depth, *ends, color=shade, label=sort, **style)
     ax.axhline(1.0, color=INK, linewidth=1.3, linestyle=":")
     along_depth(ax)
     logarithmic(ax)
     ax.set_ylabel("Attention per token, even share = 1")
-    ax.legend(ncols=3, handlelength=1.6, columnspacing=1.2, loc="lower left", bbox_to_anchor=(0.0, 1.0))
+    legend_above(ax, handlelength=1.6, borderaxespad=None)
     return ax
 
 
@@ -185,11 +176,7 @@ def plot_outlier_places(result: TokenNormsResult, ax: Axes | None = None, colour
         panel.set_xticks([])
         panel.set_yticks([])
         panel.set_title(f"{result.units[i].name}: {100 * share[i]:.2g} % of tokens", fontsize=9.0, pad=3.0)
-    drawing = ax.get_figure()
-    if drawing is not None:
-        bar = drawing.colorbar(drawn, ax=ax, pad=0.02, aspect=30)
-        bar.set_label("Share of images")
-        bar.outline.set_visible(False)
+    colour_bar(ax, "Share of images", drawn)
     return ax
 
 

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.drawing.curves import nothing
 from vitscope.drawing.figures import axes_or_new, figure, projected
-from vitscope.drawing.style import INK, MODELS, model_colour
+from vitscope.drawing.style import INK, MODELS, model_colours
 from vitscope.results import About, Result, tidy
 from vitscope.results.numbers import reads
 
@@ -103,8 +103,7 @@ def plot_trajectories(
     if not shown:
         return nothing(ax, NO_RUN)
     disc: Any = projected(ax, "polar")
-    colours = colours or [model_colour(place) for place in range(len(results))]
-    for result, colour in zip(results, colours, strict=True):
+    for result, colour in zip(results, model_colours(colours, results), strict=True):
         theta = np.where(np.isnan(result.theta), _last_angle(result.theta), result.theta)
         label = f"{result.model}: {result.chosen} checkpoint, detour {result.detour:.2f}"
         disc.plot(theta, result.r, "-o", color=colour, linewidth=1.5, markersize=3.6, label=label)

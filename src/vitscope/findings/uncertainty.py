@@ -10,7 +10,7 @@ from vitscope.drawing.curves import nothing
 from vitscope.drawing.depth import plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS
-from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results import About, Result, UnitRow, column, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
 
@@ -41,13 +41,7 @@ class UncertaintyResult(Result, exam="uncertainty", after="lesion", version=3):
 
     def table(self) -> pd.DataFrame:
         """Quantities `data_std`, `model_std` and `model_share` of every unit."""
-        return pd.concat(
-            [
-                tidy(quantity, self.value[:, i], self.low[:, i], self.high[:, i], self.n, self.units)
-                for i, quantity in enumerate(QUANTITIES)
-            ],
-            ignore_index=True,
-        )
+        return tidy_columns(self, QUANTITIES, self.n, self.units)
 
 
 @figure(
@@ -76,8 +70,7 @@ def plot_uncertainty_share(
 
 def _plot(result: UncertaintyResult, quantity: str, label: str, ax: Axes | None, colour: str) -> Axes:
     ax = axes_or_new(ax)
-    column = QUANTITIES.index(quantity)
-    value, low, high = (numbers[:, column] for numbers in (result.value, result.low, result.high))
+    value, low, high = column(result, QUANTITIES, quantity)
     if not np.isfinite(value).any():
         return nothing(ax, "no branch of the model can take dropout")
     plot_depth(ax, result.units, value, low, high, colour)

@@ -4,7 +4,7 @@ from vitscope.results.atomic import atomic_path, atomic_write
 from vitscope.results.provenance import provenance
 from vitscope.results.result import About, Result
 from vitscope.results.run import Run
-from vitscope.results.table import UnitRow, directions, tidy
+from vitscope.results.table import UnitRow, column, directions, tidy, tidy_columns
 
 __all__ = [
     "About",
@@ -13,7 +13,9 @@ __all__ = [
     "UnitRow",
     "atomic_path",
     "atomic_write",
+    "column",
     "directions",
     "provenance",
     "tidy",
+    "tidy_columns",
 ]

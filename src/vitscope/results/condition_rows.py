@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from vitscope.core.statistics import difference_interval, percentile_interval, standard_error
-from vitscope.results import Result, tidy
+from vitscope.results import Result, column, tidy
 from vitscope.results.numbers import by_name, with_interval
 
 
@@ -86,6 +86,10 @@ class ConditionTable:
     drop_low: np.ndarray
     drop_high: np.ndarray
 
+    def of(self, quantity: str, rows: Any = slice(None)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Value and interval of one quantity under some or all conditions."""
+        return column(self, QUANTITIES, quantity, rows)
+
 
 def condition_rows(
     conditions: Sequence[str],
@@ -102,10 +106,7 @@ def condition_rows(
         own: An exam's own columns, an entry per condition.
     """
     columns: dict[str, Any] = {"condition": list(conditions), **own}
-    pieces = []
-    for quantity in quantities:
-        value, low, high = (a[:, QUANTITIES.index(quantity)] for a in (scores.value, scores.low, scores.high))
-        pieces.append(tidy(quantity, value, low, high, scores.n, **columns))
+    pieces = [tidy(name, *scores.of(name), scores.n, **columns) for name in quantities]
     drops = tidy("drop", scores.drop, scores.drop_low, scores.drop_high, scores.n, **columns)
     return pd.concat([*pieces, drops.iloc[1:]], ignore_index=True)
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from vitscope.results import UnitRow, tidy
+from vitscope.results import UnitRow, column, tidy
 
 ALL_HEADS = -1  # the head number of a row that belongs to the layer
 
@@ -32,8 +32,7 @@ class HeadRows:
 
     def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Value and interval of one quantity, a number per row."""
-        column = self.quantities.index(quantity)
-        return self.value[:, column], self.low[:, column], self.high[:, column]
+        return column(self, self.quantities, quantity)
 
     @property
     def layers(self) -> np.ndarray:

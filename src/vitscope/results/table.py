@@ -62,6 +62,23 @@ def tidy(
     return pd.DataFrame(columns)
 
 
+def column(
+    numbers: Any, names: Sequence[str], quantity: str, rows: Any = slice(None)
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`value`, `low` and `high` of one quantity, of arrays with a column for each of `names`."""
+    at = (rows, names.index(quantity))
+    return numbers.value[at], numbers.low[at], numbers.high[at]
+
+
+def tidy_columns(
+    numbers: Any, names: Sequence[str], n: int, units: Sequence[UnitRow] | None = None, **extra: Any
+) -> pd.DataFrame:
+    """`tidy`, quantity by quantity, of arrays `value`, `low` and `high` with a column for each of `names`."""
+    return pd.concat(
+        [tidy(name, *column(numbers, names, name), n, units, **extra) for name in names], ignore_index=True
+    )
+
+
 def directions(table: pd.DataFrame) -> pd.DataFrame:
     """Per kind of unit, across how many units a quantity falls or rises (their rows called `change`).
 

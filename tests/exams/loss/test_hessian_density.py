@@ -103,6 +103,25 @@ def test_few_negative_eigenvalues_are_covered() -> None:
     assert sum(missed.values()) <= 0.05 * 100, missed
 
 
+def test_a_share_that_batches_differ_in_is_covered() -> None:
+    """Shares of batches spread like a lognormal: most are small, and a few make up much of their mean."""
+    generator, size, share = np.random.default_rng(1), 200, 0.05
+    turned = np.linalg.qr(generator.normal(size=(size, size)))[0]
+    missed = {"too low": 0, "too high": 0}
+    for _ in range(80):
+        found = []
+        for signs in generator.choice([-1.0, 1.0], (BATCHES, size)):
+            below = min(size, generator.poisson(size * share * np.exp(1.2 * generator.normal() - 0.72)))
+            spectrum = [generator.uniform(-1.0, -0.2, below), generator.uniform(0.1, 1.0, size - below)]
+            found.append(gauss(np.concatenate(spectrum), turned @ signs, 12))
+        nodes, weights = map(np.stack, zip(*found, strict=True))
+        result = summarised({"nodes": nodes, "weights": weights}, {**ABOUT, "parameters": size})
+        missed["too low"] += result.negative_high < share
+        missed["too high"] += result.negative_low > share
+        assert 0.0 <= result.negative_low <= result.negative <= result.negative_high <= 1.0
+    assert sum(missed.values()) <= 0.05 * 80, missed
+
+
 def test_table_and_files(found: HessianDensityResult, tmp_path) -> None:
     table = found.table()
     assert table["quantity"].tolist()[:3] == ["trace", "negative", "density"]

@@ -13,6 +13,9 @@ lower bounds to the upper end of that of the upper bounds. It gets narrower with
 What a vector of random signs finds of a share s of P eigenvalues is v'Av / P, with a projection A of rank sP. Its
 variance, 2 (sP - sum_i A_ii^2) / P^2, is at most 2 s(1-s) / P: that of a share of P/2 yes-or-no answers. A few vectors
 may agree by chance, and more so where they find too little: the interval never takes their error for less than that.
+Batches may differ by far more than vectors do, most with a small share and a few with a large one: the upper end
+is that of an error that grows with the share itself, where this is further out (`mean_share_interval`). With fewer than
+six batches, a share that only rare batches have may lie above it still.
 """
 
 from typing import Any
