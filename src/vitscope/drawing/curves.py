@@ -3,15 +3,17 @@
 A quantity of every layer and head against depth: a line for the layers, dots for their heads.
 """
 
-import numpy as np
-from matplotlib.axes import Axes
+from __future__ import annotations
 
+import numpy as np
+
+from vitscope.drawing import mpl
 from vitscope.drawing.style import grid
 from vitscope.results.head_rows import HeadRows
 
 
 def draw_curve(
-    ax: Axes,
+    ax: mpl.Axes,
     x: np.ndarray,
     value: np.ndarray,
     low: np.ndarray,
@@ -36,7 +38,7 @@ def draw_curve(
     ax.plot(x, 100 * value, line, color=colour, label=label, markersize=3.8, linewidth=1.6)
 
 
-def legend_above(ax: Axes, columns: int = 3) -> None:
+def legend_above(ax: mpl.Axes, columns: int = 3) -> None:
     """The legend over the axes, where no curve can be."""
     ax.legend(
         ncols=columns,
@@ -48,7 +50,7 @@ def legend_above(ax: Axes, columns: int = 3) -> None:
     )
 
 
-def frequency_axis(ax: Axes, furthest: float) -> None:
+def frequency_axis(ax: mpl.Axes, furthest: float) -> None:
     """Ticks in units of pi, from 0 on."""
     ticks = np.arange(0.0, furthest + 1e-9, 0.1 if furthest <= 0.6 else 0.2).tolist()
     ax.set_xticks(ticks, [_in_pi(tick) for tick in ticks])
@@ -60,7 +62,7 @@ def _in_pi(tick: float) -> str:
 
 
 def plot_heads(
-    ax: Axes, result: HeadRows, quantity: str, colour: str, label: str | None = None, dots: bool = True
+    ax: mpl.Axes, result: HeadRows, quantity: str, colour: str, label: str | None = None, dots: bool = True
 ) -> None:
     """Draw one quantity of a result with numbers per layer and head.
 
@@ -82,14 +84,14 @@ def plot_heads(
     along_depth(ax)
 
 
-def along_depth(ax: Axes) -> None:
+def along_depth(ax: mpl.Axes) -> None:
     """The axes of all such figures."""
     ax.set_xlim(0.0, 1.0)
     ax.set_xlabel("Normalised depth")
     grid(ax)
 
 
-def nothing(ax: Axes, why: str) -> Axes:
+def nothing(ax: mpl.Axes, why: str) -> mpl.Axes:
     """Say in one line why there is nothing to draw."""
     ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center")
     ax.set_axis_off()

@@ -1,15 +1,15 @@
 """What `low_pass` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import nothing, plot_heads
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import DEPTH, INK, MODELS, grid, logarithmic
+from vitscope.drawing.style import INK, MODELS, depth_colours, grid, logarithmic
 from vitscope.results import About, Result
 from vitscope.results.head_rows import HeadRows
 from vitscope.results.numbers import extremes, reads, rows_of
@@ -42,7 +42,7 @@ NOTHING = "no attention in this model can be applied to its own output"
 
 
 @figure("low_pass", "What is left of all frequencies but 0, one line per layer, coloured by depth.")
-def plot_low_pass(result: LowPassResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+def plot_low_pass(result: LowPassResult, ax: mpl.Axes | None = None, colour: str | None = None) -> mpl.Axes:
     """Remaining amplitude against the number of applications."""
     ax = axes_or_new(ax)
     if not result.units:
@@ -50,7 +50,12 @@ def plot_low_pass(result: LowPassResult, ax: Axes | None = None, colour: str | N
     left = np.array([result.of(f"remaining_{k}")[0][result.layers] for k in APPLICATIONS])  # (k, layers)
     for unit, line in zip(result.units, left.T, strict=True):
         ax.plot(
-            (0, *APPLICATIONS), (1.0, *line), "-o", color=DEPTH(unit.depth), linewidth=1.3, markersize=3.2
+            (0, *APPLICATIONS),
+            (1.0, *line),
+            "-o",
+            color=depth_colours()(unit.depth),
+            linewidth=1.3,
+            markersize=3.2,
         )
     logarithmic(ax)
     ax.set_xlim(0, APPLICATIONS[-1])
@@ -60,14 +65,18 @@ def plot_low_pass(result: LowPassResult, ax: Axes | None = None, colour: str | N
     grid(ax)
     drawing = ax.get_figure()
     if drawing is not None:
-        bar = drawing.colorbar(ScalarMappable(Normalize(0, 1), DEPTH), ax=ax, pad=0.02, aspect=30)
+        bar = drawing.colorbar(
+            mpl.ScalarMappable(mpl.Normalize(0, 1), depth_colours()), ax=ax, pad=0.02, aspect=30
+        )
         bar.set_label("Normalised depth")
         bar.outline.set_visible(False)
     return ax
 
 
 @figure("low_pass", "Factor per application; below 1 everything but the mean dies out.", "low_pass_rate")
-def plot_low_pass_rate(result: LowPassResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_low_pass_rate(
+    result: LowPassResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Rate of decay against depth."""
     ax = axes_or_new(ax)
     if not result.units:

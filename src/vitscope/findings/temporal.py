@@ -1,13 +1,14 @@
 """What `temporal` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
@@ -135,7 +136,7 @@ MARKERS = "os^Dv"  # of ways to predict; the colour is the model's
     "temporal",
     "What smoothing over time leaves of each quantity; less is better. 95 % interval over blocks of frames.",
 )
-def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_temporal(result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Ratio of smoothed to unsmoothed error, NLL, Brier score, calibration error and flips between frames."""
     ax = axes_or_new(ax)
     if result.why:
@@ -160,7 +161,7 @@ def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = 
     ax.axhline(1.0, color=INK, linewidth=0.8)
     ax.set_xticks(range(len(RATIOS)), [LABELS[name] for name in RATIOS])
     ax.set_xlim(-0.5, len(RATIOS) - 0.5)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, decimals=0))
     ax.set_ylabel("Smoothed / unsmoothed")
     if len(chosen) > 1:
         _legend(ax)
@@ -173,7 +174,9 @@ def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = 
     "NLL against throughput relative to one pass per frame; hollow: smoothed over time; bars: 95 % interval.",
     "temporal_throughput",
 )
-def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_temporal_throughput(
+    result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """NLL against relative throughput, an arrow from every way to predict to its smoothed version."""
     ax = axes_or_new(ax)
     if result.why:
@@ -200,7 +203,7 @@ def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, col
                 label=result.names[row] if row != smoothed else None,
             )
     ax.set_xlim(0.0, max(105.0, 1.05 * float(speed.max())))
-    ax.xaxis.set_major_formatter(PercentFormatter(decimals=0))
+    ax.xaxis.set_major_formatter(mpl.PercentFormatter(decimals=0))
     ax.set_xlabel("Relative throughput")
     ax.set_ylabel("NLL (nats)")
     if result.temporal.sum() > 1:
@@ -214,7 +217,9 @@ def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, col
     "Probability of the true class in the first sequence, frame by frame; faint: of each frame alone.",
     "temporal_trace",
 )
-def plot_temporal_trace(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_temporal_trace(
+    result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Probability of the true class along the first sequence, of one pass per frame and smoothed."""
     ax = axes_or_new(ax)
     if result.why:
@@ -240,7 +245,7 @@ def plot_temporal_trace(result: TemporalResult, ax: Axes | None = None, colour: 
     return ax
 
 
-def _legend(ax: Axes) -> None:
+def _legend(ax: mpl.Axes) -> None:
     entries = len(ax.get_legend_handles_labels()[1])
     ax.legend(
         ncols=3 if entries <= 3 else 2,

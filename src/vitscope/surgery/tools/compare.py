@@ -6,10 +6,11 @@ Classes, children, parameters, buffers and attributes of every module are rememb
 operation puts other tensors in their place and writes into none.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +18,7 @@ from vitscope.anatomy.flops import count_flops
 from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import example_batch
 from vitscope.anatomy.watch.one_forward import examined_output
+from vitscope.core import pd
 from vitscope.core.arguments import checked
 from vitscope.surgery.tools.vocabulary import Example
 
