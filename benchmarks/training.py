@@ -198,7 +198,7 @@ def ours(model: nn.Module, data, compiled: bool = False) -> Step:
     progress, batch = Progress(), list(range(len(data)))
 
     def step() -> None:
-        stepper._step(images, labels, batch, True, progress)
+        stepper._step(images, labels, batch, True, progress, nullcontext)
 
     return step
 
