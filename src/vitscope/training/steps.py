@@ -30,7 +30,6 @@ from vitscope.training.checkpoint import Progress, load_whole
 from vitscope.training.collective import any_process, timed
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
 from vitscope.training.divergence import Patience, TrainingDiverged, are_finite, gradient_norm
-from vitscope.training.fused_step import seen_as_in_memory
 from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer, build_schedule, worst_nearby
 from vitscope.training.precision import Precision
@@ -302,11 +301,10 @@ class Stepper:
         limit = self.recipe.clip_norm
         if limit is not None and not float(norm) < limit:
             nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
-        with seen_as_in_memory(self.optimizer):
-            if self.precision.scaler is not None:
-                self.precision.scaler.step(self.optimizer)
-            else:
-                self.optimizer.step()
+        if self.precision.scaler is not None:
+            self.precision.scaler.step(self.optimizer)
+        else:
+            self.optimizer.step()
         if self.ema is not None:
             self.ema.update(self.model, step=done + 1)
 
