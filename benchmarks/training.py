@@ -203,7 +203,7 @@ def ours(model: nn.Module, data, compiled: bool = False) -> Step:
 
 
 def bare(model: nn.Module, images: Tensor, labels: Tensor) -> Step:
-    layout, _ = lay_out("auto", model, data_config(model), torch.device("cpu"))
+    layout = lay_out("auto", model, torch.device("cpu"))
     model.train()
     optimizer = build_optimizer(model, recipe(len(images)), torch.device("cpu"))
     mix = mixing()

@@ -6,7 +6,6 @@ import timm
 import torch
 from torch import nn
 
-from vitscope.data import DataConfig
 from vitscope.training.divergence import are_finite, gradient_norm
 from vitscope.training.layout import lay_out
 
@@ -19,7 +18,7 @@ def test_it_is_the_norm_of_everything() -> None:
     torch.manual_seed(0)
     model = timm.create_model("resnet18", num_classes=10)
     model.layer1.requires_grad_(False)
-    lay_out("auto", model, DataConfig(input_size=(3, 32, 32)), torch.device("cpu"))
+    lay_out("auto", model, torch.device("cpu"))
     model(torch.randn(4, 3, 32, 32)).square().mean().backward()
     expected = plain_norm(model)
     assert abs(float(gradient_norm(model)) - expected) < 1e-5 * expected

@@ -96,7 +96,7 @@ class Stepper:
                 "ema_decay keeps a whole copy of the model; leave it out, or do without --shard"
             )
         self.model = model
-        self.layout, self._make_plain = lay_out(recipe.channels_last, model, config, device, sharded)
+        self.layout = lay_out(recipe.channels_last, model, device, sharded)
         self.ema = ModelEmaV3(model, recipe.ema_decay) if recipe.ema_decay is not None else None
         self.depth = None if recipe.compile else StochasticDepth(model)
         self.measured: nn.Module = self.ema.module if self.ema is not None else model
@@ -159,7 +159,6 @@ class Stepper:
 
     def release(self) -> None:
         """To be called at the end: leaves nothing of this in the model."""
-        self._make_plain()
         if self.depth is not None:
             self.depth.release()
 
