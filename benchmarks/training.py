@@ -42,7 +42,6 @@ from vitscope.models import create_model
 from vitscope.recipes.augment import AugmentedData
 from vitscope.training import get_recipe, train
 from vitscope.training.checkpoint import Progress
-from vitscope.training.fused_step import seen_as_in_memory
 from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer
 from vitscope.training.steps import Stepper
@@ -198,13 +197,13 @@ def ours(model: nn.Module, data, compiled: bool = False) -> Step:
     progress, batch = Progress(), list(range(len(data)))
 
     def step() -> None:
-        stepper._step(images, labels, batch, True, progress)
+        stepper._step(images, labels, batch, True, progress, nullcontext)
 
     return step
 
 
 def bare(model: nn.Module, images: Tensor, labels: Tensor) -> Step:
-    layout, _ = lay_out("auto", model, data_config(model), torch.device("cpu"))
+    layout = lay_out("auto", model, torch.device("cpu"))
     model.train()
     optimizer = build_optimizer(model, recipe(len(images)), torch.device("cpu"))
     mix = mixing()
@@ -213,8 +212,7 @@ def bare(model: nn.Module, images: Tensor, labels: Tensor) -> Step:
         mixed, targets = mix(images.clone(memory_format=layout), labels)
         optimizer.zero_grad(set_to_none=True)
         nn.functional.cross_entropy(model(mixed), targets).backward()
-        with seen_as_in_memory(optimizer):
-            optimizer.step()
+        optimizer.step()
 
     return step
 

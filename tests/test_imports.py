@@ -81,3 +81,27 @@ def test_pages_need_no_torch():
     code = f"import sys, {packages}; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stderr
+
+
+DIAGNOSE = """
+import sys
+from vitscope.cli.app import main
+from torch.nn.modules.module import register_module_forward_hook
+seen = []
+register_module_forward_hook(lambda *_: seen.append({"pandas", "matplotlib", "plotly", "scipy"} & set(sys.modules)))
+assert main([*"diagnose vit_mini --limit 8 --exams fourier variance --device cpu --out".split(), sys.argv[1]]) == 0
+assert seen and {"pandas", "matplotlib"} <= set(sys.modules)
+print("loaded:", set().union(*seen))
+"""
+
+
+def test_tables_and_figures_are_not_waited_for(tmp_path):
+    done = subprocess.run([sys.executable, "-c", DIAGNOSE, tmp_path], capture_output=True, text=True)
+    assert "loaded: set()" in done.stdout, done.stdout + done.stderr
+
+
+def test_pandas_and_matplotlib_come_on_first_use():
+    own = "vitscope.drawing.matplotlib_names"
+    at_once = re.compile(r"^(?:import|from) (?:pandas|matplotlib)\b", re.MULTILINE)
+    found = [name for name, path in modules().items() if name != own and at_once.search(path.read_text())]
+    assert not found, f"take them from vitscope.core.pd and vitscope.drawing.mpl: {found}"

@@ -1,5 +1,5 @@
-import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.patches import Polygon, Rectangle
 
@@ -9,7 +9,7 @@ from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import MSA, MSA_BAR, SUBSAMPLE
 
 
-def spans(ax: matplotlib.axes.Axes) -> list[tuple[float, float, tuple[float, ...]]]:
+def spans(ax: Axes) -> list[tuple[float, float, tuple[float, ...]]]:
     """Start, end and colour of every band."""
     found = []
     for patch in ax.patches:

@@ -147,3 +147,23 @@ def test_fused_step_is_adamw() -> None:
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
         w = w - 0.2 * 0.1 * w - 0.2 * (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-8)
         torch.testing.assert_close(model.weight.detach(), w, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
+def test_fused_step_over_channels_last_is_the_plain_one_over_contiguous_weights(kind) -> None:
+    options = {"lr": 0.01, **({"momentum": 0.9} if kind is torch.optim.SGD else {})}
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1), nn.Flatten(), nn.Linear(16, 2))
+    last = copy.deepcopy(plain).to(memory_format=torch.channels_last)
+    ways = (
+        (plain, kind(plain.parameters(), fused=False, foreach=False, **options)),
+        (last, kind(last.parameters(), fused=True, **options)),
+    )
+    for images in torch.randn(5, 4, 3, 4, 4):
+        for model, optimizer in ways:
+            optimizer.zero_grad(set_to_none=True)
+            model(images).square().mean().backward()
+            optimizer.step()
+    for expected, found in zip(plain.parameters(), last.parameters(), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    assert last[0].weight.is_contiguous(memory_format=torch.channels_last)

@@ -7,12 +7,14 @@ Each is decided by a mean over layers (`mean_over_units`). That a distance stays
 margin: an interval that contains 0 alone would let few images prove anything.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
+from vitscope.core import pd
 from vitscope.results import Result
 from vitscope.results.paired import check_same_images
 from vitscope.results.unit_changes import UnitMean, mean_over_units

@@ -5,12 +5,14 @@ say the opposite of the number beside it, and what holds for an effect does not 
 other sign. The rule is part of the claim, written down before anything is measured.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-import pandas as pd
+from vitscope.core import pd
 
 Judgement = Literal["holds", "does not hold", "inconclusive"]
 ONE_TRAINING = "one training each: says nothing about another training"

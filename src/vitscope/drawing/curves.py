@@ -3,21 +3,20 @@
 A quantity of every layer and head against depth: a line for the layers, dots for their heads.
 """
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
-from matplotlib.container import ErrorbarContainer
 
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new
-from vitscope.drawing.style import DEPTH, INK, grid
+from vitscope.drawing.style import INK, depth_colours, grid
 from vitscope.results.head_rows import HeadRows
 
 
 def draw_curve(
-    ax: Axes,
+    ax: mpl.Axes,
     x: np.ndarray,
     value: np.ndarray,
     low: np.ndarray,
@@ -43,31 +42,31 @@ def draw_curve(
 
 
 def draw_bars(
-    ax: Axes, x: Any, value: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any
-) -> ErrorbarContainer:
+    ax: mpl.Axes, x: Any, value: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any
+) -> mpl.ErrorbarContainer:
     """Numbers with a bar each for their 95 % interval; `style` is that of matplotlib's `errorbar`."""
     return ax.errorbar(x, value, np.abs(np.stack([value - low, high - value])), **style)
 
 
-def legend_above(ax: Axes, columns: int = 3, **style: Any) -> None:
+def legend_above(ax: mpl.Axes, columns: int = 3, **style: Any) -> None:
     """The legend over the axes, where no curve can be; `style` is that of matplotlib's `legend`."""
     place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
     ax.legend(ncols=columns, **{**place, "handlelength": 1.8, "columnspacing": 1.2, **style})
 
 
 def colour_bar(
-    ax: Axes, label: str = "Normalised depth", shown: ScalarMappable | None = None, **style: Any
+    ax: mpl.Axes, label: str = "Normalised depth", shown: mpl.ScalarMappable | None = None, **style: Any
 ) -> None:
     """What the colours beside `ax` stand for: those of `shown`, by default those of depth."""
     drawing = ax.get_figure()
     if drawing is not None:
-        shown = shown or ScalarMappable(Normalize(0, 1), DEPTH)
+        shown = shown or mpl.ScalarMappable(mpl.Normalize(0, 1), depth_colours())
         bar = drawing.colorbar(shown, ax=ax, aspect=30, **(style or {"pad": 0.02}))
         bar.set_label(label)
         bar.outline.set_visible(False)
 
 
-def frequency_axis(ax: Axes, furthest: float) -> None:
+def frequency_axis(ax: mpl.Axes, furthest: float) -> None:
     """Ticks in units of pi, from 0 on."""
     ticks = np.arange(0.0, furthest + 1e-9, 0.1 if furthest <= 0.6 else 0.2).tolist()
     ax.set_xticks(ticks, [_in_pi(tick) for tick in ticks])
@@ -79,7 +78,7 @@ def _in_pi(tick: float) -> str:
 
 
 def plot_heads(
-    ax: Axes, result: HeadRows, quantity: str, colour: str, label: str | None = None, dots: bool = True
+    ax: mpl.Axes, result: HeadRows, quantity: str, colour: str, label: str | None = None, dots: bool = True
 ) -> None:
     """Draw one quantity of a result with numbers per layer and head.
 
@@ -102,8 +101,8 @@ def plot_heads(
 
 
 def plot_head_shares(
-    result: HeadRows, quantity: str, label: str, why: str, ax: Axes | None, colour: str
-) -> Axes:
+    result: HeadRows, quantity: str, label: str, why: str, ax: mpl.Axes | None, colour: str
+) -> mpl.Axes:
     """A quantity of layers and heads that is 1 at most, or `why` there is none."""
     ax = axes_or_new(ax)
     if not result.units:
@@ -115,14 +114,14 @@ def plot_head_shares(
     return ax
 
 
-def along_depth(ax: Axes) -> None:
+def along_depth(ax: mpl.Axes) -> None:
     """The axes of all such figures."""
     ax.set_xlim(0.0, 1.0)
     ax.set_xlabel("Normalised depth")
     grid(ax)
 
 
-def nothing(ax: Axes, why: str) -> Axes:
+def nothing(ax: mpl.Axes, why: str) -> mpl.Axes:
     """Say in one line why there is nothing to draw."""
     ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center")
     ax.set_axis_off()

@@ -1,20 +1,20 @@
 """A quantity against depth, in the papers' style: grey where an MSA works, blue where the map shrinks."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above
 from vitscope.drawing.style import INK, MSA, MSA_BAR, SUBSAMPLE, grid
 from vitscope.results import UnitRow
 
 
 def plot_depth(
-    ax: Axes,
+    ax: mpl.Axes,
     units: Sequence[UnitRow],
     value: np.ndarray,
     low: np.ndarray,
@@ -49,7 +49,7 @@ def plot_depth(
 
 
 def plot_change(
-    ax: Axes,
+    ax: mpl.Axes,
     units: Sequence[UnitRow],
     change: np.ndarray,
     low: np.ndarray,
@@ -85,9 +85,9 @@ def plot_change(
     grid(ax)
 
 
-def draw_bands(ax: Axes, units: Sequence[UnitRow]) -> None:
+def draw_bands(ax: mpl.Axes, units: Sequence[UnitRow]) -> None:
     """Shade the step of every MSA grey and of every unit that makes the map smaller blue; say so above."""
-    seen: dict[str, Patch] = {}
+    seen: dict[str, mpl.Patch] = {}
     for before, unit in pairwise(units):
         if unit.kind == "subsample" or unit.downsamples:
             label, (colour, opacity) = "subsampling", SUBSAMPLE
@@ -96,16 +96,16 @@ def draw_bands(ax: Axes, units: Sequence[UnitRow]) -> None:
         else:
             continue
         ax.axvspan(before.depth, unit.depth, color=colour, alpha=opacity, linewidth=0, zorder=0)
-        seen[label] = Patch(color=colour, alpha=opacity, linewidth=0, label=label)
+        seen[label] = mpl.Patch(color=colour, alpha=opacity, linewidth=0, label=label)
     kinds = dict.fromkeys(u.kind for u in units[1:] if u.kind != "subsample" and not u.downsamples)
     rest = [kind for kind in kinds if kind != "msa"]
     if rest:
         label = " / ".join(_label(kind) for kind in rest)
-        seen[label] = Patch(facecolor="none", edgecolor="#808080", linewidth=0.6, label=label)
+        seen[label] = mpl.Patch(facecolor="none", edgecolor="#808080", linewidth=0.6, label=label)
     _legend_above(ax, list(seen.values()))
 
 
-def _legend_above(ax: Axes, handles: Sequence[Artist]) -> None:
+def _legend_above(ax: mpl.Axes, handles: Sequence[mpl.Artist]) -> None:
     if handles:
         legend_above(ax, handles=handles, handlelength=1.2)
 

@@ -3,6 +3,8 @@
 Axes of another projection in the place of flat ones.
 """
 
+from __future__ import annotations
+
 import io
 import os
 from collections.abc import Callable, Sequence
@@ -10,17 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.figure import Figure
-
 from vitscope.core.arguments import checked
 from vitscope.core.interrupt import check_stop
+from vitscope.drawing import mpl
 from vitscope.drawing.style import styled
 from vitscope.results import Result, atomic_write
 
-PlotFunction = TypeVar("PlotFunction", bound=Callable[..., Axes])
+PlotFunction = TypeVar("PlotFunction", bound="Callable[..., mpl.Axes]")
 _DPI = 160
 Common = Callable[[Sequence[Any]], dict[str, Any]]
 
@@ -33,7 +31,7 @@ class Plot:
     """
 
     name: str
-    draw: Callable[..., Axes]
+    draw: Callable[..., mpl.Axes]
     caption: str
     common: Common | None = None
 
@@ -54,7 +52,7 @@ def figure(
     return register
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
+def axes_or_new(ax: mpl.Axes | None) -> mpl.Axes:
     """`ax`, or those of a new figure that `matplotlib.pyplot.show` will show."""
     if ax is not None:
         return ax
@@ -64,10 +62,10 @@ def axes_or_new(ax: Axes | None) -> Axes:
         return pyplot.subplots(figsize=(5.2, 3.6), layout="constrained")[1]
 
 
-def new_panel(size: tuple[float, float] = (5.2, 3.6)) -> Axes:
+def new_panel(size: tuple[float, float] = (5.2, 3.6)) -> mpl.Axes:
     """Axes of a figure that nobody has to close; call inside `styled()`."""
     check_stop()
-    return Figure(figsize=size, layout="constrained").add_subplot()
+    return mpl.Figure(figsize=size, layout="constrained").add_subplot()
 
 
 @checked
@@ -83,25 +81,25 @@ def save_figures(result: Result, folder: str | os.PathLike[str]) -> list[Path]:
     return paths
 
 
-def render(ax: Axes, kind: str, **options: Any) -> bytes:
+def render(ax: mpl.Axes, kind: str, **options: Any) -> bytes:
     """The figure of `ax` as the bytes of a `png` or `svg` file, the same bytes each time."""
     check_stop()
     buffer = io.BytesIO()
     metadata = {"Date": None} if kind == "svg" else None
     drawing = ax.get_figure()
-    assert isinstance(drawing, Figure)
+    assert isinstance(drawing, mpl.Figure)
     _lay_out(drawing, kind)
     drawing.savefig(buffer, format=kind, dpi=_DPI, metadata=metadata, **options)
     return buffer.getvalue()
 
 
-def _lay_out(drawing: Figure, kind: str) -> None:
+def _lay_out(drawing: mpl.Figure, kind: str) -> None:
     """Place everything, once; left to `savefig`, each file would be laid out and drawn twice."""
     engine = drawing.get_layout_engine()
     if engine is None:
         return
     canvas, dpi = drawing.canvas, drawing.dpi
-    (FigureCanvasSVG if kind == "svg" else FigureCanvasAgg)(drawing)  # which measures the text
+    (mpl.FigureCanvasSVG if kind == "svg" else mpl.FigureCanvasAgg)(drawing)  # which measures the text
     drawing.dpi = 72 if kind == "svg" else _DPI
     engine.execute(drawing)
     drawing.set_canvas(canvas)
@@ -109,12 +107,12 @@ def _lay_out(drawing: Figure, kind: str) -> None:
     drawing.set_layout_engine(None)
 
 
-def projected(ax: Axes, projection: str) -> Axes:
+def projected(ax: mpl.Axes, projection: str) -> mpl.Axes:
     """`ax` if it has this projection ("3d", "polar"), else new axes that take its place in the figure."""
     if ax.name == projection:
         return ax
     drawing, place, position = ax.get_figure(), ax.get_subplotspec(), ax.get_position()
-    assert isinstance(drawing, Figure)
+    assert isinstance(drawing, mpl.Figure)
     ax.remove()
     if place is not None:
         return drawing.add_subplot(place, projection=projection)

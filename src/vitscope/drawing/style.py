@@ -1,13 +1,13 @@
 """Colours and axes that all figures share."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any
 
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import LogFormatter, StrMethodFormatter
+from vitscope.drawing import mpl
 
 INK = "#1c2024"  # text and axes; a page replaces it by its own text colour
 # One colour per model, in a fixed order: told apart with every colour vision, legible on white and on black.
@@ -15,7 +15,6 @@ MODELS = ("#2f7dc8", "#d1661f", "#1f9174", "#a75fb0", "#9c7c14", "#6b7682")
 MSA = ("#808080", 0.26)  # colour and opacity of a band
 MSA_BAR = "#8b929b"
 SUBSAMPLE = ("#3f8fe0", 0.26)
-DEPTH = LinearSegmentedColormap.from_list("depth", ["#2f7dc8", "#8a6fae", "#c8637c", "#d1661f"])
 
 RC: dict[str, Any] = {
     "font.size": 10.0,
@@ -38,12 +37,7 @@ RC: dict[str, Any] = {
 def styled(**more: str) -> AbstractContextManager[None]:
     """Draw in this style inside the block; nothing of it stays afterwards."""
     settings: Any = {**RC, **more}
-    return matplotlib.rc_context(settings)
-
-
-def model_colour(position: int) -> str:
-    """The colour of the model at this position of a comparison."""
-    return MODELS[position % len(MODELS)]
+    return mpl.rc_context(settings)
 
 
 def model_colours(colours: Sequence[str] | None, results: Sequence[Any]) -> Sequence[str]:
@@ -51,21 +45,32 @@ def model_colours(colours: Sequence[str] | None, results: Sequence[Any]) -> Sequ
     return colours or [model_colour(i) for i in range(len(results))]
 
 
-def grid(ax: Axes) -> None:
+@cache
+def depth_colours() -> mpl.Colormap:
+    """Colours of units, from the first to the last."""
+    return mpl.LinearSegmentedColormap.from_list("depth", ["#2f7dc8", "#8a6fae", "#c8637c", "#d1661f"])
+
+
+def model_colour(position: int) -> str:
+    """The colour of the model at this position of a comparison."""
+    return MODELS[position % len(MODELS)]
+
+
+def grid(ax: mpl.Axes) -> None:
     """Faint horizontal lines behind everything."""
     ax.grid(axis="y", color="#808080", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
 
 
-def logarithmic(ax: Axes) -> None:
+def logarithmic(ax: mpl.Axes) -> None:
     """A logarithmic y axis with plain numbers on it."""
     ax.set_yscale("log")
     ax.autoscale(axis="y")
-    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.0, 0.4)))
+    ax.yaxis.set_major_formatter(mpl.StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_formatter(mpl.LogFormatter(minor_thresholds=(1.0, 0.4)))
 
 
-def shared_limits(axes: Sequence[Axes]) -> None:
+def shared_limits(axes: Sequence[mpl.Axes]) -> None:
     """Give all axes the same scales and limits, so that panels can be compared by eye."""
     if any(ax.get_yscale() == "log" for ax in axes):
         for ax in axes:

@@ -7,6 +7,8 @@ found.differences()      # to the first model, paired over images
 found.flips("vit_mini")  # images that only one of the two gets right
 """
 
+from __future__ import annotations
+
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import nn
 
-from vitscope.core import distributed
+from vitscope.core import distributed, pd
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.data import class_count, load_data, relabel

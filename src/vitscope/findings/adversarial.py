@@ -1,14 +1,16 @@
 """What `adversarial` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid, model_colours
@@ -83,7 +85,9 @@ _LINES = {FGSM: "-o", PGD: "--s"}
 
 
 @figure("adversarial", "Accuracy under attacks that may move every pixel by up to eps; band: 95 % interval.")
-def plot_adversarial(result: AdversarialResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_adversarial(
+    result: AdversarialResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Accuracy against the strength of each attack."""
     ax = axes_or_new(ax)
     if not result.attacked:
@@ -99,9 +103,9 @@ def plot_adversarial(result: AdversarialResult, ax: Axes | None = None, colour: 
 @checked
 def plot_adversarials(
     results: Annotated[Sequence[AdversarialResult], NotEmpty],
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """Several models on one axis.
 
     Args:
@@ -131,7 +135,7 @@ def _curve(result: AdversarialResult, attack: str) -> tuple[np.ndarray, np.ndarr
     return eps, *result.scores.of("accuracy", rows)
 
 
-def _axes(ax: Axes) -> None:
+def _axes(ax: mpl.Axes) -> None:
     ax.set_xlim(left=-0.02 * ax.get_xlim()[1])  # room for the first marker
     ax.set_ylim(0.0, 100.0)
     ax.set_xlabel("Largest change of a pixel (1/255)")

@@ -1,11 +1,13 @@
 """What `attention` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import legend_above, nothing, plot_heads
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS
@@ -60,7 +62,7 @@ NO_ATTENTION = "no attention over the map in this model"
 
 
 @figure("attention", "Entropy of the attention of each layer and head, and what it can be at most.")
-def plot_attention(result: AttentionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_attention(result: AttentionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Entropy against depth: mean and 15th percentile per layer, heads as dots, and the bound."""
     ax = axes_or_new(ax)
     if not result.units:
@@ -77,7 +79,9 @@ def plot_attention(result: AttentionResult, ax: Axes | None = None, colour: str 
 
 
 @figure("attention", "How far the attention of each layer and head reaches.", "attention_distance")
-def plot_attention_distance(result: AttentionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_attention_distance(
+    result: AttentionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Relative distance against depth."""
     ax = axes_or_new(ax)
     if not result.units:
@@ -94,7 +98,9 @@ def plot_attention_distance(result: AttentionResult, ax: Axes | None = None, col
     "Share of the attention on a point itself and on prefix tokens, and how alike heads are.",
     "attention_heads",
 )
-def plot_attention_heads(result: AttentionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_attention_heads(
+    result: AttentionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Diagonal mass, prefix mass and head similarity of the layers against depth."""
     ax = axes_or_new(ax)
     if not result.units:

@@ -1,9 +1,10 @@
 """What `blur` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
-from matplotlib.axes import Axes
-
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import figure
 from vitscope.drawing.style import MODELS
 from vitscope.findings.noise import PerturbedRows, plot_perturbations
@@ -26,7 +27,7 @@ class BlurResult(PerturbedRows, Result, exam="blur", after="noise", version=2):
 
 
 @figure("blur", "Accuracy on pictures blurred by a Gaussian, with its 95 % interval over images.")
-def plot_blur(result: BlurResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_blur(result: BlurResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy without blur and under each blur."""
     return plot_perturbations([result], ax, [colour])
 

@@ -1,11 +1,13 @@
 """What `cb_scale` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import along_depth, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS
@@ -46,18 +48,20 @@ NOTHING = "no CB_S in this model"
 
 
 @figure("cb_scale", "Mean absolute scale of each CB_S module.")
-def plot_cb_scale(result: CbScaleResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_cb_scale(result: CbScaleResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Mean scale against depth."""
     return _plot(result, "mean", "Mean |λ|", ax, colour)
 
 
 @figure("cb_scale", "How alike channels are: 10 % quantile of |λ| over its 90 % quantile.", "cb_scale_ratio")
-def plot_cb_scale_ratio(result: CbScaleResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_cb_scale_ratio(
+    result: CbScaleResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Ratio of the quantiles against depth."""
     return _plot(result, "ratio", "|λ| at 10 % / |λ| at 90 %", ax, colour)
 
 
-def _plot(result: CbScaleResult, quantity: str, label: str, ax: Axes | None, colour: str) -> Axes:
+def _plot(result: CbScaleResult, quantity: str, label: str, ax: mpl.Axes | None, colour: str) -> mpl.Axes:
     ax = axes_or_new(ax)
     if not result.units:
         return nothing(ax, NOTHING)

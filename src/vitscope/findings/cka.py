@@ -1,14 +1,16 @@
 """What `cka` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import colour_bar
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK
@@ -79,7 +81,7 @@ _BORDER: tuple[dict[str, Any], ...] = ({"color": "white", "linewidth": 1.6}, {"c
 
 
 @figure("cka", "Similarity of every pair of units, from input to output; thin lines: borders of stages.")
-def plot_cka(result: CkaResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+def plot_cka(result: CkaResult, ax: mpl.Axes | None = None, colour: str | None = None) -> mpl.Axes:
     """Heat map of the similarity of all pairs of units, with depth on both axes."""
     ax = axes_or_new(ax)
     shown = ax.imshow(

@@ -1,16 +1,18 @@
 """What `corruption` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.corruption_names import FAMILIES, VERSION
 from vitscope.core.errors import VitscopeError
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
@@ -114,7 +116,9 @@ _SHORT = {"elastic_transform": "elastic", "jpeg_compression": "JPEG"}
 
 
 @figure("corruption", "Accuracy against the severity of corruptions, by family; bar: 95 % interval.")
-def plot_corruption(result: CorruptionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_corruption(
+    result: CorruptionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """A line per family from clean images (0) to the highest severity."""
     ax = axes_or_new(ax)
     if not result.rows:
@@ -137,7 +141,9 @@ def plot_corruption(result: CorruptionResult, ax: Axes | None = None, colour: st
     "Mean accuracy over severities of each type, with its 95 % interval; dashed: clean images.",
     "corruption_types",
 )
-def plot_corruption_types(result: CorruptionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_corruption_types(
+    result: CorruptionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """A bar per type of corruption."""
     return plot_corruptions_types([result], ax, [colour])
 
@@ -145,9 +151,9 @@ def plot_corruption_types(result: CorruptionResult, ax: Axes | None = None, colo
 @checked
 def plot_corruptions(
     results: Annotated[Sequence[CorruptionResult], NotEmpty],
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """Several models on one axis: mean accuracy over types against severity.
 
     Args:
@@ -169,9 +175,9 @@ def plot_corruptions(
 @checked
 def plot_corruptions_types(
     results: Annotated[Sequence[CorruptionResult], NotEmpty],
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """Several models on one axis: a bar per type and model, over the accuracy on clean images.
 
     `plot_corruptions` documents the arguments.
@@ -225,7 +231,7 @@ def _accuracy(result: CorruptionResult, rows: Sequence[Row]) -> tuple[np.ndarray
     return value, low, high
 
 
-def _severity_axis(ax: Axes, results: Sequence[CorruptionResult]) -> None:
+def _severity_axis(ax: mpl.Axes, results: Sequence[CorruptionResult]) -> None:
     most = max(max(result.severities) for result in results)
     ax.set_xticks(range(most + 1), ["clean", *map(str, range(1, most + 1))])
     ax.set_xlim(-0.15, most + 0.15)
@@ -235,7 +241,7 @@ def _severity_axis(ax: Axes, results: Sequence[CorruptionResult]) -> None:
     grid(ax)
 
 
-def _type_axis(ax: Axes, place: dict[str, float], results: Sequence[CorruptionResult]) -> None:
+def _type_axis(ax: mpl.Axes, place: dict[str, float], results: Sequence[CorruptionResult]) -> None:
     names = [_SHORT.get(kind, kind.replace("_", " ")) for kind in place]
     ax.set_xticks(list(place.values()), names, rotation=50, ha="right", rotation_mode="anchor", fontsize=8.5)
     ax.tick_params(axis="x", length=0)

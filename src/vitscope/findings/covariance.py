@@ -1,19 +1,18 @@
 """What `covariance` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
-from matplotlib.patches import Rectangle
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import colour_bar
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import DEPTH, INK, grid
+from vitscope.drawing.style import INK, depth_colours, grid
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import reads
 from vitscope.results.numbers import with_interval as number
@@ -91,13 +90,15 @@ LEAST_SCALE = 0.05  # of the colours: what is less is noise
 
 
 @figure("covariance", "Correlation with the centre point under noise, by distance; at 0 it is 1.")
-def plot_covariance(result: CovarianceResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+def plot_covariance(
+    result: CovarianceResult, ax: mpl.Axes | None = None, colour: str | None = None
+) -> mpl.Axes:
     """Correlation with the centre point against the distance in pixels, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
     for i, unit in enumerate(result.units):
         rows = (result.row_unit == i) & (result.radius > 0)  # with itself the centre point always agrees
         pixels = result.radius[rows] * result.stride[i]
-        shade = DEPTH(unit.depth)
+        shade = depth_colours()(unit.depth)
         ax.fill_between(pixels, result.low[rows], result.high[rows], color=shade, alpha=0.18, linewidth=0)
         ax.plot(pixels, result.value[rows], "-o", color=shade, linewidth=1.3, markersize=2.6, alpha=0.9)
     ax.axhline(0.0, color=INK, linewidth=0.8)
@@ -121,8 +122,11 @@ def common_limit(results: Sequence[CovarianceResult]) -> dict[str, Any]:
     common_limit,
 )
 def plot_covariance_maps(
-    result: CovarianceResult, ax: Axes | None = None, colour: str | None = None, limit: float | None = None
-) -> Axes:
+    result: CovarianceResult,
+    ax: mpl.Axes | None = None,
+    colour: str | None = None,
+    limit: float | None = None,
+) -> mpl.Axes:
     """Correlation of every point with the centre point, as a map, for a few units from first to last.
 
     Colours end at `limit`, by default at the largest value that is drawn.
@@ -140,12 +144,12 @@ def plot_covariance_maps(
         panel = ax.inset_axes(box)
         panel.imshow(picture, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
         centre = (picture.shape[1] // 2 - 0.5, picture.shape[0] // 2 - 0.5)
-        panel.add_patch(Rectangle(centre, 1, 1, fill=False, edgecolor=INK, linewidth=1.0))
+        panel.add_patch(mpl.Rectangle(centre, 1, 1, fill=False, edgecolor=INK, linewidth=1.0))
         panel.spines[:].set_visible(True)
         panel.set_xticks([])
         panel.set_yticks([])
         panel.set_title(result.units[i].name, fontsize=9.0, pad=3.0)
-    colours = ScalarMappable(Normalize(-limit, limit), "RdBu_r")
+    colours = mpl.ScalarMappable(mpl.Normalize(-limit, limit), "RdBu_r")
     colour_bar(ax, "Correlation", colours, extend="max")
     return ax
 

@@ -1,12 +1,14 @@
 """What `effective_rank` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.depth import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS
@@ -55,7 +57,9 @@ class EffectiveRankResult(UnitChanges, Result, exam="effective_rank", after="var
 @figure(
     "effective_rank", "Effective rank of the map's points after each unit; dotted: what it can be at most."
 )
-def plot_effective_rank(result: EffectiveRankResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_effective_rank(
+    result: EffectiveRankResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Effective rank against depth, with its bound."""
     ax = axes_or_new(ax)
     _draw(ax, result, "effective_rank", colour)
@@ -67,7 +71,9 @@ def plot_effective_rank(result: EffectiveRankResult, ax: Axes | None = None, col
 
 
 @figure("effective_rank", "Mean cosine between two points of the map; at 1 all are alike.", "token_cosine")
-def plot_token_cosine(result: EffectiveRankResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_token_cosine(
+    result: EffectiveRankResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Mean cosine of pairs of points against depth."""
     ax = axes_or_new(ax)
     _draw(ax, result, "cosine", colour)
@@ -83,8 +89,8 @@ def plot_token_cosine(result: EffectiveRankResult, ax: Axes | None = None, colou
     "token_cosine_change",
 )
 def plot_token_cosine_change(
-    result: EffectiveRankResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: EffectiveRankResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Change of the mean cosine across each unit."""
     ax = axes_or_new(ax)
     column = QUANTITIES.index("cosine")
@@ -94,7 +100,7 @@ def plot_token_cosine_change(
     return ax
 
 
-def _draw(ax: Axes, result: EffectiveRankResult, quantity: str, colour: str) -> None:
+def _draw(ax: mpl.Axes, result: EffectiveRankResult, quantity: str, colour: str) -> None:
     shapes = [unit.map_shape for unit in result.units]
     same = np.array([True, *(a == b for a, b in pairwise(shapes))])
     plot_depth(ax, result.units, *column(result, QUANTITIES, quantity), colour, same)

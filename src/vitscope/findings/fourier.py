@@ -1,18 +1,20 @@
 """What `fourier` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import colour_bar
 from vitscope.drawing.depth import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import DEPTH, MODELS, grid
+from vitscope.drawing.style import MODELS, depth_colours, grid
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import reads
 from vitscope.results.unit_changes import UnitChanges, changes_in_words
@@ -90,7 +92,7 @@ CORNER = math.sqrt(2.0)  # of the frequency plane, in units of pi
 
 
 @figure("fourier", "At the highest frequency of each map. Dotted where the map size changes.")
-def plot_fourier(result: FourierResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_fourier(result: FourierResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Log amplitude at each unit's highest frequency against depth, over bands for MSA and subsampling."""
     ax = axes_or_new(ax)
     rows = result.highest
@@ -108,7 +110,9 @@ def plot_fourier(result: FourierResult, ax: Axes | None = None, colour: str = MO
 @figure(
     "fourier", "Change across each unit at that frequency; below 0 it is a low-pass filter.", "fourier_change"
 )
-def plot_fourier_change(result: FourierResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_fourier_change(
+    result: FourierResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Change of the log amplitude at the highest frequency across each unit that keeps the grid."""
     ax = axes_or_new(ax)
     plot_change(ax, result.units, result.change, result.change_low, result.change_high, colour)
@@ -117,7 +121,9 @@ def plot_fourier_change(result: FourierResult, ax: Axes | None = None, colour: s
 
 
 @figure("fourier", "Along the half diagonal, one line per unit, coloured by depth.", "fourier_spectrum")
-def plot_fourier_spectrum(result: FourierResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+def plot_fourier_spectrum(
+    result: FourierResult, ax: mpl.Axes | None = None, colour: str | None = None
+) -> mpl.Axes:
     """Log amplitude against frequency on the diagonal, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
     _draw_spectra(ax, result.units, result.row_unit, result.frequency, result.value, 1.0)
@@ -128,7 +134,9 @@ def plot_fourier_spectrum(result: FourierResult, ax: Axes | None = None, colour:
 @figure(
     "fourier", "Over all directions: mean over rings of the frequency plane, by radius.", "fourier_radial"
 )
-def plot_fourier_radial(result: FourierResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+def plot_fourier_radial(
+    result: FourierResult, ax: mpl.Axes | None = None, colour: str | None = None
+) -> mpl.Axes:
     """Log amplitude against the radius in the frequency plane, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
     _draw_spectra(ax, result.units, result.ring_unit, result.ring_frequency, result.ring_value, CORNER)
@@ -137,7 +145,7 @@ def plot_fourier_radial(result: FourierResult, ax: Axes | None = None, colour: s
 
 
 def _draw_spectra(
-    ax: Axes,
+    ax: mpl.Axes,
     units: Sequence[UnitRow],
     owner: np.ndarray,
     frequency: np.ndarray,
@@ -147,7 +155,7 @@ def _draw_spectra(
     """A line for each unit, the rows whose `owner` it is; the axis reaches to `furthest`, in units of pi."""
     for i, unit in enumerate(units):
         x, y = frequency[owner == i] / math.pi, value[owner == i]
-        ax.plot(x, y, color=DEPTH(unit.depth), linewidth=1.3, alpha=0.9)
+        ax.plot(x, y, color=depth_colours()(unit.depth), linewidth=1.3, alpha=0.9)
     ticks = [0.0, 0.25, 0.5, 0.75, 1.0] + [1.25] * (furthest > 1.0)
     ax.set_xticks(ticks, ["π" if tick == 1.0 else f"{tick:g}π" if tick else "0" for tick in ticks])
     ax.set_xlim(0.0, furthest)

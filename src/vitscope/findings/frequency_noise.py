@@ -1,14 +1,16 @@
 """What `frequency_noise` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colours
@@ -61,8 +63,8 @@ class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise", after="blu
     "frequency_noise", "Accuracy lost to noise of one band of frequencies; all bands have the same energy."
 )
 def plot_frequency_noise(
-    result: FrequencyNoiseResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: FrequencyNoiseResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Drop in accuracy against the centre frequency of the noise."""
     ax = axes_or_new(ax)
     _drop(ax, result, colour, None)
@@ -75,8 +77,8 @@ def plot_frequency_noise(
     "frequency_noise_accuracy",
 )
 def plot_frequency_noise_accuracy(
-    result: FrequencyNoiseResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: FrequencyNoiseResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Accuracy against the centre frequency of the noise."""
     ax = axes_or_new(ax)
     value, low, high = result.scores.of("accuracy")
@@ -89,9 +91,9 @@ def plot_frequency_noise_accuracy(
 @checked
 def plot_frequency_noises(
     results: Annotated[Sequence[FrequencyNoiseResult], NotEmpty],
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """The drops of several models on one axis, as the paper draws them.
 
     Args:
@@ -106,7 +108,7 @@ def plot_frequency_noises(
     return ax
 
 
-def _drop(ax: Axes, result: FrequencyNoiseResult, colour: str, label: str | None) -> None:
+def _drop(ax: mpl.Axes, result: FrequencyNoiseResult, colour: str, label: str | None) -> None:
     scores = result.scores
     draw_curve(
         ax, result.frequency, scores.drop[1:], scores.drop_low[1:], scores.drop_high[1:], colour, label
@@ -115,7 +117,7 @@ def _drop(ax: Axes, result: FrequencyNoiseResult, colour: str, label: str | None
     _axes(ax, "Accuracy drop (points)")
 
 
-def _axes(ax: Axes, quantity: str) -> None:
+def _axes(ax: mpl.Axes, quantity: str) -> None:
     frequency_axis(ax, 1.0)
     ax.set_xlabel("Centre frequency of the noise")
     ax.set_ylabel(quantity)

@@ -1,16 +1,17 @@
 """What `hessian` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import AutoLocator
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.statistics import mean_interval
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colours
@@ -123,7 +124,7 @@ POINTS = 400
     "Density and marks of the eigenvalues of all mini-batches; crosses, if any, did not converge. NEP: share below 0; "
     "APE: mean of those above.",
 )
-def plot_hessian(result: HessianResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_hessian(result: HessianResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """The Hessian max eigenvalue spectrum of one model."""
     return plot_hessian_spectra([result], ax, [colour])
 
@@ -131,9 +132,9 @@ def plot_hessian(result: HessianResult, ax: Axes | None = None, colour: str = MO
 @checked
 def plot_hessian_spectra(
     results: Annotated[Sequence[HessianResult], NotEmpty],
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """The spectra of several models on one axis, as the paper draws them, each with its NEP and APE.
 
     Args:
@@ -162,7 +163,7 @@ def plot_hessian_spectra(
     return ax
 
 
-class _FromZero(AutoLocator):
+class _FromZero(mpl.AutoLocator):
     """Ticks for what cannot be below 0, whatever is drawn there."""
 
     def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
@@ -190,7 +191,7 @@ def _bandwidth(values: np.ndarray) -> float:
     return 0.9 * spread * len(values) ** -0.2 or 0.05 * abs(float(values[0]))
 
 
-def _marks(ax: Axes, result: HessianResult, colour: str, level: float) -> None:
+def _marks(ax: mpl.Axes, result: HessianResult, colour: str, level: float) -> None:
     """A short line per eigenvalue, below the curves; a cross where it did not converge."""
     values, converged = result.eigenvalues.ravel(), result.converged.ravel()
     for chosen, marker in ((converged, "|"), (~converged, "x")):

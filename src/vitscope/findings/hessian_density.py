@@ -1,11 +1,13 @@
 """What `hessian_density` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
@@ -78,8 +80,8 @@ def _density(result: Result) -> str:
     "hessian_density",
 )
 def plot_hessian_density(
-    result: HessianDensityResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: HessianDensityResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """The spectral density on a logarithmic axis."""
     ax = axes_or_new(ax)
     least = 1.0 / (result.parameters * result.width)  # about one eigenvalue within the width

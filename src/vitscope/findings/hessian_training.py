@@ -1,15 +1,16 @@
 """What `hessian_training` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator, PercentFormatter
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, logarithmic
 from vitscope.findings.hessian import HessianResult
@@ -60,8 +61,8 @@ class Slope:
 
 @figure("hessian_training", "At the checkpoints of a training; bars: 95 % interval over batches.")
 def plot_hessian_training(
-    result: HessianTrainingResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: HessianTrainingResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """NEP and APE over the epochs of a training, on two axes."""
     ax = axes_or_new(ax)
     right = ax.twinx()
@@ -85,7 +86,7 @@ def plot_hessian_training(
         )
         lines.append(bars)
         panel.set_ylim(bottom=0.0)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, decimals=0))
     ax.set_xlabel("Epoch")
     ax.set_ylabel("NEP: share of negative eigenvalues")
     right.set_ylabel("APE: mean of the positive ones")
@@ -101,9 +102,9 @@ def plot_hessian_slope(
     slope: Slope,
     quantity: Quantity = "ape",
     size_name: str = "Heads",
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colour: str = MODELS[0],
-) -> Axes:
+) -> mpl.Axes:
     """NEP or APE against a size that the models differ in, on logarithmic axes, with the power law that fits them."""
     ax = axes_or_new(ax)
     value, low, high = (
@@ -117,7 +118,7 @@ def plot_hessian_slope(
     ax.set_xscale("log")
     logarithmic(ax)
     ax.set_xticks(list(sizes), [f"{size:g}" for size in sizes])
-    ax.xaxis.set_minor_locator(NullLocator())
+    ax.xaxis.set_minor_locator(mpl.NullLocator())
     ax.set_xlabel(size_name)
     ax.set_ylabel(quantity.upper())
     ax.legend()

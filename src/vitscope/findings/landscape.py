@@ -1,18 +1,16 @@
 """What `landscape` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-from matplotlib import colormaps
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patheffects import AbstractPathEffect, withStroke
-from matplotlib.ticker import MaxNLocator
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure, projected
 from vitscope.drawing.style import MODELS, styled
 from vitscope.results import About, Result, tidy
@@ -145,7 +143,7 @@ def _landscape(result: LandscapeResult) -> str:
 LABELS = {"nll": "NLL", "l2": "l2", "loss": "NLL + l2", "accuracy": "Accuracy", "rise": "Rise of the NLL"}
 
 
-COLOURS = colormaps["YlGnBu_r"]
+COLOURS = "YlGnBu_r"
 
 
 LEVELS = 14
@@ -179,11 +177,11 @@ def common_height(results: Sequence[LandscapeResult]) -> dict[str, Any]:
 )
 def plot_landscape(
     result: LandscapeResult,
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colour: str = MODELS[0],
     quantity: str = "nll",
     levels: np.ndarray | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """Contours of a quantity (nll, l2, loss, accuracy, rise), with the marks on them.
 
     Checkpoints of a run are joined in the order of the training. Without `levels` they are round numbers between the
@@ -218,11 +216,11 @@ def plot_landscape(
 )
 def plot_landscape_surface(
     result: LandscapeResult,
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colour: str = MODELS[0],
     quantity: str = "nll",
     height: tuple[float, float] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """A quantity as a surface in space, as the paper draws it; the axes given are replaced by axes in space.
 
     `height` is where the vertical axis and the colours begin and end, and where walls are cut off; default: where the
@@ -251,7 +249,7 @@ def plot_landscape_surface(
     space.set_box_aspect((1.0, 1.0, 0.75), zoom=1.0)
     for axis in (space.xaxis, space.yaxis, space.zaxis):
         axis.pane.set_alpha(0.0)
-        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axis.set_major_locator(mpl.MaxNLocator(5, steps=[1, 2, 5, 10]))
         axis.set_tick_params(labelsize=8.0, pad=0.0)
         axis._axinfo["grid"].update(color="#80808040", linewidth=0.5)
     space.set_xlabel(_direction(result, 0), labelpad=0.0)
@@ -267,10 +265,10 @@ def plot_landscape_surface(
 @checked
 def plot_landscape_surfaces(
     results: Annotated[Sequence[LandscapeResult], NotEmpty], quantity: str = "nll"
-) -> list[Axes]:
+) -> list[mpl.Axes]:
     """The surfaces of several models side by side, of equal height, in a new figure."""
     with styled():
-        drawing = Figure(figsize=(4.6 * len(results), 3.6), layout="constrained")
+        drawing = mpl.Figure(figsize=(4.6 * len(results), 3.6), layout="constrained")
         panels: list[Any] = []
         for place, result in enumerate(results):
             panel = drawing.add_subplot(1, len(results), place + 1, projection="3d")
@@ -301,10 +299,10 @@ def _levels(values: np.ma.MaskedArray[Any, Any]) -> np.ndarray:
     top = min(high, low + _TALL * (float(np.ma.median(values)) - low))
     if not top > low:
         return np.array([low, low + max(abs(low), 1.0) * 1e-6])
-    return np.asarray(MaxNLocator(LEVELS, steps=[1, 2, 2.5, 5, 10]).tick_values(low, top))
+    return np.asarray(mpl.MaxNLocator(LEVELS, steps=[1, 2, 2.5, 5, 10]).tick_values(low, top))
 
 
-def _marks(ax: Axes, result: LandscapeResult) -> None:
+def _marks(ax: mpl.Axes, result: LandscapeResult) -> None:
     """Checkpoints as a way with its start named, other models as diamonds with names."""
     way = [mark for mark in result.marks if mark.epoch is not None]
     others = [mark for mark in result.marks if mark.epoch is None]
@@ -319,8 +317,8 @@ def _marks(ax: Axes, result: LandscapeResult) -> None:
         text.set_path_effects(_outlined(2.0))
 
 
-def _outlined(width: float) -> list[AbstractPathEffect]:
-    return [withStroke(linewidth=width, foreground="white")]
+def _outlined(width: float) -> list[mpl.AbstractPathEffect]:
+    return [mpl.withStroke(linewidth=width, foreground="white")]
 
 
 def _direction(result: LandscapeResult, place: int) -> str:
@@ -340,7 +338,7 @@ def _missing(count: int, total: int) -> str:
     return f"{count} of {total} points not finite"
 
 
-def note_missing(ax: Axes, count: int, total: int) -> None:
+def note_missing(ax: mpl.Axes, count: int, total: int) -> None:
     """Say on the figure how many points could not be measured."""
     if count:
         ax.text(0.0, 1.02, _missing(count, total), transform=ax.transAxes, fontsize=9.0)

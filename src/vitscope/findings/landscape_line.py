@@ -1,12 +1,13 @@
 """What `landscape_line` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
 from vitscope.findings.landscape import LABELS, masked, note_missing
@@ -81,7 +82,9 @@ def _line(result: Result) -> str:
     "landscape_line",
     "NLL (left axis) and accuracy (right axis) between two models; shaded: 95 % interval over images.",
 )
-def plot_landscape_line(result: LandscapeLineResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_landscape_line(
+    result: LandscapeLineResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """NLL and accuracy along the line from one model to the other."""
     ax = axes_or_new(ax)
     right = ax.twinx()
@@ -94,7 +97,7 @@ def plot_landscape_line(result: LandscapeLineResult, ax: Axes | None = None, col
             result.t, value, style, color=shade, marker="o", markersize=3.0, label=LABELS[quantity]
         )
         panel.set_ylabel(LABELS[quantity])
-    right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    right.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, decimals=0))
     ax.set_xlim(0.0, 1.0)
     ax.set_xlabel(f"0: {result.model}      1: {result.other}")
     ax.legend(handles=lines, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)

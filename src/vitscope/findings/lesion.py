@@ -1,12 +1,14 @@
 """What `lesion` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above, nothing
 from vitscope.drawing.depth import plot_change
 from vitscope.drawing.figures import axes_or_new, figure
@@ -119,7 +121,7 @@ NOTHING = "no unit can be removed"
 
 
 @figure("lesion", "Accuracy lost without each unit, with its 95 % interval; ×: cannot be removed.")
-def plot_lesion(result: LesionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_lesion(result: LesionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy drop against depth: a bar over the step of each unit that was removed."""
     ax = axes_or_new(ax)
     if not result.units:
@@ -143,7 +145,7 @@ def plot_lesion(result: LesionResult, ax: Axes | None = None, colour: str = MODE
 @figure(
     "lesion", "Mean drop by kind, over the thirds of a stage; 95 % interval over images.", "lesion_groups"
 )
-def plot_lesion_groups(result: LesionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_lesion_groups(result: LesionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Mean accuracy drop of the units of each kind at the beginning, in the middle and at the end of stages."""
     ax = axes_or_new(ax)
     groups = [group for group in result.groups if group.position]

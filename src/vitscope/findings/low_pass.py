@@ -1,13 +1,15 @@
 """What `low_pass` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.axes import Axes
 
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import colour_bar, nothing, plot_head_shares
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import DEPTH, MODELS, grid, logarithmic
+from vitscope.drawing.style import MODELS, depth_colours, grid, logarithmic
 from vitscope.results import About, Result
 from vitscope.results.head_rows import HeadRows
 from vitscope.results.numbers import extremes, reads, rows_of
@@ -40,7 +42,7 @@ NOTHING = "no attention in this model can be applied to its own output"
 
 
 @figure("low_pass", "What is left of all frequencies but 0, one line per layer, coloured by depth.")
-def plot_low_pass(result: LowPassResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+def plot_low_pass(result: LowPassResult, ax: mpl.Axes | None = None, colour: str | None = None) -> mpl.Axes:
     """Remaining amplitude against the number of applications."""
     ax = axes_or_new(ax)
     if not result.units:
@@ -48,7 +50,12 @@ def plot_low_pass(result: LowPassResult, ax: Axes | None = None, colour: str | N
     left = np.array([result.of(f"remaining_{k}")[0][result.layers] for k in APPLICATIONS])  # (k, layers)
     for unit, line in zip(result.units, left.T, strict=True):
         ax.plot(
-            (0, *APPLICATIONS), (1.0, *line), "-o", color=DEPTH(unit.depth), linewidth=1.3, markersize=3.2
+            (0, *APPLICATIONS),
+            (1.0, *line),
+            "-o",
+            color=depth_colours()(unit.depth),
+            linewidth=1.3,
+            markersize=3.2,
         )
     logarithmic(ax)
     ax.set_xlim(0, APPLICATIONS[-1])
@@ -61,7 +68,9 @@ def plot_low_pass(result: LowPassResult, ax: Axes | None = None, colour: str | N
 
 
 @figure("low_pass", "Factor per application; below 1 everything but the mean dies out.", "low_pass_rate")
-def plot_low_pass_rate(result: LowPassResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_low_pass_rate(
+    result: LowPassResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Rate of decay against depth."""
     return plot_head_shares(result, "rate", "Amplitude left per application", NOTHING, ax, colour)
 

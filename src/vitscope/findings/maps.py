@@ -1,14 +1,15 @@
 """What `maps` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from matplotlib import colormaps
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.findings.attention import NO_ATTENTION
@@ -39,7 +40,7 @@ class LayerMaps:
     highest: np.ndarray  # (images, heads)
 
     @classmethod
-    def of(cls, maps: np.ndarray, query: str) -> "LayerMaps":
+    def of(cls, maps: np.ndarray, query: str) -> LayerMaps:
         """The maps (images, heads, H, W) of a layer."""
         exact = maps.astype(np.float64)
         steps = np.rint(STEPS * normalised(exact)).astype(np.uint8)
@@ -136,15 +137,15 @@ CELL = 96  # pixels of a cell
 GAP = 4
 
 
-HEAT = colormaps["inferno"]
+HEAT = "inferno"
 
 
 @figure(
     "maps", "Image, heads of the last layer, rollout. White lines: half way between least and most attention."
 )
 def plot_maps(
-    result: MapsResult, ax: Axes | None = None, colour: str | None = None, unit: str | None = None
-) -> Axes:
+    result: MapsResult, ax: mpl.Axes | None = None, colour: str | None = None, unit: str | None = None
+) -> mpl.Axes:
     """Attention maps over the images, each from its own least (dark) to its own largest value (bright).
 
     Args:
@@ -186,7 +187,7 @@ def plot_maps(
 def _overlay(picture: np.ndarray, attention: np.ndarray) -> np.ndarray:
     """The map in colours over a grey copy of the picture."""
     grey = picture.mean(2, keepdims=True)
-    heat = HEAT(_enlarged(attention, grey.shape[:2]))[..., :3]
+    heat = mpl.colormaps[HEAT](_enlarged(attention, grey.shape[:2]))[..., :3]
     return np.asarray(np.clip(0.35 * grey + 0.65 * heat, 0, 1))
 
 
@@ -197,7 +198,7 @@ def _enlarged(attention: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     return attention[y][:, x]
 
 
-def _outline(ax: Axes, attention: np.ndarray, box: tuple[float, float, float, float]) -> None:
+def _outline(ax: mpl.Axes, attention: np.ndarray, box: tuple[float, float, float, float]) -> None:
     """A line around the points at or above the threshold."""
     marked = np.pad(attention >= THRESHOLD, 1)
     left, right, bottom, top = box

@@ -1,14 +1,16 @@
 """What `noise` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
@@ -84,7 +86,7 @@ class NoiseResult(PerturbedRows, Result, exam="noise", after="corruption", versi
 @figure(
     "noise", "Accuracy under slight noise; bar: 95 % interval over images, dots: single draws of the noise."
 )
-def plot_noise(result: NoiseResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_noise(result: NoiseResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy without noise and under each noise."""
     return plot_perturbations([result], ax, [colour])
 
@@ -92,9 +94,9 @@ def plot_noise(result: NoiseResult, ax: Axes | None = None, colour: str = MODELS
 @checked
 def plot_perturbations(
     results: Annotated[Sequence[PerturbedRows], NotEmpty],
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """Several models on one axis.
 
     Args:

@@ -1,14 +1,16 @@
 """What `occlusion` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, draw_curve, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid, model_colour
@@ -80,7 +82,7 @@ _LINES = {RANDOM: "-o", SALIENT: "--s", NON_SALIENT: ":^"}
 
 
 @figure("occlusion", "Accuracy when patches are masked, in three orders; diamond: the centre is masked.")
-def plot_occlusion(result: OcclusionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_occlusion(result: OcclusionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy against the share of the picture that is masked."""
     ax = axes_or_new(ax)
     for order in result.orders:
@@ -95,9 +97,9 @@ def plot_occlusion(result: OcclusionResult, ax: Axes | None = None, colour: str 
 def plot_occlusions(
     results: Annotated[Sequence[OcclusionResult], NotEmpty],
     order: str = RANDOM,
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """Several models on one axis, patches masked in one order; diamonds: the centre is masked.
 
     Args:
@@ -125,7 +127,9 @@ def _curve(result: OcclusionResult, order: str) -> tuple[np.ndarray, np.ndarray,
     return share, *result.scores.of("accuracy", rows)
 
 
-def _centre(ax: Axes, result: OcclusionResult, colour: str, label: str | None, aside: float = 0.0) -> None:
+def _centre(
+    ax: mpl.Axes, result: OcclusionResult, colour: str, label: str | None, aside: float = 0.0
+) -> None:
     row = next(i for i, occluded in enumerate(result.occluded) if occluded.condition == CENTRE)
     value, low, high = (100 * a for a in result.scores.of("accuracy", [row]))
     share = 100 * result.occluded[row].share + aside
@@ -139,7 +143,7 @@ def _centre(ax: Axes, result: OcclusionResult, colour: str, label: str | None, a
     draw_bars(ax, [share], value, low, high, color=colour, label=label, **marker, **bar)
 
 
-def _axes(ax: Axes) -> None:
+def _axes(ax: mpl.Axes) -> None:
     ax.set_xlim(-2.0, 100.0)
     ax.set_ylim(0.0, 100.0)
     ax.set_xlabel("Masked share of the picture (%)")

@@ -1,13 +1,14 @@
 """What `passes` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter, StrMethodFormatter
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
@@ -113,19 +114,21 @@ SMOOTHED = "--"
 @figure(
     "passes", "NLL of the average over passes; shaded: 95 % interval over images; dotted: the model itself."
 )
-def plot_passes(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_passes(result: PassesResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """NLL against the number of passes."""
     return _plot(result, "nll", "NLL (nats)", ax, colour)
 
 
 @figure("passes", "Accuracy of the average over passes.", "passes_accuracy")
-def plot_passes_accuracy(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_passes_accuracy(
+    result: PassesResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Accuracy against the number of passes."""
     return _plot(result, "accuracy", "Accuracy", ax, colour, share=True)
 
 
 @figure("passes", "Calibration error of the average over passes.", "passes_ece")
-def plot_passes_ece(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_passes_ece(result: PassesResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Calibration error against the number of passes."""
     return _plot(result, "ece", "ECE", ax, colour, share=True)
 
@@ -135,7 +138,7 @@ def plot_passes_ece(result: PassesResult, ax: Axes | None = None, colour: str = 
     "Entropy of single passes (data, aleatoric), and what contradiction between them adds (model, epistemic).",
     "passes_spread",
 )
-def plot_passes_spread(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_passes_spread(result: PassesResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Aleatoric and epistemic uncertainty against the number of passes."""
     ax = axes_or_new(ax)
     if not _drawn(result):
@@ -153,7 +156,9 @@ def plot_passes_spread(result: PassesResult, ax: Axes | None = None, colour: str
     "NLL against throughput relative to the model itself, whose NLL is dotted; the numbers are passes.",
     "passes_throughput",
 )
-def plot_passes_throughput(result: PassesResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_passes_throughput(
+    result: PassesResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """NLL against relative throughput, a point for each number of passes."""
     ax = axes_or_new(ax)
     if not _drawn(result):
@@ -173,9 +178,9 @@ def plot_passes_throughput(result: PassesResult, ax: Axes | None = None, colour:
     if single["passes"].iloc[0] == 0:
         ax.axhline(single["value"].iloc[0], color=colour, linewidth=1.2, linestyle=":")
     ax.set_xscale("log")
-    ax.xaxis.set_major_locator(FixedLocator([1, 2, 5, 10, 20, 50, 100]))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g} %"))
+    ax.xaxis.set_major_locator(mpl.FixedLocator([1, 2, 5, 10, 20, 50, 100]))
+    ax.xaxis.set_minor_locator(mpl.NullLocator())
+    ax.xaxis.set_major_formatter(mpl.StrMethodFormatter("{x:g} %"))
     ax.invert_xaxis()
     ax.set_xlabel("Relative throughput")
     ax.set_ylabel("NLL (nats)")
@@ -185,21 +190,21 @@ def plot_passes_throughput(result: PassesResult, ax: Axes | None = None, colour:
 
 
 def _plot(
-    result: PassesResult, quantity: str, label: str, ax: Axes | None, colour: str, share: bool = False
-) -> Axes:
+    result: PassesResult, quantity: str, label: str, ax: mpl.Axes | None, colour: str, share: bool = False
+) -> mpl.Axes:
     ax = axes_or_new(ax)
     if not _drawn(result):
         return nothing(ax, NOTHING)
     _lines(ax, result, quantity, colour, "as it is", reference=True)
     _along_passes(ax, result, label)
     if share:
-        ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0))
     _legend(ax, result)
     return ax
 
 
 def _lines(
-    ax: Axes,
+    ax: mpl.Axes,
     result: PassesResult,
     quantity: str,
     colour: str,
@@ -233,18 +238,18 @@ def _lines(
             ax.axhline(single["value"].iloc[0], color=colour, linewidth=1.2, linestyle=":")
 
 
-def _along_passes(ax: Axes, result: PassesResult, label: str) -> None:
+def _along_passes(ax: mpl.Axes, result: PassesResult, label: str) -> None:
     counts = sorted(set(result.passes[result.passes > 0].tolist()))
     ax.set_xscale("log")
-    ax.xaxis.set_major_locator(FixedLocator(counts))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:.0f}"))
+    ax.xaxis.set_major_locator(mpl.FixedLocator(counts))
+    ax.xaxis.set_minor_locator(mpl.NullLocator())
+    ax.xaxis.set_major_formatter(mpl.StrMethodFormatter("{x:.0f}"))
     ax.set_xlabel("Members" if (result.passes > 0).all() else "Passes")
     ax.set_ylabel(label)
     grid(ax)
 
 
-def _legend(ax: Axes, result: PassesResult) -> None:
+def _legend(ax: mpl.Axes, result: PassesResult) -> None:
     if len(_groups(result)) > 1:
         legend_above(ax, 2, handlelength=None, columnspacing=None)
 

@@ -1,13 +1,14 @@
 """What `prediction` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
@@ -181,7 +182,9 @@ WRONG = "#8b929b"
     "Reliability diagram: accuracy by confidence with 95 % intervals, and the number of images in each bin. "
     "Faint bars: fewer than 10 images.",
 )
-def plot_prediction(result: PredictionResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_prediction(
+    result: PredictionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Reliability diagram: accuracy of each confidence bin, against the diagonal of perfect calibration."""
     ax = axes_or_new(ax)
     centres = (np.arange(BINS) + 0.5) / BINS
@@ -212,8 +215,8 @@ def plot_prediction(result: PredictionResult, ax: Axes | None = None, colour: st
     name="prediction_confidence",
 )
 def plot_prediction_confidence(
-    result: PredictionResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: PredictionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Histogram of confidences: share of images, right ones below wrong ones."""
     ax = axes_or_new(ax)
     centres = (np.arange(SHADES) + 0.5) / SHADES
@@ -227,7 +230,7 @@ def plot_prediction_confidence(
     ax.set_xlim(0.0, 1.0)
     ax.set_xlabel("Confidence")
     ax.set_ylabel("Share of images")
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, symbol=" %"))
     ax.legend(loc="upper left")
     grid(ax)
     return ax
@@ -240,8 +243,8 @@ def plot_prediction_confidence(
     name="prediction_classes",
 )
 def plot_prediction_classes(
-    result: PredictionResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: PredictionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Accuracy and precision of each class, sorted by accuracy."""
     ax = axes_or_new(ax)
     present = np.flatnonzero(result.class_count)

@@ -1,14 +1,16 @@
 """What `shape_bias` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, draw_curve, frequency_axis, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid, model_colour
@@ -99,7 +101,7 @@ _NAMES = {"low": "low frequencies", "high": "high frequencies", "neither": "neit
     "Decisions about pictures mixed of two classes, by which image's class they name. Left of the crossing high "
     "frequencies decide, right of it low ones.",
 )
-def plot_shape_bias(result: ShapeBiasResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_shape_bias(result: ShapeBiasResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Shares of decisions against the cutoff between low and high frequencies."""
     ax = axes_or_new(ax)
     if not result.pairs:
@@ -124,7 +126,9 @@ def plot_shape_bias(result: ShapeBiasResult, ax: Axes | None = None, colour: str
     "Decisions about pictures with the phase of one image and the amplitude of another.",
     "shape_bias_phase",
 )
-def plot_shape_bias_phase(result: ShapeBiasResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_shape_bias_phase(
+    result: ShapeBiasResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """A bar each for the phase's class, the amplitude's class and neither."""
     ax = axes_or_new(ax)
     if not result.pairs:
@@ -145,9 +149,9 @@ def plot_shape_bias_phase(result: ShapeBiasResult, ax: Axes | None = None, colou
 @checked
 def plot_shape_biases(
     results: Annotated[Sequence[ShapeBiasResult], NotEmpty],
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """Shape bias of several models against the cutoff, on one axis.
 
     Args:
@@ -170,7 +174,7 @@ def plot_shape_biases(
     return ax
 
 
-def _axes(ax: Axes, cutoff: np.ndarray, quantity: str) -> None:
+def _axes(ax: mpl.Axes, cutoff: np.ndarray, quantity: str) -> None:
     frequency_axis(ax, max(0.1, float(cutoff[-1])))
     ax.set_xlim(right=max(0.1, float(cutoff[-1])) + 0.015)  # room for the last marker
     ax.set_ylim(0.0, 100.0)

@@ -1,9 +1,10 @@
 """What `softmax_gradient` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
-from matplotlib.axes import Axes
-
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import plot_head_shares
 from vitscope.drawing.figures import figure
 from vitscope.drawing.style import MODELS
@@ -35,8 +36,8 @@ class SoftmaxGradientResult(HeadRows, Result, exam="softmax_gradient", after="at
 
 @figure("softmax_gradient", "Slope of the softmax; 1 is that of uniform attention, the steepest there is.")
 def plot_softmax_gradient(
-    result: SoftmaxGradientResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: SoftmaxGradientResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Nuclear norm of the softmax Jacobian, as a share of the largest possible one, against depth."""
     return plot_head_shares(result, "share", "Nuclear norm / its maximum", NO_ATTENTION, ax, colour)
 

@@ -1,13 +1,14 @@
 """What `temporal` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import PercentFormatter
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
@@ -133,7 +134,7 @@ MARKERS = "os^Dv"  # of ways to predict; the colour is the model's
     "temporal",
     "What smoothing over time leaves of each quantity; less is better. 95 % interval over blocks of frames.",
 )
-def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_temporal(result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Ratio of smoothed to unsmoothed error, NLL, Brier score, calibration error and flips between frames."""
     ax = axes_or_new(ax)
     if result.why:
@@ -149,7 +150,7 @@ def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = 
     ax.axhline(1.0, color=INK, linewidth=0.8)
     ax.set_xticks(range(len(RATIOS)), [LABELS[name] for name in RATIOS])
     ax.set_xlim(-0.5, len(RATIOS) - 0.5)
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, decimals=0))
     ax.set_ylabel("Smoothed / unsmoothed")
     if len(chosen) > 1:
         _legend(ax)
@@ -162,7 +163,9 @@ def plot_temporal(result: TemporalResult, ax: Axes | None = None, colour: str = 
     "NLL against throughput relative to one pass per frame; hollow: smoothed over time; bars: 95 % interval.",
     "temporal_throughput",
 )
-def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_temporal_throughput(
+    result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """NLL against relative throughput, an arrow from every way to predict to its smoothed version."""
     ax = axes_or_new(ax)
     if result.why:
@@ -179,7 +182,7 @@ def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, col
             style |= {"fmt": marker, "color": colour, "markerfacecolor": fill}
             _points(ax, speed[one], nll[one], low[one], high[one], **style)
     ax.set_xlim(0.0, max(105.0, 1.05 * float(speed.max())))
-    ax.xaxis.set_major_formatter(PercentFormatter(decimals=0))
+    ax.xaxis.set_major_formatter(mpl.PercentFormatter(decimals=0))
     ax.set_xlabel("Relative throughput")
     ax.set_ylabel("NLL (nats)")
     if result.temporal.sum() > 1:
@@ -193,7 +196,9 @@ def plot_temporal_throughput(result: TemporalResult, ax: Axes | None = None, col
     "Probability of the true class in the first sequence, frame by frame; faint: of each frame alone.",
     "temporal_trace",
 )
-def plot_temporal_trace(result: TemporalResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_temporal_trace(
+    result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Probability of the true class along the first sequence, of one pass per frame and smoothed."""
     ax = axes_or_new(ax)
     if result.why:
@@ -211,13 +216,13 @@ def plot_temporal_trace(result: TemporalResult, ax: Axes | None = None, colour: 
     return ax
 
 
-def _points(ax: Axes, x: Any, value: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any) -> None:
+def _points(ax: mpl.Axes, x: Any, value: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any) -> None:
     """With a bar of no length where the interval is unknown."""
     known = np.isfinite(low) & np.isfinite(high)
     draw_bars(ax, x, value, np.where(known, low, value), np.where(known, high, value), **style)
 
 
-def _legend(ax: Axes) -> None:
+def _legend(ax: mpl.Axes) -> None:
     entries = len(ax.get_legend_handles_labels()[1])
     legend_above(ax, 3 if entries <= 3 else 2, handlelength=1.4, columnspacing=None)
 

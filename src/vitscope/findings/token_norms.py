@@ -1,12 +1,14 @@
 """What `token_norms` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import along_depth, colour_bar, draw_bars, legend_above, nothing
 from vitscope.drawing.depth import draw_bands
 from vitscope.drawing.figures import axes_or_new, figure
@@ -104,7 +106,9 @@ MAPS = 4  # units shown as maps
     "token_norms",
     "Norms of the tokens after each unit: median, middle 90 % (shaded), 99th percentile (dashed).",
 )
-def plot_token_norms(result: TokenNormsResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_token_norms(
+    result: TokenNormsResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Percentiles of the norms against depth."""
     ax = axes_or_new(ax)
     depth = np.array([unit.depth for unit in result.units])
@@ -127,7 +131,9 @@ def plot_token_norms(result: TokenNormsResult, ax: Axes | None = None, colour: s
     "Attention that a token of each sort receives, relative to an even share (dotted).",
     "attention_sinks",
 )
-def plot_attention_sinks(result: TokenNormsResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+def plot_attention_sinks(
+    result: TokenNormsResult, ax: mpl.Axes | None = None, colour: str | None = None
+) -> mpl.Axes:
     """Attention per token against depth, for prefix tokens, outliers and all others."""
     ax = axes_or_new(ax)
     if not result.attending:
@@ -156,7 +162,9 @@ def plot_attention_sinks(result: TokenNormsResult, ax: Axes | None = None, colou
     "Where tokens are outliers, as a share of images, after the units that have most of them.",
     "outlier_places",
 )
-def plot_outlier_places(result: TokenNormsResult, ax: Axes | None = None, colour: str | None = None) -> Axes:
+def plot_outlier_places(
+    result: TokenNormsResult, ax: mpl.Axes | None = None, colour: str | None = None
+) -> mpl.Axes:
     """Maps of the share of images in which each point is an outlier."""
     ax = axes_or_new(ax)
     share = result.of("outliers")[0]

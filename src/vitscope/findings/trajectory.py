@@ -1,14 +1,16 @@
 """What `trajectory` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import nothing
 from vitscope.drawing.figures import axes_or_new, figure, projected
 from vitscope.drawing.style import INK, MODELS, model_colours
@@ -80,7 +82,9 @@ NO_RUN = "no checkpoints: not read from a run folder that kept some"
     "Checkpoints of the training around its optimum (centre): distance in units of that of the start, and angle "
     "against the direction to the start.",
 )
-def plot_trajectory(result: TrajectoryResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_trajectory(
+    result: TrajectoryResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """The trajectory of one training; flat axes are replaced by polar ones."""
     return plot_trajectories([result], ax, [colour])
 
@@ -88,9 +92,9 @@ def plot_trajectory(result: TrajectoryResult, ax: Axes | None = None, colour: st
 @checked
 def plot_trajectories(
     results: Annotated[Sequence[TrajectoryResult], NotEmpty],
-    ax: Axes | None = None,
+    ax: mpl.Axes | None = None,
     colours: Sequence[str] | None = None,
-) -> Axes:
+) -> mpl.Axes:
     """The trajectories of several trainings on one axis.
 
     Args:

@@ -1,11 +1,13 @@
 """What `uncertainty` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.curves import nothing
 from vitscope.drawing.depth import plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
@@ -47,28 +49,30 @@ class UncertaintyResult(Result, exam="uncertainty", after="lesion", version=3):
 @figure(
     "uncertainty", "Data: standard deviation over the points of one pass; shaded: 95 % interval over images."
 )
-def plot_uncertainty(result: UncertaintyResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_uncertainty(
+    result: UncertaintyResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Spread over the points of one pass, against depth."""
     return _plot(result, "data_std", "Std over points", ax, colour)
 
 
 @figure("uncertainty", "Model: standard deviation over passes with dropout on.", "uncertainty_model")
 def plot_uncertainty_model(
-    result: UncertaintyResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: UncertaintyResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Spread over random passes, against depth."""
     return _plot(result, "model_std", "Std over passes", ax, colour)
 
 
 @figure("uncertainty", "Share of the model's spread in both, which has no scale.", "uncertainty_share")
 def plot_uncertainty_share(
-    result: UncertaintyResult, ax: Axes | None = None, colour: str = MODELS[0]
-) -> Axes:
+    result: UncertaintyResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Share of the variance over passes in the sum of both variances, against depth."""
     return _plot(result, "model_share", "Model share of the variance", ax, colour)
 
 
-def _plot(result: UncertaintyResult, quantity: str, label: str, ax: Axes | None, colour: str) -> Axes:
+def _plot(result: UncertaintyResult, quantity: str, label: str, ax: mpl.Axes | None, colour: str) -> mpl.Axes:
     ax = axes_or_new(ax)
     value, low, high = column(result, QUANTITIES, quantity)
     if not np.isfinite(value).any():

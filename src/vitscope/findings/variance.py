@@ -1,11 +1,13 @@
 """What `variance` finds: result, reading and figures."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
 
+from vitscope.core import pd
+from vitscope.drawing import mpl
 from vitscope.drawing.depth import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, logarithmic
@@ -44,7 +46,7 @@ WIDE = 20.0  # levels further apart than this factor are drawn on a logarithmic 
 
 
 @figure("variance", "Variance over the points of the map after each unit; shaded: 95 % interval over images.")
-def plot_variance(result: VarianceResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_variance(result: VarianceResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Feature-map variance against depth, over bands for MSA and subsampling."""
     ax = axes_or_new(ax)
     plot_depth(ax, result.units, result.value, result.low, result.high, colour)
@@ -58,7 +60,9 @@ def plot_variance(result: VarianceResult, ax: Axes | None = None, colour: str = 
 
 
 @figure("variance", "Change across each unit; below 0 it averages points together.", "variance_change")
-def plot_variance_change(result: VarianceResult, ax: Axes | None = None, colour: str = MODELS[0]) -> Axes:
+def plot_variance_change(
+    result: VarianceResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
     """Change of the variance across each unit."""
     ax = axes_or_new(ax)
     plot_change(ax, result.units, result.change, result.change_low, result.change_high, colour)

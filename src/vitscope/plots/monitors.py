@@ -1,27 +1,26 @@
 """Figure of what a training's monitors saw: one quantity of one exam, epoch by epoch."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
-from matplotlib.ticker import MaxNLocator
 
+from vitscope.core import pd
 from vitscope.core.arguments import checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new
-from vitscope.drawing.style import DEPTH, MODELS, grid
+from vitscope.drawing.style import MODELS, depth_colours, grid
 from vitscope.results.plain_files import check_plain
 
 
 @checked
 def plot_monitors(
-    run: str | os.PathLike[str], exam: str, quantity: str | None = None, ax: Axes | None = None
-) -> Axes:
+    run: str | os.PathLike[str], exam: str, quantity: str | None = None, ax: mpl.Axes | None = None
+) -> mpl.Axes:
     """A quantity over the epochs (default: the exam's first): a line per unit, coloured by depth, or one for the model.
 
     Bands are 95 % intervals over the probe images. An eigenvalue that has not converged is drawn hollow.
@@ -36,20 +35,20 @@ def plot_monitors(
     by_unit = rows[rows["unit"].notna()]
     if len(by_unit):
         for _, unit in by_unit.groupby("unit", sort=False):
-            colour = DEPTH(float(unit["depth"].iloc[0]))
+            colour = depth_colours()(float(unit["depth"].iloc[0]))
             ax.plot(unit["epoch"], unit["value"], color=colour, linewidth=1.3, marker="o", markersize=2.5)
-        scale = ScalarMappable(Normalize(0, 1), DEPTH)
+        scale = mpl.ScalarMappable(mpl.Normalize(0, 1), depth_colours())
         ax.figure.colorbar(scale, ax=ax, label="Normalised depth", pad=0.02)
     else:
         _draw_whole_model(ax, rows)
     ax.set_xlabel("Epoch")
     ax.set_ylabel(f"{exam}: {quantity}".replace("_", " "))
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.set_major_locator(mpl.MaxNLocator(integer=True))
     grid(ax)
     return ax
 
 
-def _draw_whole_model(ax: Axes, rows: pd.DataFrame) -> None:
+def _draw_whole_model(ax: mpl.Axes, rows: pd.DataFrame) -> None:
     colour = MODELS[0]
     epoch, value = rows["epoch"].to_numpy(), rows["value"].to_numpy()
     ax.plot(epoch, value, color=colour, linewidth=1.6)

@@ -1,16 +1,16 @@
 """Figure of a training: what `metrics.csv` of a run folder holds, epoch by epoch."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, PercentFormatter
-
+from vitscope.core import pd
 from vitscope.core.arguments import checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new
 from vitscope.drawing.style import MODELS, grid
 from vitscope.results.plain_files import check_plain
@@ -19,7 +19,7 @@ _TRAIN, _HELD_OUT, _ACCURACY = MODELS[1], MODELS[0], MODELS[2]
 
 
 @checked
-def plot_training(run: str | os.PathLike[str], ax: Axes | None = None) -> Axes:
+def plot_training(run: str | os.PathLike[str], ax: mpl.Axes | None = None) -> mpl.Axes:
     """Training loss and held-out loss, and on a second axis the held-out accuracy with its 95 % interval.
 
     The training loss is that of augmented and mixed images; it need not lie below the other one.
@@ -46,11 +46,11 @@ def plot_training(run: str | os.PathLike[str], ax: Axes | None = None) -> Axes:
         right.fill_between(
             measured["epoch"], measured["low"], measured["high"], color=_ACCURACY, alpha=0.18, linewidth=0
         )
-        right.yaxis.set_major_formatter(PercentFormatter(1.0))
+        right.yaxis.set_major_formatter(mpl.PercentFormatter(1.0))
         right.set_ylabel("Accuracy")
     ax.set_xlabel("Epoch")
     ax.set_ylabel("Loss (nats)")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    ax.xaxis.set_major_locator(mpl.MaxNLocator(integer=True, min_n_ticks=1))
     ax.legend(
         lines,
         [str(line.get_label()) for line in lines],

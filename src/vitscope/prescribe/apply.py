@@ -10,6 +10,8 @@ control, not between after and before.
     OUT/report.html
 """
 
+from __future__ import annotations
+
 import copy
 import os
 import shutil
@@ -18,11 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 
-from vitscope.core import distributed
+from vitscope.core import distributed, pd
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface

@@ -1,11 +1,12 @@
 """What a rule says: the evidence, whether it calls for an operation, which one, and what that would cost."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-import pandas as pd
-
+from vitscope.core import pd
 from vitscope.surgery import Comparison
 
 State = Literal["prescribed", "not needed", "impossible", "unknown"]
@@ -25,9 +26,7 @@ class Evidence:
     calls: bool  # the whole interval lies above the threshold
 
     @classmethod
-    def above(
-        cls, exam: str, quantity: str, numbers: Sequence[float], n: int, threshold: float
-    ) -> "Evidence":
+    def above(cls, exam: str, quantity: str, numbers: Sequence[float], n: int, threshold: float) -> Evidence:
         """A number (value, low, high) that calls for an operation if all of its interval is above the threshold."""
         value, low, high = map(float, numbers)
         return cls(exam, quantity, value, low, high, n, threshold, low >= threshold)

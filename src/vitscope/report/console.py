@@ -1,18 +1,20 @@
 """Results on the console."""
 
+from __future__ import annotations
+
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import pandas as pd
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
 from vitscope.claims import Verdict
+from vitscope.core import pd
 from vitscope.report.verdicts import by_chance
 from vitscope.results import Result
 from vitscope.results.numbers import label, with_interval

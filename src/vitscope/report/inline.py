@@ -9,6 +9,8 @@ The page's own script: its parts, in the order in which they need one another, i
 Styles that the figures of a page share: each is written once, under a class, not on every line and tick.
 """
 
+from __future__ import annotations
+
 import base64
 import gzip
 import json
@@ -20,11 +22,8 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup, escape
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.collections import QuadMesh
-from matplotlib.figure import Figure
 
+from vitscope.drawing import mpl
 from vitscope.drawing.figures import render
 from vitscope.drawing.style import INK
 
@@ -33,7 +32,7 @@ _QUOTED = re.compile(r'\b(style|d)="[^"]*"')
 _SPACES = {"style": re.compile(r"([:;]) +"), "d": re.compile(r" *([MLHVCSQTAZ]) *", re.IGNORECASE)}
 
 
-def inline_svg(ax: Axes, label: str, series: Sequence[Artist] = ()) -> Markup:
+def inline_svg(ax: mpl.Axes, label: str, series: Sequence[mpl.Artist] = ()) -> Markup:
     """The figure of `ax` as an `<svg>` element that a screen reader calls `label`.
 
     Draw inside `styled(**{"svg.hashsalt": ...})` with another salt for each figure of a page; it keeps the
@@ -41,10 +40,10 @@ def inline_svg(ax: Axes, label: str, series: Sequence[Artist] = ()) -> Markup:
     their number, for the page's script to find them.
     """
     drawing = ax.get_figure()
-    assert isinstance(drawing, Figure)
+    assert isinstance(drawing, mpl.Figure)
     for number, artist in enumerate(series):
         artist.set_gid(f"series-{number}")
-    for mesh in drawing.findobj(QuadMesh):  # the steps of a colour bar: one small picture, not 256 paths
+    for mesh in drawing.findobj(mpl.QuadMesh):  # the steps of a colour bar: one small picture, not 256 paths
         mesh.set_rasterized(True)
     text = render(ax, "svg", transparent=True).decode()
     text = text[text.index("<svg") :]

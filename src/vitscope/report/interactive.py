@@ -4,14 +4,14 @@ Every one is a static figure first. The script adds to it: names and values of t
 be picked out, attention maps by image, layer and head, a surface that can be turned.
 """
 
+from __future__ import annotations
+
 import base64
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-
+from vitscope.drawing import mpl
 from vitscope.findings.cka import CkaResult
 from vitscope.findings.fourier import FourierResult
 from vitscope.findings.landscape import LandscapeResult
@@ -36,7 +36,7 @@ def widget(plot: str, result: Result, **common: Any) -> Widget | None:
     return make(result, **common) if make else None
 
 
-def series(plot: str, ax: Axes) -> list[Artist]:
+def series(plot: str, ax: mpl.Axes) -> list[mpl.Artist]:
     """The parts of a drawn figure that the script picks out, one per unit."""
     return [*ax.lines] if plot in _SPECTRA else []
 

@@ -1,12 +1,13 @@
 """Tables of the page: what is shown at once, and all numbers, folded away and packed as CSV."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
 from vitscope.claims import Verdict, verdict_table
+from vitscope.core import pd
 from vitscope.report.inline import packed
 from vitscope.results import Result, directions
 from vitscope.results.numbers import label, plain, spoken, with_interval

@@ -3,13 +3,15 @@
 Names of scores, and scores under conditions.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from vitscope.core import pd
 from vitscope.core.statistics import difference_interval, percentile_interval, standard_error
 from vitscope.results import Result, column, tidy
 from vitscope.results.numbers import by_name, with_interval
@@ -31,13 +33,13 @@ class Headline:
     drawn: np.ndarray  # (1 + replicates,): the value, then what each replicate gives
 
     @classmethod
-    def of(cls, quantity: str, condition: str, drawn: np.ndarray) -> "Headline":
+    def of(cls, quantity: str, condition: str, drawn: np.ndarray) -> Headline:
         """From (1 + replicates,): the plain number comes first."""
         low, high = percentile_interval(drawn[1:])
         return cls(quantity, condition, float(drawn[0]), float(low), float(high), drawn.copy())
 
     @classmethod
-    def of_drop(cls, condition: str, drawn: np.ndarray, n: int) -> "Headline":
+    def of_drop(cls, condition: str, drawn: np.ndarray, n: int) -> Headline:
         """What accuracy loses over `n` images, from (1 + replicates,): the plain number comes first."""
         low, high = drop_interval(drawn[None], n)
         return cls("drop", condition, float(drawn[0]), float(low[0]), float(high[0]), drawn.copy())

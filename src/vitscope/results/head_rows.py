@@ -4,12 +4,14 @@ Every unit that is measured has one row for all of its heads together (the mean 
 one per head. Values are means over images, intervals are over images.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 
+from vitscope.core import pd
 from vitscope.results import UnitRow, column, tidy
 
 ALL_HEADS = -1  # the head number of a row that belongs to the layer

@@ -3,12 +3,14 @@
 Words for readings: rows of tables found by name, numbers with their interval, kinds of units.
 """
 
+from __future__ import annotations
+
 import math
 import re
 from collections.abc import Callable
 from typing import Any
 
-import pandas as pd
+from vitscope.core import pd
 
 SHARES = frozenset(
     "accuracy top5 confidence ece signed_ece adaptive_ece drop scaled_confidence scaled_ece ece_change".split()

@@ -14,12 +14,14 @@ The interval of a difference is
                                        it leads away from; means have next to none
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import pandas as pd
 
+from vitscope.core import pd
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import (
     correlation,

@@ -5,6 +5,8 @@ table, for people and other tools). `result.json` is written last and carries a 
 incomplete or edited one is noticed.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import os
@@ -13,8 +15,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import pandas as pd
 
+from vitscope.core import pd
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
 from vitscope.results.atomic import atomic_write
@@ -23,7 +25,7 @@ from vitscope.results.plain_files import read_plain
 from vitscope.results.provenance import provenance
 
 SCHEMA = 1
-_TYPES: dict[str, type["Result"]] = {}
+_TYPES: dict[str, type[Result]] = {}
 
 
 class NewerSchema(BadResult):

@@ -1,11 +1,14 @@
 """The one shape every table has: a row per number, with the unit it belongs to and its 95 % interval."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
+
+from vitscope.core import pd
 
 COLUMNS = ("unit", "kind", "stage", "depth", "quantity", "value", "low", "high", "n")
 
@@ -23,7 +26,7 @@ class UnitRow:
     taken: str = ""  # of its map, where an activation follows its addition: "after relu", or "before relu"
 
     @classmethod
-    def of(cls, unit: Any, stream: str | None = None) -> "UnitRow":
+    def of(cls, unit: Any, stream: str | None = None) -> UnitRow:
         """The row of an anatomy's unit; `stream` tells which map after it is measured, if one is."""
         side = {"read": "after", "sum": "before"}.get(stream or "")
         taken = f"{side} {unit.activation}" if side and unit.activation else ""

@@ -12,13 +12,15 @@ which is right if the errors of all units go together, and too wide otherwise. H
 mean, because a single large one can decide it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from vitscope.core import pd
 from vitscope.results import Result, UnitRow, tidy
 from vitscope.results.numbers import plural, rows_of, with_interval
 

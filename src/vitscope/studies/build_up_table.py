@@ -5,6 +5,8 @@ under the candidate, the difference is mean(b - a) and its 95 % interval +- 1.96
 get right, or both wrong, does not count, so the interval is narrower than those of the two scores.
 """
 
+from __future__ import annotations
+
 import json
 import math
 import os
@@ -13,8 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
+from vitscope.core import pd
 from vitscope.core.errors import BadResult
 from vitscope.core.statistics import NORMAL, share_interval
 from vitscope.results import atomic_write
@@ -78,7 +80,7 @@ class BuildUp:
         atomic_write(Path(folder) / f"{NAME}.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> "BuildUp":
+    def load(cls, folder: str | os.PathLike[str]) -> BuildUp:
         """Read what `save` wrote."""
         path = Path(folder) / f"{NAME}.json"
         try:

@@ -8,16 +8,17 @@ mixed once and then kept. A model is looked at before the first step, every n ep
 it is the smallest with which looking takes less than 5 % of the time of the whole training.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from vitscope.core import distributed
+from vitscope.core import distributed, pd
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import VitscopeError
 from vitscope.curvature import top_eigenvalues

@@ -29,14 +29,7 @@ from vitscope.training.broken_images import loading_explained
 from vitscope.training.checkpoint import Progress, load_whole
 from vitscope.training.collective import any_process, timed
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
-from vitscope.training.divergence import (
-    FiniteGradients,
-    Patience,
-    TrainingDiverged,
-    are_finite,
-    gradient_norm,
-)
-from vitscope.training.fused_step import seen_as_in_memory
+from vitscope.training.divergence import Patience, TrainingDiverged, are_finite, gradient_norm
 from vitscope.training.layout import lay_out
 from vitscope.training.optimizer import build_optimizer, build_schedule, worst_nearby
 from vitscope.training.precision import Precision
@@ -103,7 +96,7 @@ class Stepper:
                 "ema_decay keeps a whole copy of the model; leave it out, or do without --shard"
             )
         self.model = model
-        self.layout, self._make_plain = lay_out(recipe.channels_last, model, config, device, sharded)
+        self.layout = lay_out(recipe.channels_last, model, device, sharded)
         self.ema = ModelEmaV3(model, recipe.ema_decay) if recipe.ema_decay is not None else None
         self.depth = None if recipe.compile else StochasticDepth(model)
         self.measured: nn.Module = self.ema.module if self.ema is not None else model
@@ -113,7 +106,6 @@ class Stepper:
         self.steps = len(self._batches(epoch=0))
         self.optimizer = build_optimizer(model, recipe, device)
         self.schedule = build_schedule(self.optimizer, recipe, self.steps)
-        self.gradients_are_finite = FiniteGradients(model)
         self.patience = Patience(recipe.patience, self.data.data)
 
     def epoch(
@@ -167,7 +159,6 @@ class Stepper:
 
     def release(self) -> None:
         """To be called at the end: leaves nothing of this in the model."""
-        self._make_plain()
         if self.depth is not None:
             self.depth.release()
 
@@ -252,9 +243,8 @@ class Stepper:
             scaler.unscale_(self.optimizer)
         done = progress.epoch * self.steps + progress.step
         self.schedule.step_update(done)
-        norm = self._norm(loss)
-        shown = None if norm is None else float(norm)
-        if self.patience.watch(loss, shown, scaler is not None, batch, progress):
+        norm = gradient_norm(self.model)
+        if self.patience.watch(loss, float(norm), scaler is not None, batch, progress):
             self._update(norm, done)
             progress.loss_sum += loss * len(batch)
             progress.images += len(batch)
@@ -306,23 +296,14 @@ class Stepper:
         with self.precision.autocast():
             return self.teacher(images)
 
-    def _norm(self, loss: float) -> Tensor | None:
-        """The norm of the gradient; None where nobody asks for it, and all is finite."""
-        recipe, scaler = self.recipe, self.precision.scaler
-        asked = recipe.clip_norm is not None or recipe.sam_rho is not None or scaler is not None
-        if not asked and math.isfinite(loss) and self.gradients_are_finite():
-            return None
-        return gradient_norm(self.model)
-
-    def _update(self, norm: Tensor | None, done: int) -> None:
+    def _update(self, norm: Tensor, done: int) -> None:
         limit = self.recipe.clip_norm
-        if limit is not None and norm is not None and not float(norm) < limit:
+        if limit is not None and not float(norm) < limit:
             nn.utils.clip_grads_with_norm_(self.model.parameters(), limit, norm)
-        with seen_as_in_memory(self.optimizer):
-            if self.precision.scaler is not None:
-                self.precision.scaler.step(self.optimizer)
-            else:
-                self.optimizer.step()
+        if self.precision.scaler is not None:
+            self.precision.scaler.step(self.optimizer)
+        else:
+            self.optimizer.step()
         if self.ema is not None:
             self.ema.update(self.model, step=done + 1)
 

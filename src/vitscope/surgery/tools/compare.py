@@ -1,8 +1,9 @@
 """What an operation did to a model: parameters, arithmetic, and how much the outputs moved."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -10,6 +11,7 @@ from vitscope.anatomy.flops import count_flops
 from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import example_batch
 from vitscope.anatomy.watch.one_forward import examined_output
+from vitscope.core import pd
 from vitscope.core.arguments import checked
 from vitscope.surgery.tools.choose import Example
 
