@@ -37,6 +37,28 @@ def test_importing_the_package_does_not_import_torch():
     assert done.stdout.strip() == "0.1.0", done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "diagnose vit_mini --exams furier",
+        "diagnose vit_mini --furier.bins 3",
+        "evaluate vit_mini --exams furier",
+        "compare vit_mini resnet_mini --exams furier",
+        "demo --exams furier",
+        "train vit_mini --monitor furier",
+    ],
+)
+def test_a_misspelt_exam_is_refused_before_torch_is_imported(words):
+    code = (
+        "import sys; from vitscope.cli.app import main; assert main(sys.argv[1:]) == 2; "
+        "assert not {'torch', 'pandas', 'matplotlib'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, timeout=900
+    )
+    assert (done.returncode, done.stderr) == (0, "vitscope: no exam 'furier'; did you mean fourier?\n")
+
+
 def test_errors_go_to_stderr_in_one_line_with_a_code():
     done = vitscope("anatomy", "no_such_model")
     assert done.returncode == 2

@@ -1,6 +1,8 @@
 import pytest
 
+import vitscope as vs
 from vitscope.core.errors import VitscopeError
+from vitscope.core.exam_names import EXAM_NAMES
 from vitscope.engine.exam import Accumulator, Procedure
 from vitscope.exams import EXAMS, find_exams
 
@@ -30,8 +32,19 @@ def test_all_are_those_that_do_not_take_long() -> None:
     }
 
 
+def test_names_are_known_before_exams_are_imported() -> None:
+    assert sorted(EXAMS) == EXAM_NAMES
+
+
 def test_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(VitscopeError, match="no exam 'furrier'; there are: prediction, fourier, variance"):
+    with pytest.raises(VitscopeError, match="no exam 'palmistry'; there are: prediction, fourier, variance"):
+        find_exams(["palmistry"])
+    with pytest.raises(VitscopeError, match=r"no exam 'furrier'; did you mean fourier\?$"):
         find_exams(["furrier"])
+    with pytest.raises(AttributeError, match=r"no exam 'furrier'; did you mean fourier\?$"):
+        _ = vs.exams.furrier
+    with pytest.raises(AttributeError, match="no exam 'palmistry'") as refused:
+        _ = vs.exams.palmistry
+    assert "log_log_slope" not in str(refused.value)
     with pytest.raises(VitscopeError, match="no exam was named"):
         find_exams([])

@@ -94,7 +94,7 @@ def test_wrong_options_are_refused_before_any_pass(
     ("options", "message"),
     [
         ({"hessian": 3}, "expected a dict"),
-        ({"hesian": {}}, "an exam 'hesian', which there is not"),
+        ({"hesian": {}}, "no exam 'hesian'; did you mean hessian"),
         ({"noise": {"draws": 1.5}}, "noise.draws is 1.5; expected a whole number"),
         ({"fourier": {"x": 1}}, "fourier, which is not among the exams: noise"),
     ],

@@ -13,6 +13,7 @@ import sys
 from vitscope.cli.options import read_options
 from vitscope.core.arguments.files import in_words
 from vitscope.core.errors import VitscopeError
+from vitscope.core.exam_names import check_exam_names
 from vitscope.core.interrupt import Terminated, termination_raises
 
 VERBS = {
@@ -67,6 +68,7 @@ def _main(argv: list[str] | None) -> int:
             if stop.code in (0, None) and hasattr(module, "epilogue"):  # after --help
                 print(module.epilogue(rest))
             raise
+        check_exam_names([*getattr(options, "exams", ()), *getattr(options, "monitor", ())])
         with termination_raises():
             module.run(options)
     except VitscopeError as error:

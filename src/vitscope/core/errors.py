@@ -1,6 +1,7 @@
 """Errors that a user can act on: what was seen, what was expected, what to type next."""
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -60,3 +61,10 @@ def said_by(exam: str) -> Iterator[None]:
         raise
     finally:
         speaker.reset(before)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The nearest of the known words as a question; all of them if none is near."""
+    known = list(known)
+    near = difflib.get_close_matches(word, known, 2)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"

@@ -14,13 +14,13 @@ from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.errors import VitscopeError
+from vitscope.core.exam_names import ALL, check_exam_names
 from vitscope.core.interface import TakesInterface, takes_interface
 from vitscope.data.readouts import PLAIN, Readout
 from vitscope.engine.sums import Sums
 from vitscope.results import Result, UnitRow
 
 EXAMS: dict[str, "type[Accumulator] | Procedure"] = {}
-ALL = "all"
 Parameters = ParamSpec("Parameters")
 Found = TypeVar("Found", bound=Result)
 # diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
@@ -214,8 +214,7 @@ def find_exams(
     default = unasked if purpose == "diagnosis" else cheap
     chosen: Sequence[str] = default if names is None else list(names)
     chosen = list(dict.fromkeys(found for name in chosen for found in (cheap if name == ALL else [name])))
-    if unknown := [name for name in chosen if name not in EXAMS]:
-        raise VitscopeError(f"no exam '{unknown[0]}'; there are: {', '.join(EXAMS)}, or {ALL}")
+    check_exam_names(chosen, (*EXAMS, ALL))
     if not chosen:
         raise VitscopeError(f"no exam was named; there are: {', '.join(EXAMS)}, or {ALL}")
     return [EXAMS[name] for name in chosen]

@@ -16,6 +16,7 @@ from vitscope.core.arguments import check, read_list
 from vitscope.core.arguments.calling import hints_of
 from vitscope.core.arguments.kinds import alternatives, base_of, is_several
 from vitscope.core.errors import BadArgument
+from vitscope.core.exam_names import check_exam_names
 from vitscope.engine.exam import EXAMS, Accumulator, Procedure
 
 Exam = type[Accumulator] | Procedure
@@ -40,10 +41,7 @@ def with_options(exams: Iterable[Exam], options: Mapping[str, Mapping[str, Any]]
     for name, given in (options or {}).items():
         if not isinstance(given, Mapping):
             raise BadArgument(f"options of {name} are {given!r}; expected a dict such as {{'limit': 8}}")
-        if name not in EXAMS:
-            raise BadArgument(
-                f"options are for an exam '{name}', which there is not; there are: {', '.join(EXAMS)}"
-            )
+        check_exam_names([name], EXAMS)
         if name not in names:
             said = ", ".join(f"{name}.{option}" for option in given) or "options"
             one = "is" if len(given) == 1 else "are"
@@ -61,8 +59,7 @@ def read_options(words: Sequence[str]) -> dict[str, dict[str, Any]]:
         exam, dot, option = address.partition(".")
         if not (equals and dot and exam and option):
             raise BadArgument(f"--options is '{word}'; expected EXAM.OPTION=VALUE, such as hessian.batches=4")
-        if exam not in EXAMS:
-            raise BadArgument(f"no exam '{exam}' to take --{address}; there are: {', '.join(EXAMS)}")
+        check_exam_names([exam], EXAMS)
         option = option.replace("-", "_")
         hint = _known(exam, option, options_of(EXAMS[exam]))
         found.setdefault(exam, {})[option] = read_list(text, hint, f"--{address}")

@@ -18,7 +18,7 @@ from torch import nn
 
 from vitscope.core.arguments import Classes, Seed, Side, check, checked, describe, read_list
 from vitscope.core.arguments.calling import hints_of
-from vitscope.core.errors import BadArgument, VitscopeError
+from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean
 from vitscope.core.interface import declare, declared
 from vitscope.core.random_draws import seeded
 from vitscope.data import data_config
@@ -236,9 +236,7 @@ def find_operation(word: str) -> str:
     """The name of an operation, written with dashes or without."""
     name = word.removeprefix("--").replace("-", "_")
     if name not in OPERATIONS:
-        near = difflib.get_close_matches(name, OPERATIONS, n=2)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(OPERATIONS)}"
-        raise BadArgument(f"no operation '{word}'; {hint}")
+        raise BadArgument(f"no operation '{word}'; {did_you_mean(name, OPERATIONS)}")
     return name
 
 
