@@ -8,7 +8,6 @@ found.flips("vit_mini")  # images that only one of the two gets right
 """
 
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from torch import nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
-from vitscope.core.errors import BadArgument, VitscopeError
+from vitscope.core.errors import BadArgument, VitscopeError, warn
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
 from vitscope.engine.diagnose import run_exams
@@ -66,7 +65,7 @@ class Evaluation:
                 try:
                     rows = differences(result, reference[exam])
                 except VitscopeError as error:
-                    warnings.warn(f"{exam}: {error}", stacklevel=2)
+                    warn(f"{exam}: {error}")
                 else:
                     parts.append(_whole(rows).assign(model=model, minus=first, exam=exam))
         return _ordered(parts, ("model", "minus", "exam"))
@@ -142,7 +141,7 @@ def evaluate(
     results: dict[str, dict[str, Result]] = {}
     for name, model in _made(named, seed, creation):
         if hint := labels_hint(data, class_count(model)):
-            warnings.warn(hint, stacklevel=2)
+            warn(hint)
         results[name] = run_exams(model, data, chosen, request, folders.get(name), name, **said)
         tell_of_nothing(results[name], exams)
     found = Evaluation(results, folders)

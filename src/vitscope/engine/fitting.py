@@ -1,10 +1,9 @@
 """Which exams data can serve, and what is said about one that was asked for and has nothing to show."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vitscope.core.errors import BadData
+from vitscope.core.errors import BadData, warn
 from vitscope.data.fetchers import is_unlabelled
 from vitscope.data.streams.frames import FrameData
 from vitscope.engine.cache_key import data_name
@@ -28,8 +27,8 @@ def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any) -> li
             kept.append(exam)
         elif exam.result.exam in (names or ()):
             require_frames(data)
-        else:
-            warnings.warn(f"{exam.result.exam} is left out: it needs {exam.result.needs}", stacklevel=3)
+        elif names is not None:  # "all" were asked for
+            warn(f"{exam.result.exam} is left out: it needs {exam.result.needs}")
     return kept
 
 
@@ -51,8 +50,7 @@ def tell_of_nothing(results: Mapping[str, Result], names: Sequence[str] | None) 
     """Say of exams that were named and have nothing to show what they need."""
     for exam, result in results.items():
         if exam in (names or ()) and result.table().empty:
-            warnings.warn(
+            warn(
                 f"{exam} has nothing to show of {result.model} on {result.data}: it needs {result.needs}",
                 NothingToShow,
-                stacklevel=3,
             )

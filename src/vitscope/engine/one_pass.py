@@ -1,7 +1,6 @@
 """One pass over the data for any number of exams: maps and attention are tapped once and handed to all of them."""
 
 import sys
-import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
@@ -16,7 +15,7 @@ from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserve
 from vitscope.anatomy.taps.cannot_run import runs_on
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
-from vitscope.core.errors import UnsupportedModel, VitscopeError
+from vitscope.core.errors import UnsupportedModel, VitscopeError, warn
 from vitscope.core.finite import checksum
 from vitscope.core.interface import takes_interface
 from vitscope.core.interrupt import Interruptible, Stopped
@@ -274,10 +273,9 @@ def compare_classes(model: nn.Module, data: Any) -> None:
     """Say so if labels and outputs cannot stand for the same things."""
     outputs, classes = class_count(model), getattr(data, "classes", None)
     if outputs is not None and classes is not None and outputs != len(classes):
-        warnings.warn(
+        warn(
             f"the model has {outputs} outputs, the data {len(classes)} classes: accuracy and calibration "
-            "mean something only if label k is output k",
-            stacklevel=3,
+            "mean something only if label k is output k"
         )
 
 

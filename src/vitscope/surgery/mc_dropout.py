@@ -11,7 +11,6 @@ element): the same on every device and in every process, and no random number ge
 """
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -26,7 +25,7 @@ from vitscope.anatomy.structure.unit import Kind
 from vitscope.anatomy.taps.ports import Port, branch_port
 from vitscope.anatomy.watch.shared_modules import why_shared
 from vitscope.core.arguments import Seed, checked
-from vitscope.core.errors import UnsupportedModel
+from vitscope.core.errors import UnsupportedModel, warn
 from vitscope.surgery.tools.choose import HALVES, choose_units
 from vitscope.surgery.tools.graft import graft_at
 from vitscope.surgery.tools.map_source import MapNotes, Windows
@@ -192,7 +191,7 @@ def mc_dropout(
     ports = [(unit, found[unit.name]) for unit in chosen]
     _refuse_twice(model, chosen, at)
     if 0 < len(found) < len(asked):
-        warnings.warn(_left_out(body, [unit for unit in asked if unit.name not in found]), stacklevel=3)
+        warn(_left_out(body, [unit for unit in asked if unit.name not in found]))
     first, notes = len(dropouts(model)), MapNotes(body)
     steps = [
         MCDropout(p, first + i, port.batch_axis, parts, notes.windows(port.node, parts))

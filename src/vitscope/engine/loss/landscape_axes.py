@@ -4,7 +4,6 @@ Other weights of the same model, as places on its landscape: checkpoints of a ru
 """
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Range
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, warn
 from vitscope.curvature.directions import (
     Direction,
     Normalisation,
@@ -103,9 +102,8 @@ def choose_axes(
     images, targets = first.images[:HESSIAN_IMAGES], first.targets[:HESSIAN_IMAGES]
     found, values = eigen_directions(model, images, targets, moved, penalty, seed)
     if not values.converged.all() and distributed.is_main():
-        warnings.warn(
-            f"the directions did not converge (residual {values.residuals.max():.2g}): they are near the steepest ones",
-            stacklevel=3,
+        warn(
+            f"the directions did not converge (residual {values.residuals.max():.2g}): they are near the steepest ones"
         )
     return Axes(found, reach, reach, unknown, values.values, values.residuals)
 

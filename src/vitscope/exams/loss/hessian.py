@@ -12,7 +12,6 @@ in evaluation mode. The spectrum is the collection of all of them. Two numbers s
 Their intervals are over batches (`spectrum_numbers`).
 """
 
-import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Count, Fraction, NotNegative
+from vitscope.core.errors import warn
 from vitscope.core.interface import takes_interface
 from vitscope.curvature import Eigenvalues, HessianProduct, Penalty, lanczos, power
 from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
@@ -181,9 +181,8 @@ def _result(found: dict[str, Any], about: dict[str, Any]) -> HessianResult:
     fields: dict[str, Any] = {**about, **found, **summed_up(found["eigenvalues"], about["seed"])}
     result = HessianResult(**fields)
     if result.unconverged and distributed.is_main():
-        warnings.warn(
+        warn(
             f"{result.unconverged} of {result.converged.size} eigenvalues did not reach a residual of {result.tol:g} "
-            f"(worst {result.residuals.max():.2g}): raise max_products, or take them as rough",
-            stacklevel=3,
+            f"(worst {result.residuals.max():.2g}): raise max_products, or take them as rough"
         )
     return result

@@ -6,7 +6,6 @@ dividing the logits by a number does (`prediction_temperature`). All of it comes
 """
 
 import json
-import warnings
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, cast
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.core import distributed
+from vitscope.core.errors import warn
 from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import (
     REPLICATES,
@@ -160,10 +160,7 @@ class PredictionAccumulator(Accumulator):
             setattr(self, name, lengthened(getattr(self, name), length))
         result = cast(PredictionResult, super().finish())
         if result.scaling is not None and not result.scaling.converged:
-            warnings.warn(
-                f"temperature not converged: {result.scaling.temperature:g} is the end of what was tried",
-                stacklevel=2,
-            )
+            warn(f"temperature not converged: {result.scaling.temperature:g} is the end of what was tried")
         return result
 
     def compute(self) -> dict[str, Any]:

@@ -7,7 +7,6 @@ training mode, images of zeros and images of 1 / (1 - p), and nothing else.
 """
 
 import copy
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -18,7 +17,7 @@ from torch import nn
 
 from vitscope.anatomy import Dissection, Unit
 from vitscope.anatomy.taps.ports import Place, Port, branch_port
-from vitscope.core.errors import UnsupportedModel
+from vitscope.core.errors import UnsupportedModel, warn
 from vitscope.surgery.tools.choose import HALVES, choose_units
 from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
 from vitscope.surgery.tools.map_source import MapNotes
@@ -71,7 +70,7 @@ def branch_places(
         raise CannotOperate(f"unit '{name}' {why}, so it is left alone; choose layers without it")
     if out:
         named = ", ".join(f"{name} ({why})" for name, why in out.items())
-        warnings.warn(f"left out of layers='{layers}': {named}", stacklevel=4)
+        warn(f"left out of layers='{layers}': {named}")
     chosen = [unit for unit in units if unit.name not in out]
     return [_place(body, unit, branch_port(body, unit, at), at, notes) for unit in chosen]
 

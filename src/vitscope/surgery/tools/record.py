@@ -22,7 +22,7 @@ from torch import nn
 from vitscope.anatomy.watch.example import refuse_wrapped
 from vitscope.core.arguments import check, checked
 from vitscope.core.arguments.calling import bind, hints_of
-from vitscope.core.errors import BadArgument, BadResult, VitscopeError
+from vitscope.core.errors import BadArgument, BadResult, VitscopeError, warn
 from vitscope.surgery.tools.compare import Snapshot
 from vitscope.surgery.tools.graft import ungraft
 from vitscope.surgery.tools.proof import NotProved, prove
@@ -94,7 +94,7 @@ def operation(
                 ) from error
             raise
         message = f"{name} changed nothing in this {type(model).__name__}: {done.why_none}"
-        warnings.warn(message, NoEffectWarning, stacklevel=2)
+        warn(message, NoEffectWarning)
         return model
 
     operate.__annotations__["return"] = nn.Module
