@@ -1,3 +1,4 @@
+import pandas as pd
 import pytest
 
 import vitscope as vs
@@ -34,6 +35,17 @@ def test_all_are_those_that_do_not_take_long() -> None:
 
 def test_names_are_known_before_exams_are_imported() -> None:
     assert sorted(EXAMS) == EXAM_NAMES
+
+
+@pytest.mark.parametrize("exam", ["variance", "noise"])
+def test_data_may_be_a_name(exam: str) -> None:
+    model = vs.create_model("vit_mini")
+    found = getattr(vs.exams, exam)(model, "fashion", limit=4)
+    pd.testing.assert_frame_equal(
+        found.table(), getattr(vs.exams, exam)(model, vs.load_data("fashion"), limit=4).table()
+    )
+    with pytest.raises(VitscopeError, match=r"no data set 'fashon'; .* did you mean 'fashion'\?"):
+        getattr(vs.exams, exam)(model, "fashon")
 
 
 def test_unknown_name_lists_the_known_ones() -> None:

@@ -19,7 +19,6 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import said_by
-from vitscope.core.interface import takes_interface
 from vitscope.data import load_data
 from vitscope.drawing.figures import save_figures
 from vitscope.engine.cache_key import data_name, exam_keys
@@ -30,6 +29,7 @@ from vitscope.engine.model_facts import model_facts
 from vitscope.engine.one_pass import examine
 from vitscope.engine.options import with_options
 from vitscope.engine.partial_pass import Partial
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.models import create_model, name_of
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode

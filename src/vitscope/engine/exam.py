@@ -15,9 +15,9 @@ from torch import Tensor
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.errors import VitscopeError
 from vitscope.core.exam_names import ALL, check_exam_names
-from vitscope.core.interface import TakesInterface, takes_interface
 from vitscope.data.readouts import PLAIN, Readout
 from vitscope.engine.sums import Sums
+from vitscope.engine.takes_interface import TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
 
 EXAMS: dict[str, "type[Accumulator] | Procedure"] = {}

@@ -17,7 +17,6 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.errors import UnsupportedModel, VitscopeError, warn
 from vitscope.core.finite import checksum
-from vitscope.core.interface import takes_interface
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.memory import kept_memory
 from vitscope.data import batches, class_count, data_config, readout
@@ -27,6 +26,7 @@ from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.features.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.partial_pass import Partial
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
+from vitscope.core.arguments import checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
 from vitscope.results.atomic import atomic_write
@@ -83,6 +84,7 @@ class Result:
         """The rows of `table()` that a person looks at first."""
         return self.table()
 
+    @checked
     def save(self, folder: str | os.PathLike[str], key: str = "") -> None:
         """Write `result.json` and `<exam>.csv`; `key` stands for the weights and options that gave it."""
         folder = Path(folder)
@@ -100,6 +102,7 @@ class Result:
         atomic_write(folder / "result.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     @classmethod
+    @checked
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; the type is the one of the exam that wrote it.
 
@@ -141,8 +144,14 @@ def read_checked(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_plain(path))
     except FileNotFoundError:
+        inside = sorted(path.parent.glob(f"exams/*/{path.name}")) or sorted(
+            path.parent.glob(f"*/{path.name}")
+        )
+        give = (
+            f"one of its exams, such as {inside[0].parent}" if inside else "one exam, as in RUN/exams/fourier"
+        )
         raise BadResult(
-            f"no result in {path.parent}: {path.name} is missing; give the folder of one exam"
+            f"no result in {path.parent}: {path.name} is missing; give the folder of {give}"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise BadResult(f"{path} is damaged ({reason(error)}); run the exam again") from error

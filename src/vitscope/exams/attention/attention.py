@@ -24,12 +24,12 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import student
 from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, visible_keys
 from vitscope.engine.attention.token_places import Geometry, every_point_asks, geometry
 from vitscope.engine.exam import Subject
 from vitscope.engine.one_pass import examine
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 
 LOWEST = 0.15  # the percentile of the entropy

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.watch.places import Places
-from vitscope.core.interface import takes_interface
 from vitscope.engine.attention.head_moments import HeadMoments, attention_matrix, why_not
 from vitscope.engine.one_pass import examine
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 
 

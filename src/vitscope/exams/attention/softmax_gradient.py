@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.interface import takes_interface
 from vitscope.engine.attention.head_moments import HeadMoments, visible_keys
 from vitscope.engine.attention.token_places import geometry
 from vitscope.engine.one_pass import examine
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.softmax_gradient import QUANTITIES, SoftmaxGradientResult
 
 

@@ -28,7 +28,6 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, ratio_interval, share_interval
 from vitscope.engine.attention.head_moments import why_not
 from vitscope.engine.attention.outlier_tokens import (
@@ -43,6 +42,7 @@ from vitscope.engine.attention.outlier_tokens import (
 )
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.one_pass import examine
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.exams.attention.attention import percentile
 from vitscope.findings.token_norms import OTHERS, OUTLIERS, PERCENTILES, TokenNormsResult
 from vitscope.results import UnitRow

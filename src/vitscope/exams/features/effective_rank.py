@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
 from vitscope.engine.features.moments import FeatureMoments
 from vitscope.engine.one_pass import examine
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.effective_rank import QUANTITIES, EffectiveRankResult
 from vitscope.results import UnitRow
 

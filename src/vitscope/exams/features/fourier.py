@@ -23,11 +23,11 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
 from vitscope.engine.features.dft import half_diagonal, half_plane, log_amplitudes, on_diagonal
 from vitscope.engine.features.moments import FeatureMoments
 from vitscope.engine.one_pass import examine
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.fourier import FourierResult
 from vitscope.results import UnitRow
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
-from vitscope.core.interface import takes_interface
 from vitscope.engine.exam import Subject
 from vitscope.engine.features.moments import FeatureMoments, centred_points
 from vitscope.engine.one_pass import examine
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.variance import VarianceResult
 
 

@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from vitscope.core import distributed
 from vitscope.core.arguments import Count, Fraction, NotNegative
 from vitscope.core.errors import warn
-from vitscope.core.interface import takes_interface
 from vitscope.curvature import Eigenvalues, HessianProduct, Penalty, lanczos, power
 from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
 from vitscope.curvature.penalty import Convention
@@ -35,6 +34,7 @@ from vitscope.engine.loss.curvature_passes import (
 )
 from vitscope.engine.loss.held_batches import training_split
 from vitscope.engine.own_passes import OwnNumbers
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian import HessianResult
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe

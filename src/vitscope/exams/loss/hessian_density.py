@@ -23,13 +23,13 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments import Count, NotNegative
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, mean_share_interval
 from vitscope.curvature import Penalty, Quadrature, quadrature, random_signs
 from vitscope.curvature.penalty import Convention
 from vitscope.engine.finished_parts import Parts
 from vitscope.engine.loss.curvature_passes import CurvatureSetup, ProductBar, curvature_passes
 from vitscope.engine.own_passes import OwnNumbers
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian_density import HessianDensityResult
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe

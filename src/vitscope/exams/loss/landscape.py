@@ -19,7 +19,6 @@ from torch import nn
 
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative, Positive
-from vitscope.core.interface import takes_interface
 from vitscope.curvature.directions import Normalisation
 from vitscope.curvature.filter_parameters import moved_parameters
 from vitscope.curvature.penalty import Convention, Penalty
@@ -32,6 +31,7 @@ from vitscope.engine.loss.landscape_axes import Directions, Other, Points, choos
 from vitscope.engine.loss.landscape_layout import MemoryFormat
 from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, score, summarise, visit
 from vitscope.engine.one_pass import placed
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.models import name_of
 from vitscope.recipes.named import get_recipe

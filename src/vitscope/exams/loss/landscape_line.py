@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative
-from vitscope.core.interface import takes_interface
 from vitscope.curvature.penalty import Convention, Penalty
 from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.cache_key import data_name, images_digest
@@ -27,6 +26,7 @@ from vitscope.engine.loss.landscape_axes import Other, Points, difference, other
 from vitscope.engine.loss.landscape_layout import MemoryFormat
 from vitscope.engine.loss.landscape_passes import BatchNorm, HeldLoss, Place, summarise, visit
 from vitscope.engine.one_pass import placed
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of
 from vitscope.recipes.named import get_recipe

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from vitscope.core import distributed
 from vitscope.core.errors import warn
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import (
     REPLICATES,
     difference_interval,
@@ -45,6 +44,7 @@ from vitscope.engine.prediction.prediction_scores import (
     in_fitting_half,
     scores,
 )
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS
 

@@ -21,7 +21,7 @@ from torch import nn
 
 from vitscope.anatomy.watch.example import refuse_wrapped
 from vitscope.core.arguments import check, checked
-from vitscope.core.arguments.calling import bind, hints_of
+from vitscope.core.arguments.calling import bind, hints_of, readable
 from vitscope.core.errors import BadArgument, BadResult, VitscopeError, warn
 from vitscope.surgery.tools.compare import Snapshot
 from vitscope.surgery.tools.graft import ungraft
@@ -98,6 +98,8 @@ def operation(
         return model
 
     operate.__annotations__["return"] = nn.Module
+    taken = inspect.signature(function).replace(return_annotation=nn.Module)
+    operate.__signature__ = readable(taken)  # type: ignore[attr-defined]
     OPERATIONS[name] = operate
     return operate
 
