@@ -106,6 +106,7 @@ def run(options: Options) -> None:
     from rich.console import Console
 
     from vitscope.cli.as_typed import as_typed
+    from vitscope.models.create import random_weights
     from vitscope.surgery.tools.operate import find_operation, operate, read_operation
 
     if any(text.split()[:1] in (["build_up"], ["build-up"]) for text in options.operations):
@@ -135,7 +136,8 @@ def run(options: Options) -> None:
     if not operated.changed:
         unsaved = f"{options.model} is as it was" + (", nothing was saved" if options.out else "")
         raise VitscopeError(unsaved + (f": {'; '.join(notes)}" if notes else ""))
-    for note in notes:
+    made = (options.model, *options.deep_ensemble)
+    for note in filter(None, (*notes, *(random_weights(name, options.pretrained) for name in made))):
         print(f"vitscope: {as_typed(note, 'operate', Options)}", file=sys.stderr)
     console = Console()
     if operated.members > 1:

@@ -31,8 +31,10 @@ from vitscope.engine.options import with_options
 from vitscope.engine.partial_pass import Partial
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.models import create_model, name_of
+from vitscope.models.create import tell_of_random_weights
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
+from vitscope.results.plain_files import called
 
 
 @checked
@@ -82,7 +84,8 @@ def diagnose(
     """
     chosen = with_options(find_exams(exams), options)
     if not isinstance(model, nn.Module):
-        name = name or os.fspath(model)
+        name = name or called(model)
+        tell_of_random_weights(model)
         model = create_model(model, pretrained=None, trust_code=trust_code)
     if isinstance(data, str):
         data = load_data(data, split="test")

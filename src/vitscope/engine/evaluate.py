@@ -29,11 +29,11 @@ from vitscope.engine.options import with_options
 from vitscope.engine.prediction.prediction_scores import Temperature
 from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
-from vitscope.models.create import check_name
+from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
 from vitscope.results.paired import Flips, differences, flips
-from vitscope.results.plain_files import run_folders
+from vitscope.results.plain_files import called, run_folders
 from vitscope.results.table import COLUMNS
 
 DIFFERENCES = "differences.csv"
@@ -186,8 +186,7 @@ def _named(models: Model | Sequence[Model] | Mapping[str, Model]) -> dict[str, M
     for model in several:
         if model in named.values():
             continue
-        name = name_of(model) if isinstance(model, nn.Module) else os.fspath(model)
-        name = Path(name).name if Path(name).is_dir() else name
+        name = name_of(model) if isinstance(model, nn.Module) else called(model)
         unique = next(n for n in (name, *(f"{name}-{i}" for i in range(2, 10_000))) if n not in named)
         named[unique] = model
     return named
@@ -201,7 +200,9 @@ def _made(
             yield name, model
         else:
             torch.manual_seed(seed)  # weights that are not loaded are the same each time, in each process
-            yield name, create_model(model, **{"pretrained": None, **creation})
+            settings = {"pretrained": None, **creation}
+            tell_of_random_weights(model, settings["pretrained"])
+            yield name, create_model(model, **settings)
 
 
 def _whole(table: pd.DataFrame) -> pd.DataFrame:

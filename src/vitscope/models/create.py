@@ -10,6 +10,7 @@ from torch import nn
 
 from vitscope.core.arguments import Probability, Range, check, checked
 from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult, warn
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_origin
 from vitscope.models.sources import factory as from_factory
@@ -17,7 +18,9 @@ from vitscope.models.sources import huggingface as from_huggingface
 from vitscope.models.sources import run_folder
 from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
+from vitscope.models.trust import names_code
 from vitscope.models.zoo.registered import OURS
+from vitscope.results import Run
 
 _NUMBERS: dict[str, Any] = {  # that mean the same in every model that takes them
     "in_chans": Annotated[int, Range(1, 4096)],
@@ -116,6 +119,32 @@ def check_name(name: str | os.PathLike[str], trust_code: bool = False) -> None:
     if ":" not in name or name.startswith(from_torchvision.PREFIX):
         raise _unknown(name)
     from_factory.find(name)
+
+
+def random_weights(name: str | os.PathLike[str], pretrained: bool | None = None) -> str:
+    """What is to be said about a model that has nothing but random weights; empty if it is not known to."""
+    folder = _run_folder(name)
+    if folder is None:
+        name = os.fspath(name)
+        if pretrained is not False or names_code(name):  # a function may load weights by itself
+            return ""
+        return f"the weights of {name} are random; pretrained=True loads those that come with it, if there are any"
+    try:
+        record = Run.open(folder).record
+    except BadResult:
+        return ""
+    done = [one.get("options") or {} for one in (record, *record.get("earlier", []))]
+    if not any(one.get("random_weights") for one in done) or any("recipe" in one for one in done):
+        return ""
+    return (
+        f"the weights of {folder} are random: it was operated on before any training; vitscope train {folder}"
+    )
+
+
+def tell_of_random_weights(name: str | os.PathLike[str], pretrained: bool | None = None) -> None:
+    """Warn if a model that is about to be examined has nothing but random weights."""
+    if note := random_weights(name, pretrained):
+        warn(note)
 
 
 def _build(

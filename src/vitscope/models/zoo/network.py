@@ -59,6 +59,8 @@ def why_not(error: Exception, cut_off: bool) -> str:
     """Why weights could not be fetched, and what to do without them."""
     said = " ".join(f"{error}".split()) or type(error).__name__
     reason = "there is no network, and they are not in the cache" if cut_off else said
+    if said.startswith("No pretrained weights exist"):  # timm says how to do without them, as we do
+        reason = "it has none"
     return (
         f"{reason}; for random ones add --no-pretrained (pretrained=False), or see what has weights here: "
         "vitscope models"

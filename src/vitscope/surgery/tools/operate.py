@@ -23,6 +23,7 @@ from vitscope.core.interface import declare, declared
 from vitscope.core.random_draws import seeded
 from vitscope.data import data_config
 from vitscope.models import create_model, name_of, save_model
+from vitscope.models.create import random_weights
 from vitscope.results import Run
 from vitscope.results.plain_files import probe
 from vitscope.surgery.ensemble import deep_ensemble as average
@@ -119,6 +120,10 @@ def operate(
             ],
             "out": str(folder),
             **settings,
+            "random_weights": any(
+                not isinstance(one, nn.Module) and bool(random_weights(one, pretrained))
+                for one in (model, *deep_ensemble)
+            ),
             "output": output,
         }
         _save(operated, folder, options, seed)
