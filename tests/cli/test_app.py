@@ -95,7 +95,21 @@ def test_options_come_from_a_file_and_flags_win(tmp_path):
     options = read_options(Options, ["--config", str(config), "--limit", "7"], "vitscope diagnose")
     assert (options.models, options.limit, options.exams) == (("vit_mini",), 7, ("fourier",))
     config.write_text("limits: 100\n")
-    with pytest.raises(VitscopeError, match="unknown limits; did you mean limit"):
+    with pytest.raises(VitscopeError, match="no option limits; did you mean limit"):
         read_options(Options, [f"--config={config}"], "vitscope diagnose")
-    with pytest.raises(VitscopeError, match="cannot read"):
-        read_options(Options, ["--config", str(tmp_path / "none.yaml")], "vitscope diagnose")
+    missing = tmp_path / "none.yaml"
+    with pytest.raises(VitscopeError, match=rf"^cannot read --config {missing}: it does not exist; check"):
+        read_options(Options, ["--config", str(missing)], "vitscope diagnose")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [("diagnose vit_mini", ": the same command goes on with it"), ("report runs/a", "")]
+)
+def test_ctrl_c_promises_only_what_is_so(words, said, monkeypatch, capsys):
+    def interrupted(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"vitscope.cli.{words.split()[0]}.run", interrupted)
+    assert main(words.split()) == 130
+    kept = "; what was finished is kept" if said else ""
+    assert capsys.readouterr().err == f"\nvitscope: interrupted{kept}{said}\n"

@@ -111,6 +111,11 @@ def test_alternate_shows_in_the_anatomy(tmp_path, capsys) -> None:
         (["operate", "resnet_mini"], "nothing to do"),
         (["operate", "resnet_mini", "--operations", "smoth"], "did you mean smooth?"),
         (
+            ["operate", "resnet_mini", "--localise", "kernel=3"],
+            "no option --localise; did you mean --localize?",
+        ),
+        (["operate", "resnet_mini", "--pretraned"], "no option --pretraned; did you mean --pretrained?"),
+        (
             ["operate", "resnet_mini", "--smooth", "heat=1"],
             "--smooth: no argument 'heat'; it takes where, prob",
         ),

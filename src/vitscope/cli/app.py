@@ -31,6 +31,8 @@ VERBS = {
     "data": "list the data sets, or prepare one",
 }
 
+GOES_ON = ("demo", "diagnose", "evaluate", "prescribe", "compare")  # where they were stopped
+
 
 def main(argv: list[str] | None = None) -> int:
     """Entry point of the `vitscope` command; returns the exit code."""
@@ -77,10 +79,8 @@ def _main(argv: list[str] | None) -> int:
         print(f"vitscope: {_in_words_of(verb, error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as asked:
-        print(
-            "\nvitscope: interrupted; what was finished is kept",
-            file=sys.stderr,
-        )
+        kept = "; what was finished is kept: the same command goes on with it" if verb in GOES_ON else ""
+        print(f"\nvitscope: interrupted{kept}", file=sys.stderr)
         return 143 if isinstance(asked, Terminated) else 130
     except BrokenPipeError:  # `vitscope models | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -97,7 +97,6 @@ def run(options: Options) -> None:
             model = create_model(
                 name, None if options.pretrained else False, trust_code=options.trust_code, **sizes
             )
-            tell_of_random_weights(name, None if options.pretrained else False)
             label = folder.name if Path(name).is_dir() and len(folders) > 1 else called(name)
             results[label] = diagnose(
                 model,
@@ -115,6 +114,7 @@ def run(options: Options) -> None:
                 std=options.std,
                 options=own,
             )
+            tell_of_random_weights(name, None if options.pretrained else False)
         if distributed.is_main():
             print_results(results)
             kept = " ".join(map(str, folders.values()))

@@ -201,8 +201,8 @@ def _made(
         else:
             torch.manual_seed(seed)  # weights that are not loaded are the same each time, in each process
             settings = {"pretrained": None, **creation}
-            tell_of_random_weights(model, settings["pretrained"])
             yield name, create_model(model, **settings)
+            tell_of_random_weights(model, settings["pretrained"])  # unless it was refused
 
 
 def _whole(table: pd.DataFrame) -> pd.DataFrame:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from vitscope.core.arguments import Address, checked
+from vitscope.core.arguments import Address, RunFolder, checked
 from vitscope.core.callable_module import make_callable
 from vitscope.core.errors import warn
 from vitscope.report.page import render_page
@@ -18,7 +18,7 @@ __all__ = ["report"]
 
 @checked
 def report(
-    runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    runs: RunFolder | Sequence[RunFolder],
     out: str | os.PathLike[str] = "report.html",
     title: str | None = None,
     docs: Address | None = None,

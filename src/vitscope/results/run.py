@@ -167,7 +167,7 @@ class Run:
         except NewerSchema:
             raise
         except BadResult as error:
-            warn(f"{error} (done now)")
+            warn(f"{str(error).rpartition('; ')[0] or error}; it is done again")
             return None
 
     def results(self) -> dict[str, Result]:
