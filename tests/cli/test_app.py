@@ -37,6 +37,28 @@ def test_importing_the_package_does_not_import_torch():
     assert done.stdout.strip() == "0.1.0", done.stderr
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "diagnose vit_mini --exams furier",
+        "diagnose vit_mini --furier.bins 3",
+        "evaluate vit_mini --exams furier",
+        "compare vit_mini resnet_mini --exams furier",
+        "demo --exams furier",
+        "train vit_mini --monitor furier",
+    ],
+)
+def test_a_misspelt_exam_is_refused_before_torch_is_imported(words):
+    code = (
+        "import sys; from vitscope.cli.app import main; assert main(sys.argv[1:]) == 2; "
+        "assert not {'torch', 'pandas', 'matplotlib'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words.split()], capture_output=True, text=True, timeout=900
+    )
+    assert (done.returncode, done.stderr) == (0, "vitscope: no exam 'furier'; did you mean fourier?\n")
+
+
 def test_errors_go_to_stderr_in_one_line_with_a_code():
     done = vitscope("anatomy", "no_such_model")
     assert done.returncode == 2
@@ -73,7 +95,21 @@ def test_options_come_from_a_file_and_flags_win(tmp_path):
     options = read_options(Options, ["--config", str(config), "--limit", "7"], "vitscope diagnose")
     assert (options.models, options.limit, options.exams) == (("vit_mini",), 7, ("fourier",))
     config.write_text("limits: 100\n")
-    with pytest.raises(VitscopeError, match="unknown limits; did you mean limit"):
+    with pytest.raises(VitscopeError, match="no option limits; did you mean limit"):
         read_options(Options, [f"--config={config}"], "vitscope diagnose")
-    with pytest.raises(VitscopeError, match="cannot read"):
-        read_options(Options, ["--config", str(tmp_path / "none.yaml")], "vitscope diagnose")
+    missing = tmp_path / "none.yaml"
+    with pytest.raises(VitscopeError, match=rf"^cannot read --config {missing}: it does not exist; check"):
+        read_options(Options, ["--config", str(missing)], "vitscope diagnose")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [("diagnose vit_mini", ": the same command goes on with it"), ("report runs/a", "")]
+)
+def test_ctrl_c_promises_only_what_is_so(words, said, monkeypatch, capsys):
+    def interrupted(options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"vitscope.cli.{words.split()[0]}.run", interrupted)
+    assert main(words.split()) == 130
+    kept = "; what was finished is kept" if said else ""
+    assert capsys.readouterr().err == f"\nvitscope: interrupted{kept}{said}\n"

@@ -111,7 +111,7 @@ def test_names_become_flags(message: str, typed: str) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        "--config a.yaml: unknown bach_size; did you mean batch_size?",
+        "--config a.yaml: no option bach_size; did you mean batch_size?",
         "cannot read runs/batch_size=3/hessian.json",
         "'batch_size' is no image",
         "the images and the data of this seed, limit and device",

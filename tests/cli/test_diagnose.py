@@ -55,6 +55,7 @@ def test_one_model_and_chosen_exams(tmp_path: Path, capsys: pytest.CaptureFixtur
     ("arguments", "message"),
     [
         (["resnet_mini", "--exams", "palmistry"], "no exam 'palmistry'"),
+        (["resnet_mini", "--exams", "furrier"], "no exam 'furrier'; did you mean fourier?"),
         (["no_such_model_at_all"], "no model 'no_such_model_at_all'"),
         (["resnet_mini", "--data", "no_such_data"], "no_such_data"),
         (

@@ -8,6 +8,8 @@ import torch
 import vitscope as vs
 from vitscope.cli.app import main
 from vitscope.cli.operate import OPERATIONS, expand
+from vitscope.models.create import random_weights
+from vitscope.results import Run
 
 
 def test_short_forms_become_plain_flags() -> None:
@@ -48,6 +50,29 @@ def test_operate_saves_a_model_that_anatomy_and_create_model_read(tmp_path, caps
     assert "holds a model already" in capsys.readouterr().err
 
 
+def test_random_weights_are_said_to_be_random_here_and_where_they_are_examined(tmp_path, capsys) -> None:
+    out, found = str(tmp_path / "operated"), str(tmp_path / "found")
+    assert main(["operate", "vit_mini", "--localize", "kernel=3", "--out", out]) == 0
+    assert "the weights of vit_mini are random; --pretrained loads" in capsys.readouterr().err
+    examine = ["--exams", "prediction", "--limit", "10", "--out", found]
+    for verb in ("diagnose", "evaluate"):
+        assert main([verb, out, *examine]) == 0
+        assert f"note: the weights of {out} are random: it was operated on" in capsys.readouterr().err
+        assert Run.open(found).model["name"] == "operated"  # not "found"
+        assert main([verb, "vit_mini", "--no-pretrained", *examine]) == 0
+        assert "note: the weights of vit_mini are random; --pretrained" in capsys.readouterr().err
+        assert main([verb, "vit_mini", *examine]) == 0
+        assert "random" not in capsys.readouterr().err
+    trained = str(tmp_path / "trained")
+    assert main(["operate", "vit_mini", "--pretrained", "--localize", "kernel=3", "--out", trained]) == 0
+    assert main(["diagnose", trained, *examine]) == 0
+    assert "random" not in capsys.readouterr().err
+    run = tmp_path / "operated" / "run.json"  # as a training in the same folder leaves it
+    record = json.loads(run.read_text())
+    run.write_text(json.dumps({**record, "earlier": [record], "options": {"recipe": {}}}))
+    assert not random_weights(out)
+
+
 def test_alternate_shows_in_the_anatomy(tmp_path, capsys) -> None:
     """The words a user would try first."""
     out = tmp_path / "run"
@@ -85,6 +110,11 @@ def test_alternate_shows_in_the_anatomy(tmp_path, capsys) -> None:
     [
         (["operate", "resnet_mini"], "nothing to do"),
         (["operate", "resnet_mini", "--operations", "smoth"], "did you mean smooth?"),
+        (
+            ["operate", "resnet_mini", "--localise", "kernel=3"],
+            "no option --localise; did you mean --localize?",
+        ),
+        (["operate", "resnet_mini", "--pretraned"], "no option --pretraned; did you mean --pretrained?"),
         (
             ["operate", "resnet_mini", "--smooth", "heat=1"],
             "--smooth: no argument 'heat'; it takes where, prob",

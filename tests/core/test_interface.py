@@ -12,10 +12,11 @@ import vitscope as vs
 from vitscope import exams
 from vitscope.cli.app import read_options
 from vitscope.core.errors import BadArgument
-from vitscope.core.interface import Interface, declared, interface_of, takes_interface
+from vitscope.core.interface import Interface, declared, interface_of
 from vitscope.data import data_config
 from vitscope.engine.exam import EXAMS, Procedure
 from vitscope.engine.facts import exam_keys
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.models import create_model, save_model
 
 SAID = {"output": "logits", "mean": (0.5, 0.5, 0.5), "std": (0.2, 0.2, 0.2)}

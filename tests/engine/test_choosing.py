@@ -98,7 +98,7 @@ def test_wrong_options_are_refused_before_any_pass(
     ("options", "message"),
     [
         ({"hessian": 3}, "expected a dict"),
-        ({"hesian": {}}, "an exam 'hesian', which there is not"),
+        ({"hesian": {}}, "no exam 'hesian'; did you mean hessian"),
         ({"noise": {"draws": 1.5}}, "noise.draws is 1.5; expected a whole number"),
         ({"fourier": {"x": 1}}, "fourier, which is not among the exams: noise"),
     ],
@@ -136,6 +136,7 @@ def test_an_exam_that_was_named_and_has_nothing_to_show_says_what_it_needs(exam:
     with pytest.warns(UserWarning, match=f"^{exam} has nothing to show of .*: it needs") as told:
         vs.diagnose(plain_cnn(), images(), [exam], batch_size=4)
     assert [str(one.message).endswith(needs) for one in told] == [True]
+    assert [one.filename for one in told] == [__file__]  # the user's line, not one of ours
 
 
 def test_nothing_is_said_of_exams_that_nobody_has_named() -> None:
@@ -152,3 +153,6 @@ def test_exams_about_streams_are_left_out_with_a_reason_unless_they_were_named()
     ):
         kept = [exam.result.exam for exam in fitting(every, ["all"], images())]
     assert kept == [exam.result.exam for exam in every if exam.result.exam != "temporal"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [exam.result.exam for exam in fitting(every, None, images())] == kept  # nobody asked for it

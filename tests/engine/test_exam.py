@@ -4,13 +4,16 @@ import json
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
 
+import vitscope as vs
 from tests.processes import run
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
+from vitscope.core.exam_names import EXAM_NAMES
 from vitscope.engine.exam import Accumulator, Procedure, Sums
 from vitscope.exams import EXAMS, find_exams
 
@@ -121,8 +124,30 @@ def test_all_are_those_that_do_not_take_long() -> None:
     }
 
 
+def test_names_are_known_before_exams_are_imported() -> None:
+    assert sorted(EXAMS) == EXAM_NAMES
+
+
+@pytest.mark.parametrize("exam", ["variance", "noise"])
+def test_data_may_be_a_name(exam: str) -> None:
+    model = vs.create_model("vit_mini")
+    found = getattr(vs.exams, exam)(model, "fashion", limit=4)
+    pd.testing.assert_frame_equal(
+        found.table(), getattr(vs.exams, exam)(model, vs.load_data("fashion"), limit=4).table()
+    )
+    with pytest.raises(VitscopeError, match=r"no data set 'fashon'; .* did you mean 'fashion'\?"):
+        getattr(vs.exams, exam)(model, "fashon")
+
+
 def test_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(VitscopeError, match="no exam 'furrier'; there are: prediction, fourier, variance"):
+    with pytest.raises(VitscopeError, match="no exam 'palmistry'; there are: prediction, fourier, variance"):
+        find_exams(["palmistry"])
+    with pytest.raises(VitscopeError, match=r"no exam 'furrier'; did you mean fourier\?$"):
         find_exams(["furrier"])
+    with pytest.raises(AttributeError, match=r"no exam 'furrier'; did you mean fourier\?$"):
+        _ = vs.exams.furrier
+    with pytest.raises(AttributeError, match="no exam 'palmistry'") as refused:
+        _ = vs.exams.palmistry
+    assert "log_log_slope" not in str(refused.value)
     with pytest.raises(VitscopeError, match="no exam was named"):
         find_exams([])

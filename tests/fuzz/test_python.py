@@ -106,3 +106,18 @@ def test_an_unknown_argument_is_refused_with_the_nearest(name: str) -> None:
     last = [*inspect.signature(function).parameters][-1]
     with pytest.raises(VitscopeError, match=f"no argument '{last}x'; did you mean '"):
         function(**{f"{last}x": 1})
+
+
+def test_signatures_are_for_people() -> None:
+    for name in ("anatomy", "report"):
+        package = getattr(vs, name)
+        assert inspect.signature(package) == inspect.signature(functions()[name])
+        assert inspect.getdoc(package).startswith(f"{name}(")  # type: ignore[union-attr]
+    operations = {f"surgery.{name}": one for name, one in vs.surgery.OPERATIONS.items()}
+    shown = {**functions(), **operations, "operate": vs.operate, "TrainOptions": TrainOptions, "Tap": vs.Tap}
+    for name, function in shown.items():
+        said = str(inspect.signature(function))
+        assert inspect.getdoc(function), name
+        assert "Annotated" not in said, name
+        assert "*args" not in said, name
+    assert "k: int = 5, batch_size: int = 16" in str(inspect.signature(vs.exams.hessian))

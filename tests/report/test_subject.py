@@ -66,6 +66,13 @@ def test_what_is_no_run_is_refused(runs: Path, tmp_path: Path) -> None:
         find_runs([tmp_path / "empty"])
 
 
+def test_results_in_the_place_of_runs_are_refused_with_what_makes_runs() -> None:
+    with pytest.raises(
+        VitscopeError, match=r"expected a run folder, as vs\.diagnose\(model, data, out='runs/mine'\)"
+    ):
+        vs.report([object()])  # type: ignore[operator]
+
+
 def test_a_damaged_exam_is_refused(runs: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "vit", tmp_path / "copy")
     path = tmp_path / "copy" / "exams" / "fourier" / "result.json"

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.core.errors import BadResult
+from vitscope.core.errors import BadArgument, BadResult
 from vitscope.findings.fourier import FourierResult
 from vitscope.findings.variance import VarianceResult
 from vitscope.results import Result, UnitRow
@@ -66,6 +66,12 @@ def test_is_frozen_also_inside_its_arrays() -> None:
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(BadResult, match=r"result\.json is missing"):
         Result.load(tmp_path)
+    example().save(tmp_path / "exams" / "here")
+    with pytest.raises(BadResult, match=rf"one of its exams, such as {tmp_path}/exams/here$"):
+        Result.load(tmp_path)
+    for call in (Result.load, example().save):
+        with pytest.raises(BadArgument, match="folder is 3; expected a path"):
+            call(3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("keep", [0, 1, 100, 900])

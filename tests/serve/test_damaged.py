@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from tests.serve.conftest import HEADER, epoch
 from tests.serve.server import Server
 from vitscope.serve.index import Index
+from vitscope.serve.pages import Pages
 
 RECORD = {
     "schema": 1,
@@ -128,6 +130,35 @@ def test_every_run_has_its_row(damaged: Path) -> None:
     assert found["damaged/pipe-metrics"].state == "done"
     assert found["damaged/metrics-infinite"].accuracy is None
     assert str(damaged) not in " ".join(entry.trouble for entry in found.values())
+
+
+def test_one_damaged_exam_is_named_and_the_others_are_shown(runs: Path) -> None:
+    cut, only = runs / "cut", runs / "only"
+    shutil.copytree(runs / "a" / "exam", cut)
+    shutil.copytree(cut / "exams" / "prediction", cut / "exams" / "fourier")
+    (cut / "exams" / "fourier" / "result.json").write_text('{"schema": 1, ')
+    shutil.copytree(cut / "exams" / "fourier", cut / "exams" / "lesion")
+    (cut / "exams" / "lesion" / "lesion.csv").symlink_to(runs.parent / "outside" / "secret.csv")
+    shutil.copytree(cut, only)
+    shutil.rmtree(only / "exams" / "prediction")
+    pages = Pages(Index(runs))
+    page = pages.report(cut)
+    assert 'id="prediction"' in page
+    assert (
+        "fourier: exams/fourier/result.json is damaged (it is no JSON from line 1 on); run the exam again"
+        in page
+    )
+    assert "lesion: exams/lesion/lesion.csv is a link that leads out of what is served" in page
+    assert str(runs) not in page
+    with Server(runs) as server:
+        answer = server.ask("/run/only")
+        assert (answer.status, "exams/fourier/result.json is damaged" in answer.text) == (200, True)
+        assert str(runs) not in answer.text
+        broken = server.ask("/run/broken")
+        assert (broken.status, "run.json is damaged" in broken.text) == (200, True)
+        assert "</span>,\n" in broken.text  # no model, no data
+        assert '<p id="none" hidden>' in broken.text  # no epoch is going to be finished
+        assert server.end() == (0, "")
 
 
 def test_a_name_that_is_not_text(runs: Path) -> None:

@@ -42,6 +42,10 @@ def test_the_object_and_the_call_refuse_the_same_in_the_same_words(given: Any, e
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(BadArgument, match=r"^train\(\): no argument 'epoch'; did you mean 'epochs'\?$"):
         train("vit_mini", "fashion", epoch=1)
+    with pytest.raises(
+        BadArgument, match=r"^TrainOptions\(\): no argument 'epoch'; did you mean 'epochs'\?$"
+    ):
+        TrainOptions(epoch=1)  # type: ignore[call-arg]
     with pytest.raises(BadArgument, match=r"^train\(\): no argument 'modle'; did you mean 'model'\?$"):
         train(modle="vit_mini", data="fashion", epochs=1)  # type: ignore[call-arg]
     with pytest.raises(BadArgument, match="'data' is missing"):

@@ -13,6 +13,7 @@ import sys
 from vitscope.cli.options import read_options
 from vitscope.core.arguments.files import in_words
 from vitscope.core.errors import VitscopeError
+from vitscope.core.exam_names import check_exam_names
 from vitscope.core.interrupt import Terminated, termination_raises
 
 VERBS = {
@@ -29,6 +30,8 @@ VERBS = {
     "models": "list the models that can be named",
     "data": "list the data sets, or prepare one",
 }
+
+GOES_ON = ("demo", "diagnose", "evaluate", "prescribe", "compare")  # where they were stopped
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -67,6 +70,7 @@ def _main(argv: list[str] | None) -> int:
             if stop.code in (0, None) and hasattr(module, "epilogue"):  # after --help
                 print(module.epilogue(rest))
             raise
+        check_exam_names([*getattr(options, "exams", ()), *getattr(options, "monitor", ())])
         with termination_raises():
             module.run(options)
     except VitscopeError as error:
@@ -75,10 +79,8 @@ def _main(argv: list[str] | None) -> int:
         print(f"vitscope: {_in_words_of(verb, error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as asked:
-        print(
-            "\nvitscope: interrupted; what was finished is kept",
-            file=sys.stderr,
-        )
+        kept = "; what was finished is kept: the same command goes on with it" if verb in GOES_ON else ""
+        print(f"\nvitscope: interrupted{kept}", file=sys.stderr)
         return 143 if isinstance(asked, Terminated) else 130
     except BrokenPipeError:  # `vitscope models | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

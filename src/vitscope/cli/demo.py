@@ -86,10 +86,8 @@ def run(options: Options) -> None:
 def _plan(options: Options, data: Any) -> list[tuple[list[str], int]]:
     """Exams that are run together, and on how many images."""
     from vitscope.engine.choosing import lacks_frames
-    from vitscope.exams import EXAMS, Procedure, find_exams
+    from vitscope.exams import EXAMS, Procedure
 
-    if options.exams:
-        find_exams(options.exams)  # a misspelt one is noticed before anything is done
     groups: dict[str, list[str]] = {group: [] for group in LIMITS}
     for name, exam in EXAMS.items():
         group = "diagnosis"

@@ -73,9 +73,9 @@ def run(options: Options) -> None:
     from vitscope.data import load_data
     from vitscope.engine.choosing import read_options, with_options
     from vitscope.exams import diagnose, find_exams
-    from vitscope.models.create import check_name
+    from vitscope.models.create import check_name, tell_of_random_weights
     from vitscope.report.console import print_results
-    from vitscope.results.plain_files import run_folders
+    from vitscope.results.plain_files import called, run_folders
 
     if not options.models:
         raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")
@@ -97,7 +97,7 @@ def run(options: Options) -> None:
             model = create_model(
                 name, None if options.pretrained else False, trust_code=options.trust_code, **sizes
             )
-            label = folder.name if Path(name).is_dir() else name
+            label = folder.name if Path(name).is_dir() and len(folders) > 1 else called(name)
             results[label] = diagnose(
                 model,
                 data,
@@ -114,6 +114,7 @@ def run(options: Options) -> None:
                 std=options.std,
                 options=own,
             )
+            tell_of_random_weights(name, None if options.pretrained else False)
         if distributed.is_main():
             print_results(results)
             kept = " ".join(map(str, folders.values()))

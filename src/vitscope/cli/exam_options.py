@@ -1,6 +1,7 @@
 """Options of single exams among the words of a verb: `--hessian.batches 4` becomes `--options hessian.batches=4`."""
 
 from vitscope.core.errors import VitscopeError
+from vitscope.core.exam_names import EXAM_NAMES, check_exam_names
 
 
 def expand(arguments: list[str]) -> list[str]:
@@ -52,11 +53,13 @@ def _is_of_an_exam(flag: str) -> bool:
 
 def _shape(address: str) -> tuple[bool, bool]:
     """Whether an option takes several words, and whether it takes none; an unknown one is refused later."""
+    exam, _, option = address.partition(".")
+    check_exam_names([exam], EXAM_NAMES)
+
     from vitscope.core.arguments.kinds import alternatives, base_of, is_several
     from vitscope.engine.choosing import options_of
     from vitscope.exams import EXAMS
 
-    exam, _, option = address.partition(".")
-    known = options_of(EXAMS[exam]) if exam in EXAMS else {}
+    known = options_of(EXAMS[exam])
     kinds = [base_of(one) for one in alternatives(known.get(option.replace("-", "_"), str))]
     return any(map(is_several, kinds)), kinds == [bool]

@@ -4,9 +4,10 @@ vitscope operate RUN --deep-ensemble RUN2 RUN3 --out BOTH            # the avera
 vitscope operate MODEL --build-up budget=4 data=fashion --out RUN    # searches where MSA blocks go
 """
 
+import difflib
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -74,6 +75,7 @@ def expand(arguments: list[str]) -> list[str]:
     while i < len(arguments):
         name = arguments[i].removeprefix("--").replace("-", "_")
         if not arguments[i].startswith("--") or name not in (*OPERATIONS, *SEARCHES):
+            _refuse_misspelt(arguments[i], name)
             rest.append(arguments[i])
             i += 1
             continue
@@ -84,6 +86,14 @@ def expand(arguments: list[str]) -> list[str]:
             i += 1
         operations.append(" ".join(words))
     return [*rest, "--operations", *operations] if operations else rest
+
+
+def _refuse_misspelt(flag: str, name: str) -> None:
+    """Refuse an option that looks like an operation; the others are looked at later."""
+    own = [field.name for field in fields(Options)]
+    near = difflib.get_close_matches(name, [*own, *OPERATIONS, *SEARCHES], 1, 0.7)
+    if flag.startswith("--") and near and near[0] not in own:
+        raise VitscopeError(f"no option {flag}; did you mean --{near[0].replace('_', '-')}?")
 
 
 def epilogue(arguments: list[str]) -> str:
@@ -106,6 +116,7 @@ def run(options: Options) -> None:
     from rich.console import Console
 
     from vitscope.cli.as_typed import as_typed
+    from vitscope.models.create import random_weights
     from vitscope.surgery.tools.operate import find_operation, operate, read_operation
 
     if any(text.split()[:1] in (["build_up"], ["build-up"]) for text in options.operations):
@@ -135,7 +146,8 @@ def run(options: Options) -> None:
     if not operated.changed:
         unsaved = f"{options.model} is as it was" + (", nothing was saved" if options.out else "")
         raise VitscopeError(unsaved + (f": {'; '.join(notes)}" if notes else ""))
-    for note in notes:
+    made = (options.model, *options.deep_ensemble)
+    for note in filter(None, (*notes, *(random_weights(name, options.pretrained) for name in made))):
         print(f"vitscope: {as_typed(note, 'operate', Options)}", file=sys.stderr)
     console = Console()
     if operated.members > 1:

@@ -159,8 +159,8 @@ def _defaults(options_type: type, content: dict[str, Any], path: Path) -> Any:
         if name not in fields:
             near = difflib.get_close_matches(name, fields, 1)
             allowed = [name for name in fields if name != "trust_code"]
-            known = f"did you mean {near[0]}?" if near else f"known are: {', '.join(allowed)}"
-            raise VitscopeError(f"--config {path}: unknown {name}; {known}")
+            known = f"did you mean {near[0]}?" if near else f"there are: {', '.join(allowed)}"
+            raise VitscopeError(f"--config {path}: no option {name}; {known}")
     values = {}
     for name, field in fields.items():
         if name in content:

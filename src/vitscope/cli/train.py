@@ -110,6 +110,7 @@ def run(options: Options) -> None:
     leave = " --trust-code" if options.trust_code or names_code(options.model) else ""
     print(
         f"{options.model}: accuracy {done.accuracy:.2%} (95 % interval {done.low:.2%} to {done.high:.2%}) "
-        f"after {done.epochs} epochs, {done.seconds / 60:.1f} min, {done.images_per_second:.0f} images/s\n"
-        f"kept in {done.path}; see: vitscope diagnose {done.path} --data {options.data}{leave}"
+        f"after {done.epochs} epoch{'s' if done.epochs != 1 else ''}, {done.seconds / 60:.1f} min, "
+        f"{done.images_per_second:.0f} images/s\n"
+        f"kept in {done.path}\nexamine it: vitscope diagnose {done.path} --data {options.data}{leave}"
     )

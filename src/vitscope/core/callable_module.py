@@ -1,5 +1,6 @@
 """Let a package be called like the function it is named after, as in `vs.anatomy(model)`."""
 
+import inspect
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -15,4 +16,5 @@ def make_callable(module_name: str, function: Callable[..., Any]) -> None:
 
     module = sys.modules[module_name]
     module.__class__ = CallableModule
-    module.__doc__ = function.__doc__
+    module.__signature__ = signature = inspect.signature(function)  # type: ignore[attr-defined]
+    module.__doc__ = f"{function.__name__}{signature}\n\n{inspect.getdoc(function)}"

@@ -1,6 +1,9 @@
 """Errors that a user can act on: what was seen, what was expected, what to type next."""
 
-from collections.abc import Iterator
+import difflib
+import sys
+import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -60,3 +63,21 @@ def said_by(exam: str) -> Iterator[None]:
         raise
     finally:
         speaker.reset(before)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The nearest of the known words as a question; all of them if none is near."""
+    known = list(known)
+    near = difflib.get_close_matches(word, known, 2)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, and point at the line of the user's that led here: the one that called into vitscope."""
+    frame = place = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "vitscope" and frame.f_back is not None:
+            place = frame.f_back
+        frame = frame.f_back  # type: ignore[assignment]
+    registry = place.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, category, place.f_code.co_filename, place.f_lineno, registry=registry)

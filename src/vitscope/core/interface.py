@@ -7,27 +7,22 @@ What nobody says stays None, and is found by rule: the output by `vitscope.core.
 `vitscope.data.data_config`. It is a plain attribute of the model, so that copies of the model keep it.
 """
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from torch import nn
 
-from vitscope.core.arguments import Number, Positive, check, checked, files_in_words
-from vitscope.core.arguments.calling import reader
+from vitscope.core.arguments import Number, Positive, check, checked, names_checked
 from vitscope.core.errors import BadArgument
 
 ATTRIBUTE = "vitscope_interface"
 DATA_CLASSES = "vitscope_data_classes"
 ASKED_OUTPUT = "vitscope_asked_output"
 
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned", covariant=True)
 
-
+@names_checked
 @dataclass(frozen=True)
 class Interface:
     """What a user says about a model; None: not said.
@@ -126,54 +121,6 @@ def asked_output(model: nn.Module) -> str | int | None:
     return found if isinstance(found, str | int) else None
 
 
-class TakesInterface(Protocol[Parameters, Returned]):
-    """A function of a model that takes `output`, `mean` and `std` by name, besides its own arguments."""
-
-    @overload
-    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned: ...
-    @overload
-    def __call__(
-        self,
-        *args: Any,
-        output: str | int | None = None,
-        mean: Iterable[float] | float | None = None,
-        std: Iterable[float] | float | None = None,
-        **kwargs: Any,
-    ) -> Returned: ...
-
-
-def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[Parameters, Returned]:
-    """Let a function whose first argument is a model, or several, take `output`, `mean` and `std` by name."""
-    signature = inspect.signature(function)
-    look = reader(function, also=[field.name for field in fields(Interface)])
-    first = next(iter(signature.parameters))
-    annotations = {field.name: field.type for field in fields(Interface)}
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in annotations.items()
-    ]
-
-    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
-    surplus = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
-
-    @functools.wraps(function)
-    def spoken_to(*args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any) -> Any:
-        given = look(args, kwargs)
-        subject, data = given.arguments.get(first), given.arguments.get("data")
-        models = [subject] if isinstance(subject, nn.Module) else subject
-        with ExitStack() as said:
-            for model in models if isinstance(models, list | tuple) else ():
-                said.enter_context(declared(model, output, mean, std))
-                said.enter_context(_shown(model, data))
-            said.enter_context(files_in_words())
-            return function(*given.args, **given.kwargs)
-
-    spoken_to.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*own, *added, *surplus]
-    )
-    return spoken_to
-
-
 def class_count(model: nn.Module) -> int | None:
     """Number of classes the model tells apart, or None if it does not say (or has no classifier)."""
     model = unwrap(model)
@@ -188,21 +135,6 @@ def classes_of_data(model: nn.Module) -> int | None:
     """How many classes the data has that the model is being examined on, if it says so."""
     found = getattr(unwrap(model), DATA_CLASSES, None)
     return found if isinstance(found, int) else None
-
-
-@contextmanager
-def _shown(model: nn.Module, data: Any) -> Iterator[None]:
-    """Inside, the model is known to be examined on this data."""
-    names = getattr(getattr(data, "dataset", data), "classes", None)
-    said = vars(unwrap(model))
-    before = said.get(DATA_CLASSES)
-    said[DATA_CLASSES] = len(names) if isinstance(names, list | tuple) and names else before
-    try:
-        yield
-    finally:
-        said[DATA_CLASSES] = before
-        if before is None:
-            del said[DATA_CLASSES]
 
 
 def unwrap(model: nn.Module) -> nn.Module:

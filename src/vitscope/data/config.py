@@ -6,7 +6,7 @@ from typing import Any, Literal, get_type_hints
 
 from torch import nn
 
-from vitscope.core.arguments import Count, Fraction, Number, Positive, check
+from vitscope.core.arguments import Count, Fraction, Number, Positive, check, names_checked
 from vitscope.core.errors import BadData
 from vitscope.core.interface import interface_of, unwrap
 from vitscope.data.processors import saved_processor, stated
@@ -21,6 +21,7 @@ Interpolation = Literal[
 SaidBy = Literal["the user", "the model", "its image processor", "nobody"]
 
 
+@names_checked
 @dataclass(frozen=True)
 class DataConfig:
     """Size and normalisation of a model's input, in timm's terms.

@@ -8,7 +8,6 @@ import difflib
 import functools
 import inspect
 import json
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,14 +16,14 @@ from typing import Any, Literal, get_args, get_origin
 from vitscope.core.arguments import check, read_list
 from vitscope.core.arguments.calling import hints_of
 from vitscope.core.arguments.kinds import alternatives, base_of, is_several
-from vitscope.core.errors import BadArgument, BadData, VitscopeError
+from vitscope.core.errors import BadArgument, BadData, VitscopeError, warn
+from vitscope.core.exam_names import ALL, check_exam_names
 from vitscope.data.fetchers import is_unlabelled
 from vitscope.data.frames import FrameData
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
 from vitscope.results import Result
 
-ALL = "all"
 # diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
 Purpose = Literal["diagnosis", "evaluation"]
 # what every exam takes, and `diagnose` itself hands on
@@ -48,11 +47,9 @@ def find_exams(names: Iterable[str] | None = None, purpose: Purpose = "diagnosis
     if names is None:
         names = unasked if purpose == "diagnosis" else cheap
     chosen = list(dict.fromkeys(found for name in names for found in (cheap if name == ALL else [name])))
-    there = f"there are: {', '.join(EXAMS)}, or {ALL}"
-    if unknown := [name for name in chosen if name not in EXAMS]:
-        raise VitscopeError(f"no exam '{unknown[0]}'; {there}")
+    check_exam_names(chosen, (*EXAMS, ALL))
     if not chosen:
-        raise VitscopeError(f"no exam was named; {there}")
+        raise VitscopeError(f"no exam was named; there are: {', '.join(EXAMS)}, or {ALL}")
     return [EXAMS[name] for name in chosen]
 
 
@@ -72,8 +69,8 @@ def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any) -> li
             kept.append(exam)
         elif exam.result.exam in (names or ()):
             require_frames(data)
-        else:
-            warnings.warn(f"{exam.result.exam} is left out: it needs {exam.result.needs}", stacklevel=3)
+        elif names is not None:  # "all" were asked for
+            warn(f"{exam.result.exam} is left out: it needs {exam.result.needs}")
     return kept
 
 
@@ -95,10 +92,9 @@ def tell_of_nothing(results: Mapping[str, Result], names: Sequence[str] | None) 
     """Say of exams that were named and have nothing to show what they need."""
     for exam, result in results.items():
         if exam in (names or ()) and result.table().empty:
-            warnings.warn(
+            warn(
                 f"{exam} has nothing to show of {result.model} on {result.data}: it needs {result.needs}",
                 NothingToShow,
-                stacklevel=3,
             )
 
 
@@ -117,9 +113,7 @@ def with_options(exams: Iterable[Exam], options: Mapping[str, Mapping[str, Any]]
     for name, given in options.items():
         if not isinstance(given, Mapping):
             raise BadArgument(f"options of {name} are {given!r}; expected a dict such as {{'limit': 8}}")
-        if name not in EXAMS:
-            there = ", ".join(EXAMS)
-            raise BadArgument(f"options are for an exam '{name}', which there is not; there are: {there}")
+        check_exam_names([name], EXAMS)
         if name not in names:
             said = ", ".join(f"{name}.{option}" for option in given) or "options"
             one = "is" if len(given) == 1 else "are"
@@ -136,8 +130,7 @@ def read_options(words: Sequence[str]) -> dict[str, dict[str, Any]]:
         exam, dot, option = address.partition(".")
         if not (equals and dot and exam and option):
             raise BadArgument(f"--options is '{word}'; expected EXAM.OPTION=VALUE, such as hessian.batches=4")
-        if exam not in EXAMS:
-            raise BadArgument(f"no exam '{exam}' to take --{address}; there are: {', '.join(EXAMS)}")
+        check_exam_names([exam], EXAMS)
         option = option.replace("-", "_")
         hint = _known(exam, option, options_of(EXAMS[exam]))
         found.setdefault(exam, {})[option] = read_list(text, hint, f"--{address}")

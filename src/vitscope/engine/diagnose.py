@@ -19,7 +19,6 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import said_by
-from vitscope.core.interface import takes_interface
 from vitscope.data import load_data
 from vitscope.drawing.figures import save_figures
 from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
@@ -27,9 +26,12 @@ from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name, exam_keys, model_facts
 from vitscope.engine.one_pass import examine
 from vitscope.engine.resuming import Partial, Parts
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.models import create_model, name_of
+from vitscope.models.create import tell_of_random_weights
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
+from vitscope.results.plain_files import called
 
 
 @checked
@@ -79,7 +81,8 @@ def diagnose(
     """
     chosen = with_options(find_exams(exams), options)
     if not isinstance(model, nn.Module):
-        name = name or os.fspath(model)
+        name = name or called(model)
+        tell_of_random_weights(model)
         model = create_model(model, pretrained=None, trust_code=trust_code)
     if isinstance(data, str):
         data = load_data(data, split="test")

@@ -10,7 +10,6 @@ found.flips("vit_mini")  # images that only one of the two gets right
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from torch import nn
 
 from vitscope.core import distributed, pd
 from vitscope.core.arguments import checked
-from vitscope.core.errors import BadArgument, VitscopeError
+from vitscope.core.errors import BadArgument, VitscopeError, warn
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
 from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
@@ -30,11 +29,11 @@ from vitscope.engine.exam import Exam
 from vitscope.engine.scores import Temperature
 from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
-from vitscope.models.create import check_name
+from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
 from vitscope.results.paired import Flips, differences, flips
-from vitscope.results.plain_files import run_folders
+from vitscope.results.plain_files import called, run_folders
 from vitscope.results.table import COLUMNS
 
 DIFFERENCES = "differences.csv"
@@ -66,7 +65,7 @@ class Evaluation:
                 try:
                     rows = differences(result, reference[exam])
                 except VitscopeError as error:
-                    warnings.warn(f"{exam}: {error}", stacklevel=2)
+                    warn(f"{exam}: {error}")
                 else:
                     parts.append(_whole(rows).assign(model=model, minus=first, exam=exam))
         return _ordered(parts, ("model", "minus", "exam"))
@@ -145,9 +144,12 @@ def evaluate(
             torch.manual_seed(seed)  # weights that are not loaded are the same each time, in each process
             model = create_model(model, **{"pretrained": None, **creation})
         if hint := labels_hint(data, class_count(model)):
-            warnings.warn(hint, stacklevel=2)
+            warn(hint)
         results[name] = run_exams(model, data, chosen, request, folders.get(name), name, **said)
         tell_of_nothing(results[name], exams)
+        given = named[name]
+        if not isinstance(given, nn.Module):
+            tell_of_random_weights(given, creation.get("pretrained"))
     found = Evaluation(results, folders)
     if out is not None and len(results) > 1 and distributed.is_main():
         atomic_write(Path(out) / DIFFERENCES, found.differences().to_csv(index=False))
@@ -191,8 +193,7 @@ def _named(models: Model | Sequence[Model] | Mapping[str, Model]) -> dict[str, M
     for model in several:
         if model in named.values():
             continue
-        name = name_of(model) if isinstance(model, nn.Module) else os.fspath(model)
-        name = Path(name).name if Path(name).is_dir() else name
+        name = name_of(model) if isinstance(model, nn.Module) else called(model)
         unique = next(n for n in (name, *(f"{name}-{i}" for i in range(2, 10_000))) if n not in named)
         named[unique] = model
     return named

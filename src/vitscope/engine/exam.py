@@ -16,8 +16,8 @@ from torch import Tensor
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interface import TakesInterface, takes_interface
 from vitscope.data.labels import PLAIN, Readout
+from vitscope.engine.takes_interface import TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
 
 EXAMS: dict[str, "Exam"] = {}

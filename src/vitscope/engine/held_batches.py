@@ -6,7 +6,6 @@ whole, in a random order: files and tensors are usually sorted by class, and a b
 be read in sequence (a DataLoader) they are the first ones, in its own order.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from vitscope.anatomy.watch.example import runs_on
-from vitscope.core.errors import BadData
+from vitscope.core.errors import BadData, warn
 from vitscope.curvature.loss import Convention, Penalty, scores_among
 from vitscope.data import ImageData, check_labels, data_config, load_data
 from vitscope.data import batches as prepared_batches
@@ -132,10 +131,9 @@ class HeldBatches:
         found = list(zip(images.split(self._batch_size), labels.split(self._batch_size), strict=True))
         single = [int(own[0]) for _, own in found if len(own) > 1 and len(own.unique()) == 1]
         if single:
-            warnings.warn(
+            warn(
                 f"{len(single)} of {len(found)} batches of the {type(self._data).__name__} have images of one class "
-                f"only (the first: class {single[0]}), unlike those of a training; shuffle it, or give its data set",
-                stacklevel=4,
+                f"only (the first: class {single[0]}), unlike those of a training; shuffle it, or give its data set"
             )
         return found
 

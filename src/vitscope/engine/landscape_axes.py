@@ -5,7 +5,6 @@ training, one per moment of it.
 """
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Range
-from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.curvature.loss import Penalty
 from vitscope.curvature.parameters import Moved
 from vitscope.curvature.plane import (
@@ -123,9 +122,8 @@ def choose_axes(
     images, targets = first.images[:HESSIAN_IMAGES], first.targets[:HESSIAN_IMAGES]
     found, values = eigen_directions(model, images, targets, moved, penalty, seed)
     if not values.converged.all() and distributed.is_main():
-        warnings.warn(
-            f"the directions did not converge (residual {values.residuals.max():.2g}): they are near the steepest ones",
-            stacklevel=3,
+        warn(
+            f"the directions did not converge (residual {values.residuals.max():.2g}): they are near the steepest ones"
         )
     return Axes(found, reach, reach, unknown, values.values, values.residuals)
 

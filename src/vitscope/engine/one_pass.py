@@ -12,13 +12,13 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.anatomy.watch.example import runs_on
 from vitscope.core import distributed
 from vitscope.core.finite import checksum
-from vitscope.core.interface import TakesInterface, takes_interface
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resuming import Partial
+from vitscope.engine.takes_interface import TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
 
 CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to stay in its cache

@@ -1,7 +1,6 @@
 """What a pass over the data needs: a model in its place, this process's images; or two models on the same ones."""
 
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from tqdm import tqdm
 from vitscope.anatomy import Anatomy, Unit, anatomy, preserved
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
-from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError
+from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError, warn
 from vitscope.core.memory import kept_memory
 from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
@@ -160,10 +159,9 @@ def compare_classes(model: nn.Module, data: Any) -> None:
     """Say so if labels and outputs cannot stand for the same things."""
     outputs, classes = class_count(model), getattr(data, "classes", None)
     if outputs is not None and classes is not None and outputs != len(classes):
-        warnings.warn(
+        warn(
             f"the model has {outputs} outputs, the data {len(classes)} classes: accuracy and calibration "
-            "mean something only if label k is output k",
-            stacklevel=3,
+            "mean something only if label k is output k"
         )
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Tap, Unit
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, warn
 from vitscope.core.outputs import Place
 from vitscope.engine.not_finite import finite_scores
 from vitscope.surgery import mc_dropout, smooth
@@ -66,7 +66,7 @@ def random_network(
         warnings.simplefilter("ignore", NoEffectWarning)  # said below in the words of this exam
         mc_dropout(copy, p=p, example=tuple(images.shape[1:]))
     if not dropouts(copy):
-        warnings.warn("no branch of the model can take dropout: no spread over passes", stacklevel=3)
+        warn("no branch of the model can take dropout: no spread over passes")
         return None
     return RandomNetwork(copy, f"MC dropout, p = {p:g}", own=False, p=p)
 

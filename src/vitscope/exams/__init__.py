@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 from typing import Any
 
+from vitscope.core.errors import did_you_mean
 from vitscope.engine.choosing import find_exams
 from vitscope.engine.diagnose import diagnose
 from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject, procedure
@@ -20,10 +21,10 @@ _files = {
     if not found.ispkg
 }
 _functions: dict[str, Any] = {name: getattr(_files[name], name) for name in result_types() if name in _files}
-_functions["log_log_slope"] = _files["hessian_training"].log_log_slope
 _order = list(result_types())
 for _name in sorted(EXAMS, key=_order.index):
     EXAMS[_name] = EXAMS.pop(_name)
+log_log_slope = _files["hessian_training"].log_log_slope
 globals().update(_functions)  # `attention` and `prediction` are functions here, as well as rooms
 
 __all__ = [
@@ -36,9 +37,10 @@ __all__ = [
     "examine",
     "find_exams",
     "procedure",
+    "log_log_slope",
     *_functions,
 ]
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"no exam '{name}'; there are: {', '.join(_functions)}")
+    raise AttributeError(f"no exam '{name}'; {did_you_mean(name, _functions)}")

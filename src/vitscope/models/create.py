@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from vitscope.anatomy.flops import count_flops
 from vitscope.core.arguments import Probability, Range, check, checked
 from vitscope.core.arguments.files import reason
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_origin
 from vitscope.models.sources import Request, run_folder
@@ -27,7 +27,9 @@ from vitscope.models.sources import factory as from_factory
 from vitscope.models.sources import huggingface as from_huggingface
 from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
+from vitscope.models.trust import names_code
 from vitscope.models.zoo import OURS
+from vitscope.results.run import Run
 
 _NUMBERS: dict[str, Any] = {  # that mean the same in every model that takes them
     "in_chans": Annotated[int, Range(1, 4096)],
@@ -123,6 +125,32 @@ def check_name(name: str | os.PathLike[str], trust_code: bool = False) -> None:
         from_huggingface.check_name(name)
     elif source is from_factory:
         from_factory.find(name)
+
+
+def random_weights(name: str | os.PathLike[str], pretrained: bool | None = None) -> str:
+    """What is to be said about a model that has nothing but random weights; empty if it is not known to."""
+    folder = _run_folder(name)
+    if folder is None:
+        name = os.fspath(name)
+        if pretrained is not False or names_code(name):  # a function may load weights by itself
+            return ""
+        return f"the weights of {name} are random; pretrained=True loads those that come with it, if there are any"
+    try:
+        record = Run.open(folder).record
+    except BadResult:
+        return ""
+    done = [one.get("options") or {} for one in (record, *record.get("earlier", []))]
+    if not any(one.get("random_weights") for one in done) or any("recipe" in one for one in done):
+        return ""
+    return (
+        f"the weights of {folder} are random: it was operated on before any training; vitscope train {folder}"
+    )
+
+
+def tell_of_random_weights(name: str | os.PathLike[str], pretrained: bool | None = None) -> None:
+    """Warn if a model that is about to be examined has nothing but random weights."""
+    if note := random_weights(name, pretrained):
+        warn(note)
 
 
 def _source(name: str) -> ModuleType:

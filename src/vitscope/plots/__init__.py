@@ -5,6 +5,7 @@ Every `plot_...` function of `vitscope.findings` is here; the main one of an exa
 
 from typing import Any
 
+from vitscope.core.errors import did_you_mean
 from vitscope.drawing import style
 from vitscope.drawing.figures import PLOTS, Plot, save_figures
 from vitscope.findings import MODULES
@@ -35,7 +36,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    raise AttributeError(f"no figure '{name}'; there are: {', '.join(sorted(_short))}")
+    raise AttributeError(f"no figure '{name}'; {did_you_mean(name, sorted(_short))}")
 
 
 globals().update(_functions | _short)  # `training` is a function here, as well as a file

@@ -28,6 +28,7 @@ from vitscope.core.arguments import (
     Share,
     check_fields,
     from_yaml,
+    names_checked,
 )
 from vitscope.core.arguments.files import read_yaml
 from vitscope.core.errors import BadArgument
@@ -59,6 +60,7 @@ Optimizer = Annotated[str, Refine(_optimizer_problem, "an optimiser of timm, suc
 RandAugment = Annotated[str, Refine(_augment_problem, "something like rand-m9-n2-mstd1.0")]
 
 
+@names_checked
 @dataclass(frozen=True)
 class Recipe:
     """How to train, apart from the model and the data.

@@ -1,12 +1,12 @@
 """One page out of runs: everything in a single file that opens without a network."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
-from vitscope.core.arguments import Address, checked
+from vitscope.core.arguments import Address, RunFolder, checked
 from vitscope.core.callable_module import make_callable
+from vitscope.core.errors import warn
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs, left_out
 from vitscope.report.verdicts import all_verdicts, check_verdicts_file, write_verdicts
@@ -18,7 +18,7 @@ __all__ = ["report"]
 
 @checked
 def report(
-    runs: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    runs: RunFolder | Sequence[RunFolder],
     out: str | os.PathLike[str] = "report.html",
     title: str | None = None,
     docs: Address | None = None,
@@ -48,10 +48,9 @@ def report(
     subjects = find_runs(folders)
     for command, found in left_out(subjects).items():
         told = "; ".join(f"{', '.join(one.exam for one in exams)} of {s.run.path}" for s, exams in found)
-        warnings.warn(
+        warn(
             f"left out, because another version of vitscope kept it in another form: {told}; "
-            f"compute it anew: {command}",
-            stacklevel=2,
+            f"compute it anew: {command}"
         )
     if verdicts is not None:
         write_verdicts(all_verdicts(subjects), verdicts)

@@ -4,7 +4,7 @@ Results of an older definition, or kept in another form: a page is made without 
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import Card, make_card
 from vitscope.results import Result, Run
+from vitscope.results.plain_files import is_shortage
 from vitscope.results.result import read_checked
 
 
@@ -43,6 +44,7 @@ class RunSubject:
     run: Run
     results: dict[str, Result]
     outdated: list[Outdated] = field(default_factory=list)  # exams that are left out
+    damaged: dict[str, str] = field(default_factory=dict)  # exams that cannot be read, and why
 
     @cached_property
     def card(self) -> Card:
@@ -83,8 +85,13 @@ class RunSubject:
         return [(label, str(value)) for label, value in items if value not in (None, "")]
 
 
-def find_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunSubject]:
-    """Read the runs in `folders`; a folder that is no run itself stands for the runs in it."""
+def find_runs(
+    folders: Sequence[str | os.PathLike[str]], unreadable: Mapping[str, str] | None = None
+) -> list[RunSubject]:
+    """Read the runs in `folders`; a folder that is no run itself stands for the runs in it.
+
+    `unreadable` are exams that must not be opened, and why; if it is given, those that are damaged are set aside, too.
+    """
     paths = [path for folder in folders for path in _expand(Path(folder))]
     if not paths:
         raise BadResult("no run was named; try: vitscope report RUN_FOLDER -o report.html")
@@ -92,7 +99,8 @@ def find_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunSubject]:
     names = _distinct([run.model.get("name") or run.path.name for run in runs], paths)
     subjects = []
     for position, (name, run) in enumerate(zip(names, runs, strict=True)):
-        results, outdated = read_results(run)
+        damaged = None if unreadable is None else dict(unreadable)
+        results, outdated = read_results(run, damaged)
         if not results and outdated:
             exams = ", ".join(one.exam for one in outdated)
             raise BadResult(
@@ -106,8 +114,11 @@ def find_runs(folders: Sequence[str | os.PathLike[str]]) -> list[RunSubject]:
                 if run.state == "done"
                 else f"repeat: {again}"
             )
-            raise BadResult(f"{run.path} holds no finished exam (state: {run.state}); {todo}")
-        subjects.append(RunSubject(name, model_colour(position), run, results, outdated))
+            raise BadResult(
+                "; ".join((damaged or {}).values())
+                or f"{run.path} holds no finished exam (state: {run.state}); {todo}"
+            )
+        subjects.append(RunSubject(name, model_colour(position), run, results, outdated, damaged or {}))
     return subjects
 
 
@@ -146,28 +157,43 @@ def _distinct(names: list[str], paths: list[Path]) -> list[str]:
     return told
 
 
-def read_results(run: Run) -> tuple[dict[str, Result], list[Outdated]]:
+def read_results(run: Run, damaged: dict[str, str] | None = None) -> tuple[dict[str, Result], list[Outdated]]:
     """The finished exams of a run by name, and those that cannot be read any more.
 
+    Why others cannot be read goes into `damaged`, by exam; what is in it already is not opened.
+
     Raises:
-        BadResult: A result is damaged, of a newer schema, or of an exam that this version does not know.
+        BadResult: There is no `damaged`, and a result is damaged, of a newer schema, or of an unknown exam.
     """
     results: dict[str, Result] = {}
     outdated: list[Outdated] = []
-    for folder in sorted(path.parent for path in run.path.glob("exams/*/result.json")):
+    folders = sorted(path.parent for path in run.path.glob("exams/*/result.json"))
+    for folder in (one for one in folders if one.name not in (damaged or {})):
         try:
-            result = Result.load(folder)
+            found = _read_result(folder, run)
         except BadResult as error:
-            command = _command(folder / "result.json", run)  # refuses what is damaged
-            if not isinstance(error.__cause__, ValueError):  # not for the fields that it has
+            if damaged is None or is_shortage(error):
                 raise
-            outdated.append(Outdated.of(folder.name, command))
+            damaged[folder.name] = str(error).replace(f"{run.path}{os.sep}", "")
         else:
-            if _version(folder / "result.json") < result.version:
-                outdated.append(Outdated.of(folder.name, _command(folder / "result.json", run)))
+            if isinstance(found, Outdated):
+                outdated.append(found)
             else:
-                results[folder.name] = result
+                results[folder.name] = found
     return results, outdated
+
+
+def _read_result(folder: Path, run: Run) -> Result | Outdated:
+    try:
+        result = Result.load(folder)
+    except BadResult as error:
+        command = _command(folder / "result.json", run)  # refuses what is damaged
+        if not isinstance(error.__cause__, ValueError):  # not for the fields that it has
+            raise
+        return Outdated.of(folder.name, command)
+    if _version(folder / "result.json") < result.version:
+        return Outdated.of(folder.name, _command(folder / "result.json", run))
+    return result
 
 
 def _version(path: Path) -> int:

@@ -130,6 +130,11 @@ def probe(folder: Path, size: int = 1) -> None:
         raise type(error)(error.errno, error.strerror, str(there)) from error  # not the name that was tried
 
 
+def called(model: str | os.PathLike[str]) -> str:
+    """What a model goes by that is given by its name or its run folder: the name, or that of the folder."""
+    return Path(model).resolve().name if Path(model).is_dir() else os.fspath(model)
+
+
 def run_folders(models: Sequence[str], out: Path | None, default: Path) -> dict[str, Path]:
     """The run folder of each model, once each.
 
@@ -141,8 +146,7 @@ def run_folders(models: Sequence[str], out: Path | None, default: Path) -> dict[
     if len(distinct) == 1 and out is not None:
         return {distinct[0]: out}
     for model in distinct:
-        plain = Path(model).name if Path(model).is_dir() else model
-        plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in plain).strip(".") or "model"
+        plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in called(model)).strip(".") or "model"
         taken = {path.name for path in folders.values()}
         unique = next(n for n in (plain, *(f"{plain}-{i}" for i in range(2, 10_000))) if n not in taken)
         folders[model] = (out or default) / unique

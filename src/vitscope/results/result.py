@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.arguments.calling import checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
 from vitscope.results.atomic import atomic_write
@@ -85,6 +86,7 @@ class Result:
         """The rows of `table()` that a person looks at first."""
         return self.table()
 
+    @checked
     def save(self, folder: str | os.PathLike[str], key: str = "") -> None:
         """Write `result.json` and `<exam>.csv`; `key` stands for the weights and options that gave it."""
         folder = Path(folder)
@@ -102,6 +104,7 @@ class Result:
         atomic_write(folder / "result.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
 
     @classmethod
+    @checked
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; the type is the one of the exam that wrote it.
 
@@ -143,8 +146,14 @@ def read_checked(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_plain(path))
     except FileNotFoundError:
+        inside = sorted(path.parent.glob(f"exams/*/{path.name}")) or sorted(
+            path.parent.glob(f"*/{path.name}")
+        )
+        give = (
+            f"one of its exams, such as {inside[0].parent}" if inside else "one exam, as in RUN/exams/fourier"
+        )
         raise BadResult(
-            f"no result in {path.parent}: {path.name} is missing; give the folder of one exam"
+            f"no result in {path.parent}: {path.name} is missing; give the folder of {give}"
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise BadResult(f"{path} is damaged ({reason(error)}); run the exam again") from error

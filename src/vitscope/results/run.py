@@ -15,7 +15,6 @@ import dataclasses
 import json
 import os
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +22,7 @@ from typing import Any, Self
 
 from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
-from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.results.atomic import atomic_write
 from vitscope.results.lock import FolderLock
 from vitscope.results.plain_files import LOCK, read_plain, refuse_links_out
@@ -168,7 +167,7 @@ class Run:
         except NewerSchema:
             raise
         except BadResult as error:
-            warnings.warn(f"{error} (done now)", stacklevel=2)
+            warn(f"{str(error).rpartition('; ')[0] or error}; it is done again")
             return None
 
     def results(self) -> dict[str, Result]:

@@ -13,7 +13,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.results.plain_files import is_shortage
 from vitscope.serve.access import Guarded
 from vitscope.serve.pages import Busy, Pages, policy_of
@@ -74,9 +74,12 @@ def make_app(pages: Pages, hosts: list[str], token: str | None = None, cookie: s
 
     def run(folder: Path) -> Response:
         entry = pages.index.entry(folder)
-        if not entry.exams:
-            return HTMLResponse(pages.training(folder))
-        page = pages.report(folder)
+        if not entry.exams or entry.state == "damaged":
+            return training(folder)
+        try:
+            page = pages.report(folder)
+        except BadResult as error:  # there is nothing of it that can be shown
+            return HTMLResponse(pages.training(folder, str(error)))
         headers = {"content-security-policy": f"{policy_of(page)}; frame-ancestors 'none'"}
         if entry.state == "running":
             headers["refresh"] = "10"

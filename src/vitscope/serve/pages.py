@@ -1,5 +1,6 @@
 """The pages: an index of runs, the training of a run, and its report, which is kept as long as the run is the same."""
 
+import os
 import re
 import threading
 import warnings
@@ -12,10 +13,10 @@ from typing import Any, Generic, Self, TypeVar
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import escape
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interrupt import Stopped, stoppable
 from vitscope.core.version import VERSION
-from vitscope.results.plain_files import check_plain
+from vitscope.results.plain_files import check_plain, is_shortage
 from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, training_rows
 from vitscope.serve.safe_path import below
 
@@ -93,9 +94,14 @@ class Pages:
             entries=self.index.entries(), folder=self.index.root.name, version=VERSION, percent=percent
         )
 
-    def training(self, folder: Path) -> str:
-        """The page that follows a training."""
-        return self._templates.get_template("training.html").render(**self.progress(folder), version=VERSION)
+    def training(self, folder: Path, trouble: str = "") -> str:
+        """The page that follows a training, or says what keeps the run from being shown."""
+        facts = self.progress(folder)
+        trouble = (
+            trouble.replace(f"{folder}{os.sep}", "").replace(str(self.index.root), ".")
+            or facts["entry"].trouble
+        )
+        return self._templates.get_template("training.html").render(**facts, trouble=trouble, version=VERSION)
 
     def progress(self, folder: Path) -> dict[str, Any]:
         """What that page shows and asks for again."""
@@ -144,18 +150,24 @@ class Pages:
         from vitscope.report.page import render_page
         from vitscope.report.subject import find_runs
 
-        self._check_exams(folder)
-        page = render_page(find_runs([folder]))
+        page = render_page(find_runs([folder], self._unreadable(folder)))
         return re.sub(r"<body[^>]*>", lambda body: body[0] + _bar(self.index.entry(folder)), page, count=1)
 
-    def _check_exams(self, folder: Path) -> None:
-        """Refuse what must not be opened: pipes, devices, and files that are elsewhere."""
-        root = self.index.root
+    def _unreadable(self, folder: Path) -> dict[str, str]:
+        """Exams that must not be opened, and why: they have pipes, devices, or files that are elsewhere."""
+        root, found = self.index.root, {}
         files = [f for f in folder.glob("exams/*/*") if not (f.name.startswith(".") or f.is_dir())]
         for file in files:
-            if below(root, file.relative_to(root).as_posix()) is None:
-                raise VitscopeError(f"{file.relative_to(folder)} is a link that leads out of what is served")
-        check_plain(iter(files), most=1 << 40)
+            inside = file.relative_to(folder).as_posix()
+            try:
+                if below(root, file.relative_to(root).as_posix()) is None:
+                    raise BadResult(f"{inside} is a link that leads out of what is served")
+                check_plain([file], most=1 << 40)
+            except (BadResult, OSError) as error:
+                if is_shortage(error):
+                    raise
+                found[file.parent.name] = str(error).replace(str(file), inside)
+        return found
 
 
 def _draw_curve(folder: Path) -> bytes | None:

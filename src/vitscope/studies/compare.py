@@ -22,11 +22,11 @@ from vitscope.data import load_data
 from vitscope.engine.choosing import NothingToShow, lacks_frames
 from vitscope.exams import EXAMS, diagnose
 from vitscope.models import create_model
-from vitscope.models.create import check_name
+from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
-from vitscope.results.plain_files import check_page, run_folders
+from vitscope.results.plain_files import called, check_page, run_folders
 
 DATA = "fashion"
 
@@ -204,7 +204,7 @@ def _examine(
 ) -> None:
     torch.manual_seed(requests[0].seed)  # weights that are not loaded are the same each time, in each process
     model = create_model(name, pretrained=None, trust_code=trust_code)
-    label = Path(name).name if Path(name).is_dir() else name
+    tell_of_random_weights(name)
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     for request in requests:
         data = load_data(request.data or DATA, split=request.split)
@@ -220,7 +220,7 @@ def _examine(
                 seed=request.seed,
                 device=chosen,
                 out=folder,
-                name=label,
+                name=called(name),
                 stream=request.stream,
                 options=request.options,
                 **said.to_dict(),

@@ -11,7 +11,6 @@ element): the same on every device and in every process, and no random number ge
 """
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -25,7 +24,7 @@ from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.unit import Kind
 from vitscope.anatomy.taps.ports import Port, branch_port, why_shared
 from vitscope.core.arguments import Seed, checked
-from vitscope.core.errors import UnsupportedModel
+from vitscope.core.errors import UnsupportedModel, warn
 from vitscope.surgery.tools.choose import DropRate, Example, Layers, asked_units, by_name, choose_units
 from vitscope.surgery.tools.graft import graft_at
 from vitscope.surgery.tools.map_source import MapNotes, Windows
@@ -191,7 +190,7 @@ def mc_dropout(
     names = [unit.name for unit in fitting]
     _refuse_twice(model, names, at)
     if 0 < len(found) < len(asked):
-        warnings.warn(_left_out(body, [unit for unit in asked if unit.name not in found]), stacklevel=3)
+        warn(_left_out(body, [unit for unit in asked if unit.name not in found]))
     notes, first = MapNotes(body), len(dropouts(model))
     steps = [
         (port, MCDropout(p, first + i, port.batch_axis, parts, notes.windows(port.node, parts)))

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from vitscope.core import distributed, pd
 from vitscope.core.arguments.files import reason
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, did_you_mean
 from vitscope.curvature import top_eigenvalues
 from vitscope.exams import EXAMS, Accumulator, examine
 from vitscope.recipes.seeding import STEP, order, seed_all
@@ -148,7 +148,7 @@ def find_monitors(names: Sequence[str]) -> list[type[Accumulator]]:
     streaming = {name: exam for name, exam in EXAMS.items() if isinstance(exam, type)}
     for name in names:
         if name != HESSIAN and name not in streaming:
-            raise VitscopeError(f"no monitor '{name}'; there are: {', '.join(streaming)}, {HESSIAN}")
+            raise VitscopeError(f"no monitor '{name}'; {did_you_mean(name, (*streaming, HESSIAN))}")
     return [streaming[name] for name in dict.fromkeys(names) if name != HESSIAN]
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from vitscope.core.arguments import Count, check_fields
+from vitscope.core.arguments import Count, check_fields, names_checked
 from vitscope.training.tracking import Tracker
 
 
+@names_checked
 @dataclass(frozen=True)
 class TrainOptions:
     """Options of a training: `train(model, data, epochs=1)` or `train(model, data, options=TrainOptions(epochs=1))`."""

@@ -93,7 +93,9 @@ def test_shipped_vit_at_another_size_keeps_its_skill() -> None:
 
 
 def test_the_others_come_without_weights() -> None:
-    with pytest.raises(BadWeights, match="no pretrained weights for swin_mini"):
+    with pytest.raises(
+        BadWeights, match="no pretrained weights for swin_mini: it has none; for random ones add"
+    ):
         create_model("swin_mini", pretrained=True)
 
 

@@ -37,6 +37,11 @@ def test_text_and_dicts_do_the_same_as_the_functions(said) -> None:
     assert not operated.model.training
 
 
+def test_arguments_by_name_are_those_of_the_one_operation() -> None:
+    said = vs.operate("vit_mini", "localize", kernel=3, seed=1).done
+    assert said == vs.operate("vit_mini", "localize kernel=3", seed=1).done
+
+
 def test_a_module_is_changed_in_place() -> None:
     model = vs.surgery.smooth(vs.create_model("resnet_mini", pretrained=True))
     operated = vs.operate(model, "lesion layer2.1")
@@ -85,6 +90,13 @@ def test_an_example_reaches_every_operation() -> None:
         (("smooth",), {"seed": -1}, "seed is -1"),
         (("smooth",), {"out": ""}, "out is ''"),
         (("smooth",), {"outt": "x"}, "did you mean 'out'?"),
+        (("localize",), {"kernle": 3}, "localize(): no argument 'kernle'; did you mean 'kernel'?"),
+        (
+            ("localize", "smooth"),
+            {"kernel": 3},
+            "one of an operation stands with it, as in 'localize kernel=5'",
+        ),
+        (("localise",), {"kernel": 3}, "no operation 'localise'; did you mean localize?"),
     ],
 )
 def test_mistakes_are_said_before_a_model_is_built(said, options, why, monkeypatch) -> None:

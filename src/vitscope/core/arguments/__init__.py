@@ -6,7 +6,7 @@ from vitscope.core.arguments import Count, checked
 def examine(model: nn.Module, limit: Count | None = None): ...
 """
 
-from vitscope.core.arguments.calling import check_fields, checked
+from vitscope.core.arguments.calling import check_fields, checked, names_checked
 from vitscope.core.arguments.checking import check
 from vitscope.core.arguments.files import files_in_words
 from vitscope.core.arguments.reading import from_yaml, read, read_list
@@ -30,6 +30,7 @@ from vitscope.core.arguments.vocabulary import (
     Probability,
     Range,
     Refine,
+    RunFolder,
     Seed,
     Share,
     Side,
@@ -57,6 +58,7 @@ __all__ = [
     "Probability",
     "Range",
     "Refine",
+    "RunFolder",
     "Seed",
     "Share",
     "Side",
@@ -67,6 +69,7 @@ __all__ = [
     "describe",
     "files_in_words",
     "from_yaml",
+    "names_checked",
     "read",
     "read_list",
 ]

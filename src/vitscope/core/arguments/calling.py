@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from vitscope.core.arguments.checking import check
 from vitscope.core.arguments.files import files_in_words
-from vitscope.core.arguments.kinds import alternatives, base_of, conditions_of
+from vitscope.core.arguments.kinds import alternatives, base_of, conditions_of, plain
 from vitscope.core.arguments.vocabulary import BY_NAME, FieldsOf
 from vitscope.core.errors import BadArgument
 
@@ -27,8 +27,29 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         with files_in_words():
             return function(*bound.args, **bound.kwargs)
 
-    call.__signature__ = signature_of(function)  # type: ignore[attr-defined]
+    call.__signature__ = readable(signature_of(function))  # type: ignore[attr-defined]
     return call
+
+
+def names_checked(kind: type[R]) -> type[R]:
+    """The dataclass with unknown, missing and surplus arguments refused in words; their values are its own affair."""
+    make: Any = kind.__init__
+    signature = inspect.signature(make)
+
+    @functools.wraps(make)
+    def begin(*args: Any, **kwargs: Any) -> None:
+        bind(make, signature, args, kwargs)
+        make(*args, **kwargs)
+
+    begin.__signature__ = readable(signature)  # type: ignore[attr-defined]
+    kind.__init__ = begin  # type: ignore[method-assign]
+    return kind
+
+
+def readable(signature: inspect.Signature) -> inspect.Signature:
+    """The signature with plain types, for `help`; what is checked is in the function's own."""
+    parameters = [one.replace(annotation=plain(one.annotation)) for one in signature.parameters.values()]
+    return signature.replace(parameters=parameters, return_annotation=plain(signature.return_annotation))
 
 
 def reader(
@@ -123,7 +144,8 @@ def _called(function: Callable[..., Any]) -> str:
 def _why_not_bound(
     signature: inspect.Signature, args: Any, kwargs: Any, also: Sequence[str], error: TypeError
 ) -> str:
-    takes = [name for name, one in signature.parameters.items() if one.kind is not one.VAR_KEYWORD]
+    own = signature.parameters.items()
+    takes = [name for name, one in own if one.kind is not one.VAR_KEYWORD and name not in ("self", "cls")]
     takes += also
     listed = f"it takes {', '.join(takes)}"
     for name in kwargs:

@@ -117,17 +117,18 @@ def read_yaml(path: str | os.PathLike[str], what: str, line: str) -> dict[str, A
     source = Path(path)
     try:
         if source.exists() and not source.is_file():
-            raise BadArgument(f"cannot read {what}: it is no plain file; expected lines such as '{line}'")
+            raise BadArgument(f"cannot read {what}: it is no plain file; write lines such as '{line}'")
         if source.stat().st_size > _MOST_BYTES:
-            raise BadArgument(f"cannot read {what}: it is larger than 1 MB; expected lines such as '{line}'")
+            raise BadArgument(f"cannot read {what}: it is larger than 1 MB; write lines such as '{line}'")
         content = _Loader(source.read_text(encoding="utf-8")).get_single_data()
     except OSError as error:
-        raise BadArgument(f"cannot read {what}: {in_words(error) or error.strerror}") from error
+        said = _WORDS.get(error.errno or 0, error.strerror)
+        raise BadArgument(f"cannot read {what}: {said}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         if isinstance(error, BadArgument):
             raise
         raise BadArgument(
-            f"cannot read {what}: it is no YAML ({_place(error)}); expected lines such as '{line}'"
+            f"cannot read {what}: it is no YAML ({_place(error)}); write lines such as '{line}'"
         ) from error
     if content is None:
         return {}

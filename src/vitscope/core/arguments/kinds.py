@@ -1,6 +1,8 @@
 """The structure of a type: what a union joins, which conditions stand on it, whether it is a path or a list."""
 
 import collections.abc
+import functools
+import operator
 import os
 import types
 from pathlib import Path
@@ -41,6 +43,16 @@ def base_of(hint: Any) -> Any:
 def conditions_of(hint: Any) -> tuple[Any, ...]:
     """The conditions on a type."""
     return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+
+
+def plain(hint: Any) -> Any:
+    """A type without conditions anywhere in it, as people read it."""
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind is Annotated:
+        return plain(parts[0])
+    if kind in (Union, types.UnionType):
+        return functools.reduce(operator.or_, map(plain, parts))
+    return kind[tuple(map(plain, parts))] if is_several(hint) or (is_mapping(hint) and parts) else hint
 
 
 def bounds_of(condition: Range | ForMachine) -> Range:

@@ -124,6 +124,10 @@ def _colour_problem(name: str) -> str | None:
 
 
 Address = Annotated[str, Refine(_address_problem, "an address such as https://..., or a folder")]
+RunFolder = Annotated[
+    str | os.PathLike[str],
+    Refine(lambda path: None, "a run folder, as vs.diagnose(model, data, out='runs/mine') writes it"),
+]
 Device = Annotated[str, Refine(_device_problem, "cpu, cuda, cuda:1, mps ... that this machine has")]
 Colour = Annotated[str, Refine(_colour_problem, "a colour such as #2f7dc8 or black")]
 NotEmpty = Refine(lambda many: None if len(many) else "it is empty", "one or more")  # on several values

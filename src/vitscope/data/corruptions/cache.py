@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ import torch
 from torch import Tensor
 
 from vitscope.core.corruption_names import VERSION
-from vitscope.core.errors import BadData
+from vitscope.core.errors import BadData, warn
 from vitscope.data.catalog import data_root
 from vitscope.results.atomic import atomic_write, part_of, sync_folder
 
@@ -143,7 +142,7 @@ def _temporary_folder(in_cache: bool, needed: bool) -> "TemporaryDirectory[str]"
         advice = "set VITSCOPE_DATA to a folder that you may write to, or use --no-cache (cache=False)"
         if needed:
             raise BadData(f"{problem}; {advice}") from error
-        warnings.warn(f"{problem}, so corrupted images are not kept; {advice}", stacklevel=2)
+        warn(f"{problem}, so corrupted images are not kept; {advice}")
         return TemporaryDirectory(prefix=_SCRATCH)
 
 
@@ -189,10 +188,9 @@ class Cache:
             write(*arguments)
         except OSError as error:
             self._usable = False
-            warnings.warn(
+            warn(
                 f"corrupted images are not kept in {self._folder.parent}: {error.strerror or error}; "
-                "make room, or use --no-cache (cache=False)",
-                stacklevel=2,
+                "make room, or use --no-cache (cache=False)"
             )
 
     def _path(self, condition: Condition) -> Path:

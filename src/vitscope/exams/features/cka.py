@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import few_interval, poisson_weights
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
 from vitscope.engine.one_pass import examine
 from vitscope.engine.own_passes import examine_pair
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.cka import CkaResult
 from vitscope.results.similarity_blocks import SCORES, score_weights, stages_of
 

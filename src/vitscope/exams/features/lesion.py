@@ -10,7 +10,6 @@ that of Agresti and Min (2005), which adds half an image to each of the four cas
 units, image by image.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
+from vitscope.core.errors import warn
 from vitscope.core.statistics import paired_interval, share_interval
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
@@ -135,10 +135,9 @@ def lesion(
                     outcomes.update((logits.argmax(2) == truth) & finite)
                     advance(len(truth))
         if silent := [unit.name for unit, mute in zip(removed, speechless[1:].tolist(), strict=True) if mute]:
-            warnings.warn(
+            warn(
                 f"without {', '.join(silent)} some outputs are not finite (NaN or infinity); such an answer counts as "
-                "wrong",
-                stacklevel=2,
+                "wrong"
             )
         return LesionResult(
             **own.common,

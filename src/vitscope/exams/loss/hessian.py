@@ -12,7 +12,6 @@ in evaluation mode. The spectrum is the collection of all of them. Two numbers s
 Their intervals are over batches (`spectrum_numbers`).
 """
 
-import warnings
 from typing import Any, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from torch import nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Count, Fraction, NotNegative
-from vitscope.core.interface import takes_interface
+from vitscope.core.errors import warn
 from vitscope.curvature import HessianProduct, lanczos, power
 from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
 from vitscope.curvature.loss import Convention
@@ -29,6 +28,7 @@ from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.exam import Rows, procedure
 from vitscope.engine.held_batches import penalty_of, training_split
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian import HessianResult
 from vitscope.recipes.recipe import Recipe
 from vitscope.results.spectrum_numbers import summed_up
@@ -103,10 +103,9 @@ def hessian(
     found |= summed_up(found["eigenvalues"], seed)
     result = HessianResult(**passes.about, mode=mode, tol=tol, **found)
     if result.unconverged and distributed.is_main():
-        warnings.warn(
+        warn(
             f"{result.unconverged} of {result.converged.size} eigenvalues did not reach a residual of {result.tol:g} "
-            f"(worst {result.residuals.max():.2g}): raise max_products, or take them as rough",
-            stacklevel=2,
+            f"(worst {result.residuals.max():.2g}): raise max_products, or take them as rough"
         )
     return result
 

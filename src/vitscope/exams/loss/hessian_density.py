@@ -26,7 +26,6 @@ from torch import nn
 
 from vitscope.core.arguments import Count, NotNegative
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interface import takes_interface
 from vitscope.core.statistics import mean_interval, mean_share_interval
 from vitscope.curvature import HessianProduct, Quadrature, quadrature, random_signs
 from vitscope.curvature.lanczos import OnStep
@@ -35,6 +34,7 @@ from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.exam import Rows
 from vitscope.engine.held_batches import penalty_of
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian_density import HessianDensityResult
 from vitscope.recipes.recipe import Recipe
 

@@ -19,7 +19,6 @@ from torch import nn
 
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative, Positive
-from vitscope.core.interface import takes_interface
 from vitscope.curvature.loss import Convention
 from vitscope.curvature.parameters import moved_parameters
 from vitscope.curvature.plane import Normalisation, Plane, PlanePenalty
@@ -29,6 +28,7 @@ from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, score, 
 from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative
-from vitscope.core.interface import takes_interface
 from vitscope.curvature.loss import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.held_batches import penalty_of
@@ -26,6 +25,7 @@ from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, 
 from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe

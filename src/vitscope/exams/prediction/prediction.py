@@ -6,7 +6,6 @@ precision and confidence of every class; and what dividing the logits by a numbe
 """
 
 import json
-import warnings
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, cast
 
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.core import distributed
-from vitscope.core.interface import takes_interface
+from vitscope.core.errors import warn
 from vitscope.core.statistics import (
     REPLICATES,
     difference_interval,
@@ -45,6 +44,7 @@ from vitscope.engine.scores import (
     scores,
     with_bits,
 )
+from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS
 
@@ -151,10 +151,7 @@ class PredictionAccumulator(Accumulator):
             setattr(self, name, lengthened(getattr(self, name), length))
         result = cast(PredictionResult, super().finish())
         if result.scaling is not None and not result.scaling.converged:
-            warnings.warn(
-                f"temperature not converged: {result.scaling.temperature:g} is the end of what was tried",
-                stacklevel=2,
-            )
+            warn(f"temperature not converged: {result.scaling.temperature:g} is the end of what was tried")
         return result
 
     def compute(self) -> dict[str, Any]:

@@ -139,6 +139,8 @@ def fetching(name: str, local: bool = False) -> Iterator[None]:
         except Exception as error:
             said = " ".join(f"{error}".split()) or type(error).__name__
             reason = "there is no network, and they are not in the cache" if cut_off else said
+            if said.startswith("No pretrained weights exist"):  # timm says how to do without them, as we do
+                reason = "it has none"
             raise BadWeights(
                 f"no pretrained weights for {name}: {reason}; for random ones add --no-pretrained (pretrained=False), "
                 "or see what has weights here: vitscope models"

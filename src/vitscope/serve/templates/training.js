@@ -19,7 +19,7 @@ function show(found) {
   const run = found.entry;
   at("state").textContent = run.state;
   at("state").className = "state " + run.state;
-  at("exams").hidden = run.exams === 0;
+  at("exams").hidden = run.exams === 0 || run.state === "damaged";
   if (run.epochs === epochs) return;
   epochs = run.epochs;
   at("epochs").textContent = epochs;

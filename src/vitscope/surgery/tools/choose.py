@@ -1,7 +1,6 @@
 """Which units an operation is done to, and where in their branches; what its arguments may be, besides those that all
 of vitscope knows (`vitscope.core.arguments`)."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -12,7 +11,7 @@ from torch import Tensor
 from vitscope.anatomy import Anatomy, Dissection, Unit
 from vitscope.anatomy.taps.ports import Place, Port, branch_port
 from vitscope.core.arguments import Range, Refine
-from vitscope.core.errors import UnsupportedModel
+from vitscope.core.errors import UnsupportedModel, warn
 from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
 from vitscope.surgery.tools.map_source import MapNotes
 from vitscope.surgery.tools.record import CannotOperate
@@ -154,7 +153,7 @@ def branch_places(
         raise CannotOperate(f"unit '{name}' {why}, so it is left alone; choose layers without it")
     if out:
         named = ", ".join(f"{name} ({why})" for name, why in out.items())
-        warnings.warn(f"left out of layers='{layers}': {named}", stacklevel=4)
+        warn(f"left out of layers='{layers}': {named}")
     chosen = [unit for unit in units if unit.name not in out]
     return [_place(body, unit, branch_port(body, unit, at), at, notes) for unit in chosen]
 

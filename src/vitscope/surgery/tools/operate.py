@@ -18,11 +18,12 @@ from torch import nn
 
 from vitscope.core.arguments import Classes, Seed, Side, check, checked, describe, read_list
 from vitscope.core.arguments.calling import hints_of
-from vitscope.core.errors import BadArgument, VitscopeError
+from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean
 from vitscope.core.interface import declare, declared
 from vitscope.core.random_draws import seeded
 from vitscope.data import data_config
 from vitscope.models import create_model, name_of, save_model
+from vitscope.models.create import random_weights
 from vitscope.results import Run
 from vitscope.results.plain_files import probe
 from vitscope.surgery.ensemble import deep_ensemble as average
@@ -60,10 +61,12 @@ def operate(
     seed: Seed = 0,
     example: Example = None,
     trust_code: bool = False,
+    **arguments: Any,
 ) -> Operated:
     """Do several operations in order.
 
         vs.operate("resnet50", "alternate budget=4", "smooth").model
+        vs.operate("resnet50", "alternate", budget=4).model
         vs.operate(model, {"alternate": {"budget": 4}, "smooth": {}}, out="runs/a")
 
     All are checked before the model is built; if one is refused the model is what it was.
@@ -81,7 +84,10 @@ def operate(
         seed: Decides new weights.
         example: As for `vs.anatomy`; for operations that are given none.
         trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
+        **arguments: Those of the operation, if there is one and it is named by a word alone.
     """
+    if arguments:
+        operations = (_with_arguments(operations, arguments),)
     plans = [plan for said in operations for plan in plan_operations(said)]
     if not plans and not deep_ensemble:
         raise BadArgument(f"no operation is named; there are: {', '.join(OPERATIONS)}")
@@ -108,6 +114,10 @@ def operate(
             "deep_ensemble": names[1:],
             "out": str(folder),
             **settings,
+            "random_weights": any(
+                not isinstance(one, nn.Module) and bool(random_weights(one, pretrained))
+                for one in (model, *deep_ensemble)
+            ),
             "output": output,
         }
         _save(operated, folder, options, seed)
@@ -148,6 +158,22 @@ def _save(operated: Operated, folder: Path, options: Mapping[str, Any], seed: in
 
 
 NOT_WRITTEN = ("model", "example")
+
+
+def _with_arguments(
+    operations: Sequence[str | Mapping[str, Any]], arguments: dict[str, Any]
+) -> Mapping[str, Any]:
+    """The one operation that is named, with its arguments; refuses them where it is not clear whose they are."""
+    first, said = next(iter(arguments)), [one for one in operations if isinstance(one, str)]
+    own = inspect.signature(operate).parameters
+    if near := difflib.get_close_matches(first, own, 1, 0.8):
+        raise BadArgument(f"operate(): no argument '{first}'; did you mean '{near[0]}'?")
+    if len(operations) != 1 or len(said) != 1 or len(said[0].split()) != 1:
+        raise BadArgument(
+            f"operate(): no argument '{first}'; one of an operation stands with it, as in 'localize kernel=5' or "
+            "{'localize': {'kernel': 5}}"
+        )
+    return {said[0]: arguments}
 
 
 def plan_operations(said: str | Mapping[str, Any]) -> list[Plan]:
@@ -212,9 +238,7 @@ def find_operation(word: str) -> str:
     """The name of an operation, written with dashes or without."""
     name = word.removeprefix("--").replace("-", "_")
     if name not in OPERATIONS:
-        near = difflib.get_close_matches(name, OPERATIONS, n=2)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(OPERATIONS)}"
-        raise BadArgument(f"no operation '{word}'; {hint}")
+        raise BadArgument(f"no operation '{word}'; {did_you_mean(name, OPERATIONS)}")
     return name
 
 

@@ -21,8 +21,8 @@ from torch import nn
 
 from vitscope.anatomy.watch.example import example_shapes, refuse_wrapped
 from vitscope.core.arguments import check, checked
-from vitscope.core.arguments.calling import bind, hints_of
-from vitscope.core.errors import BadArgument, BadResult, VitscopeError
+from vitscope.core.arguments.calling import bind, hints_of, readable
+from vitscope.core.errors import BadArgument, BadResult, VitscopeError, warn
 from vitscope.surgery.tools.graft import ungraft
 from vitscope.surgery.tools.proof import NotProved, Snapshot, prove
 
@@ -96,10 +96,12 @@ def operation(
                 ) from error
             raise
         message = f"{name} changed nothing in this {type(model).__name__}: {done.why_none}"
-        warnings.warn(message, NoEffectWarning, stacklevel=2)
+        warn(message, NoEffectWarning)
         return model
 
     operate.__annotations__["return"] = nn.Module
+    taken = inspect.signature(function).replace(return_annotation=nn.Module)
+    operate.__signature__ = readable(taken)  # type: ignore[attr-defined]
     OPERATIONS[name] = operate
     return operate
 

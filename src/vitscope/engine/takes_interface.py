@@ -1,0 +1,84 @@
+"""Functions of a model and data: told how the model is spoken to, and given data that is a name.
+
+vs.exams.fourier(model, "fashion", output="logits")
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
+
+from torch import nn
+
+from vitscope.core.arguments import files_in_words
+from vitscope.core.arguments.calling import readable, reader
+from vitscope.core.interface import DATA_CLASSES, Interface, declared, unwrap
+from vitscope.data import load_data
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned", covariant=True)
+
+
+class TakesInterface(Protocol[Parameters, Returned]):
+    """A function of a model that takes `output`, `mean` and `std` by name, besides its own arguments."""
+
+    @overload
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned: ...
+    @overload
+    def __call__(
+        self,
+        *args: Any,
+        output: str | int | None = None,
+        mean: Iterable[float] | float | None = None,
+        std: Iterable[float] | float | None = None,
+        **kwargs: Any,
+    ) -> Returned: ...
+
+
+def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[Parameters, Returned]:
+    """Let a function whose first argument is a model, or several, take `output`, `mean` and `std` by name."""
+    signature = inspect.signature(function)
+    look = reader(function, also=[field.name for field in fields(Interface)])
+    first = next(iter(signature.parameters))
+    annotations = {field.name: field.type for field in fields(Interface)}
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in annotations.items()
+    ]
+
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    surplus = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
+
+    @functools.wraps(function)
+    def spoken_to(*args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any) -> Any:
+        given = look(args, kwargs)
+        subject, data = given.arguments.get(first), given.arguments.get("data")
+        models = [subject] if isinstance(subject, nn.Module) else subject
+        with files_in_words(), ExitStack() as said:
+            if isinstance(data, str):
+                data = given.arguments["data"] = load_data(data)
+            for model in models if isinstance(models, list | tuple) else ():
+                said.enter_context(declared(model, output, mean, std))
+                said.enter_context(_shown(model, data))
+            return function(*given.args, **given.kwargs)
+
+    taken = signature.replace(parameters=[*own, *added, *surplus])
+    spoken_to.__signature__ = readable(taken)  # type: ignore[attr-defined]
+    return spoken_to
+
+
+@contextmanager
+def _shown(model: nn.Module, data: Any) -> Iterator[None]:
+    """Inside, the model is known to be examined on this data."""
+    names = getattr(getattr(data, "dataset", data), "classes", None)
+    said = vars(unwrap(model))
+    before = said.get(DATA_CLASSES)
+    said[DATA_CLASSES] = len(names) if isinstance(names, list | tuple) and names else before
+    try:
+        yield
+    finally:
+        said[DATA_CLASSES] = before
+        if before is None:
+            del said[DATA_CLASSES]
