@@ -6,7 +6,7 @@ from timm.models.swin_transformer import WindowAttention as SwinAttention
 from torch import Tensor
 
 from vitscope.models.errors import CannotBuild
-from vitscope.models.zoo.window_attention import WindowAttention, relative_position_bias
+from vitscope.models.zoo.alternet import WindowAttention, relative_position_bias
 
 # divided by the window; padded on both sides; padded on one; narrower than the window; a single point
 SIZES = [(8, 4), (6, 7), (5, 8), (2, 9), (3, 3), (1, 1)]

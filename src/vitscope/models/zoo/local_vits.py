@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 from timm.layers import Attention, SqueezeExcite, to_2tuple
-from timm.models import generate_default_cfgs, register_model
+from timm.models import generate_default_cfgs
 from timm.models.vision_transformer import Block, VisionTransformer
 from torch import Tensor, nn
 
@@ -32,6 +32,7 @@ from vitscope.models.zoo.registration import (
     fashion_cfg,
     imagenet_cfg,
     make_transformer,
+    register,
     small_image_constants,
 )
 
@@ -44,6 +45,7 @@ default_cfgs = generate_default_cfgs(
         "localvit_mini.untrained": fashion_cfg(**_ENDS, fixed_input_size=True),
     }
 )
+_MINI = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 3}  # 8x8 patch tokens
 _SQUEEZED = 4  # hidden units of the squeeze-and-excitation: 4 x width, reduced by the width
 
 
@@ -162,30 +164,24 @@ class LocalViT(VisionTransformer):
         super().__init__(mlp_layer=feed_forward, **own, **tokens, **kwargs)
 
 
-@register_model
-def conv_vit_tiny(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Convolutional ViT-Ti on 8x8 patch tokens: 5.4 M parameters with 100 classes; kernel 5 unless told otherwise."""
-    sizes = {"patch_size": 4, "embed_dim": 192, "depth": 12, "num_heads": 3}
-    return make_transformer(ConvolutionalViT, "conv_vit_tiny", pretrained, {**sizes, **kwargs})
+MODELS: dict[str, tuple[type[nn.Module], dict[str, Any]]] = {
+    # 5.4 M parameters with 100 classes; kernel 5 unless told otherwise
+    "conv_vit_tiny": (ConvolutionalViT, {"patch_size": 4, "embed_dim": 192, "depth": 12, "num_heads": 3}),
+    "conv_vit_mini": (
+        ConvolutionalViT,
+        {**_MINI, "global_pool": "avg", "weight_init": "jax"},
+    ),  # as `vit_mini`
+    # 5.9 M parameters at 224 pixels with 1000 classes
+    "localvit_tiny": (LocalViT, {"embed_dim": 192, "depth": 12, "num_heads": 4}),
+    "localvit_mini": (LocalViT, _MINI),
+}
 
 
-@register_model
-def conv_vit_mini(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """Convolutional `vit_mini`: 6 blocks, 96 wide, 3 heads, 8x8 patch tokens, a head that averages them."""
-    sizes = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 3}
-    ways = {"global_pool": "avg", "weight_init": "jax"}
-    return make_transformer(ConvolutionalViT, "conv_vit_mini", pretrained, {**sizes, **ways, **kwargs})
+def _build(name: str, pretrained: bool, given: dict[str, Any]) -> nn.Module:
+    cls, sizes = MODELS[name]
+    given = small_image_constants(given) if name == "localvit_tiny" else given
+    return make_transformer(cls, name, pretrained, {**sizes, **given})
 
 
-@register_model
-def localvit_tiny(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """LocalViT-T: 5.9 M parameters at 224 pixels with 1000 classes."""
-    sizes = {"embed_dim": 192, "depth": 12, "num_heads": 4}
-    return make_transformer(LocalViT, "localvit_tiny", pretrained, {**sizes, **small_image_constants(kwargs)})
-
-
-@register_model
-def localvit_mini(pretrained: bool = False, **kwargs: Any) -> nn.Module:
-    """LocalViT of 6 blocks, 96 wide, 3 heads, on 8x8 patch tokens."""
-    sizes = {"patch_size": 4, "embed_dim": 96, "depth": 6, "num_heads": 3}
-    return make_transformer(LocalViT, "localvit_mini", pretrained, {**sizes, **kwargs})
+for _name in MODELS:
+    register(__name__, _name, partial(_build, _name))
