@@ -155,7 +155,7 @@ def plot_hessian_spectra(
         _marks(ax, result, colour, -row * (place + 0.6))
     ax.axvline(0.0, color=INK, linewidth=0.8)
     ax.set_ylim(bottom=-row * (len(results) + 0.2))
-    ax.yaxis.set_major_locator(_FromZero())
+    ax.yaxis.set_major_locator(_from_zero())
     ax.set_xlabel("Hessian max eigenvalue")
     ax.set_ylabel("Density")
     legend_above(ax, columns=1, handlelength=1.2)
@@ -163,11 +163,14 @@ def plot_hessian_spectra(
     return ax
 
 
-class _FromZero(mpl.AutoLocator):
+def _from_zero() -> mpl.AutoLocator:
     """Ticks for what cannot be below 0, whatever is drawn there."""
 
-    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        return super().tick_values(max(vmin, 0.0), max(vmax, 0.0))
+    class FromZero(mpl.AutoLocator):
+        def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+            return super().tick_values(max(vmin, 0.0), max(vmax, 0.0))
+
+    return FromZero()
 
 
 def _density(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
