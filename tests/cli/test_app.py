@@ -77,7 +77,7 @@ def test_version(capsys):
 
 def test_a_closed_pipe_is_no_error():
     done = subprocess.run(
-        f"{VITSCOPE[0]} models 'vit_*' | head -n 1",
+        f"{VITSCOPE[0]} diagnose --help | true",  # gone before anything is written
         shell=True,
         capture_output=True,
         text=True,

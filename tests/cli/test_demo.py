@@ -40,7 +40,8 @@ def test_demo_examines_the_models_once_and_writes_the_page(tmp_path):
         }
     written = {p: p.stat().st_mtime_ns for p in tmp_path.glob("demo/*/exams/*/result.json")}
     assert len(written) == 9
-    assert vitscope(*arguments).returncode == 0
+    again = vitscope(*arguments[:-1])  # a page of fewer exams
+    assert again.returncode == 0
     assert {p: p.stat().st_mtime_ns for p in written} == written  # what is there is not done again
 
 

@@ -95,6 +95,7 @@ def test_two_processes_find_what_one_does(tmp_path: Path) -> None:
 def test_no_cache_keeps_no_corrupted_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
     words = ["evaluate", "vit_mini", "--exams", "corruption", "--limit", "10", "--out", str(tmp_path / "run")]
+    words += ["--corruption.types", "fog", "snow", "--corruption.severities", "1"]
     assert main([*words, "--no-cache"]) == 0
     assert "corruption" in Run.open(tmp_path / "run").results()
     assert not (tmp_path / "data").exists()

@@ -155,7 +155,7 @@ def test_what_is_no_file_of_options(kind: str, tmp_path: Path, capfd: pytest.Cap
     elif kind == "large":
         file.write_text("# \n" * 500_000)
     elif kind == "deep":
-        file.write_text("a: " + "[" * 5000)
+        file.write_text("a: " + "[" * 1500)
     _refused(["diagnose", "vit_mini", "--config", str(file)], capfd, tmp_path, kind)
     _refused(["train", "vit_mini", "--recipe", str(file)], capfd, tmp_path, kind)
 
@@ -166,12 +166,17 @@ def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     model = vs.create_model("vit_mini", pretrained=True)
     vs.save_model(model, folder)
-    vs.diagnose(model, vs.load_data("fashion"), ["fourier"], limit=8, out=folder)
+    vs.diagnose(model, vs.load_data("fashion"), ["variance"], limit=8, out=folder)
     return folder
 
 
-FILES = ["config.json", "run.json", "manifest.json", "exams/fourier/result.json"]
-VERBS_ON_RUNS = [["anatomy"], ["report"], ["prescribe"], ["diagnose", "--exams", "variance", "--limit", "4"]]
+FILES = ["config.json", "run.json", "manifest.json", "exams/variance/result.json"]
+VERBS_ON_RUNS = [
+    ["anatomy"],
+    ["report"],
+    ["prescribe"],
+    ["diagnose", "--exams", "softmax_gradient", "--limit", "4"],
+]
 
 
 @st.composite
