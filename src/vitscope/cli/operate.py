@@ -170,8 +170,7 @@ def _search(options: Options) -> None:
 
     from vitscope import create_model
     from vitscope.core.random_draws import seeded
-    from vitscope.studies.build_up import build_up
-    from vitscope.studies.build_up_text import read_build_up
+    from vitscope.studies.build_up import build_up, read_build_up
 
     if len(options.operations) > 1 or options.deep_ensemble:
         raise VitscopeError("--build-up stands alone; search first, then operate on what it has saved")

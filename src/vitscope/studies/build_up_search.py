@@ -14,7 +14,7 @@ import numpy as np
 
 from vitscope.studies.build_up_table import BuildUp, Step, mean_interval, per_image, score_interval
 from vitscope.studies.job import Job, Outcome
-from vitscope.studies.runner import Runner
+from vitscope.studies.runners import Runner
 from vitscope.surgery.tools.replaceable import ConvStage
 
 Counts = tuple[int, ...]
