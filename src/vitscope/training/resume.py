@@ -15,7 +15,7 @@ from vitscope.models.sources.run_folder import CONFIG
 from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
-from vitscope.training.collective import together
+from vitscope.training.parallel import together
 from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper
 

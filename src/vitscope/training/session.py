@@ -19,17 +19,14 @@ from vitscope.models import save_model
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage
 from vitscope.training import checkpoint
-from vitscope.training.collective import any_process, together
-from vitscope.training.disk import writing
+from vitscope.training.disk import Kept, writing
 from vitscope.training.evaluate import evaluate
-from vitscope.training.log import Bar, Metrics
+from vitscope.training.log import Bar, Metrics, Tracking
 from vitscope.training.monitors import Monitors
-from vitscope.training.named_checkpoints import Kept
-from vitscope.training.parallel import share_buffers, whole
+from vitscope.training.parallel import any_process, share_buffers, together, whole
 from vitscope.training.resume import Start
 from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper, TrainingDiverged
-from vitscope.training.tracking import Tracking
 
 
 class Session:

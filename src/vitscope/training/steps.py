@@ -25,16 +25,20 @@ from vitscope.data import DataConfig
 from vitscope.recipes.augment import AugmentedData, Mix
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
-from vitscope.training.broken_images import loading_explained
 from vitscope.training.checkpoint import Progress, load_whole
-from vitscope.training.collective import any_process, timed
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
-from vitscope.training.divergence import Patience, TrainingDiverged, are_finite, gradient_norm
-from vitscope.training.layout import lay_out
+from vitscope.training.loading import loading_explained, timed
+from vitscope.training.numerics import (
+    Patience,
+    Precision,
+    TrainingDiverged,
+    are_finite,
+    gradient_norm,
+    lay_out,
+)
 from vitscope.training.optimizer import build_optimizer, build_schedule, worst_nearby
-from vitscope.training.precision import Precision
-from vitscope.training.sharding import Repeated, batches, parts, share
-from vitscope.training.stochastic_depth import StochasticDepth
+from vitscope.training.parallel import any_process
+from vitscope.training.sharding import Repeated, StochasticDepth, batches, parts, share
 
 
 class Part(NamedTuple):
