@@ -26,17 +26,13 @@ from vitscope.training.checkpoint import Progress
 
 @dataclass(frozen=True)
 class Images:
-    """Images to train on and images to look at; `held_out` is None if there are none.
-
-    Attributes:
-        not_held_out: Names of those that are broken, and left out.
-    """
+    """Images to train on and images to look at."""
 
     train: Any
-    held_out: Any
+    held_out: Any  # None if there are none
     classes: tuple[str, ...] | None
     name: str
-    not_held_out: Sequence[str] = ()
+    not_held_out: Sequence[str] = ()  # names of those that are broken, and left out
 
 
 def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broken: bool = False) -> Images:

@@ -19,6 +19,7 @@ from torch.distributed.tensor import DTensor
 from vitscope.core.errors import VitscopeError
 from vitscope.core.memory import arrange, crashes_with_channels_last
 from vitscope.training.checkpoint import Progress
+from vitscope.training.loading import few
 from vitscope.training.sharding import image_name
 
 _NAMES_SHOWN = 8
@@ -104,14 +105,9 @@ class Patience:
         self._in_a_row = 0
 
     def watch(self, loss: float, norm: float, excused: bool, batch: list[int], progress: Progress) -> bool:
-        """Whether a step can be taken; raises `TrainingDiverged` if too many could not.
+        """Whether a step of this loss and gradient norm can be taken; `TrainingDiverged` after too many that cannot.
 
-        Args:
-            loss: Of the effective batch.
-            norm: Of its gradient.
-            excused: A gradient that overflows is no sign of divergence here, only a loss that does.
-            batch: Its images.
-            progress: Where this step stands.
+        Where `excused`, a gradient that overflows is no sign of divergence, only a loss that does.
         """
         if math.isfinite(loss) and math.isfinite(norm):
             self._in_a_row = 0
@@ -121,11 +117,10 @@ class Patience:
         if self._in_a_row < self.patience:
             return False
         names = [image_name(self.data, index) for index in batch]
-        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
         raise TrainingDiverged(
             f"the loss is {loss:g} in epoch {progress.epoch + 1}, step {progress.step + 1}, and its gradient's norm "
             f"{norm:g} (steps in a row that could not be taken: {self._in_a_row}); "
-            f"the batch: {', '.join(names[:_NAMES_SHOWN])}{more}"
+            f"the batch: {few(names, _NAMES_SHOWN)}"
         )
 
 

@@ -94,33 +94,19 @@ class TrainOptions:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained, on what, how, where, and where it is written to.
+    """What is trained, on what, how, where, and where it is written to."""
 
-    Attributes:
-        options: As they were given.
-        recipe: With the choices that were changed.
-        images: Readable ones.
-        model: On its device.
-        teacher: What it learns from besides the labels.
-        device: Of this process.
-        config: How images are prepared.
-        classes: What the outputs stand for.
-        folder: The run folder.
-        setting: What a training that goes on with this one must have in common with it.
-        facts: What the record of the run says about the model.
-    """
-
-    options: TrainOptions
-    recipe: Recipe
+    options: TrainOptions  # as they were given
+    recipe: Recipe  # with the choices that were changed
     images: Images
-    model: nn.Module
+    model: nn.Module  # on its device
     teacher: nn.Module | None
-    device: torch.device
-    config: DataConfig
-    classes: tuple[str, ...]
+    device: torch.device  # of this process
+    config: DataConfig  # how images are prepared
+    classes: tuple[str, ...]  # what the outputs stand for
     folder: Path
-    setting: dict[str, Any]
-    facts: dict[str, Any]
+    setting: dict[str, Any]  # what a training that goes on with this one must have in common with it
+    facts: dict[str, Any]  # what the record of the run says about the model
 
 
 def make_plan(
@@ -213,11 +199,7 @@ def settle(
 
 
 def _setting(
-    name: str,
-    model: nn.Module,
-    images: Images,
-    recipe: Recipe,
-    options: TrainOptions,
+    name: str, model: nn.Module, images: Images, recipe: Recipe, options: TrainOptions
 ) -> dict[str, Any]:
     """What two trainings must have in common for one to go on with the other."""
     made, teacher = origin(model), options.teacher

@@ -36,16 +36,10 @@ def batches(n: int, size: int, seed: int, epoch: int, repeats: int = 1) -> list[
 
 @dataclass(frozen=True)
 class Share:
-    """One process's images of a batch.
+    """One process's images of a batch; not `counted` if they are another's, and only keep this process in step."""
 
-    Attributes:
-        images: In an order that Mixup pairs as it would in the whole batch.
-        counted: False if there were not enough pairs for all: the images are another process's, and only keep
-            this one in step.
-    """
-
-    images: list[int]
-    counted: bool = True
+    images: list[int]  # in an order that Mixup pairs as it would in the whole batch
+    counted: bool = True  # False if there were not enough pairs for all
 
 
 def share(batch: list[int], rank: int, world: int) -> Share:
