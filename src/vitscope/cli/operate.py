@@ -17,7 +17,7 @@ from vitscope.core.arguments import Classes, Seed, Side
 from vitscope.core.errors import VitscopeError
 
 if TYPE_CHECKING:
-    from vitscope.studies.build_up_table import BuildUp
+    from vitscope.studies.build_up_search import BuildUp
     from vitscope.surgery import Comparison
 
 # name -> what `--help` says; the functions themselves live in vitscope.surgery, which imports torch

@@ -26,8 +26,7 @@ from vitscope.core.errors import BadArgument
 from vitscope.models.sources.run_folder import copy_model
 from vitscope.results import Run
 from vitscope.studies.build_up_candidate import candidate_folder, keep_base, run_candidate
-from vitscope.studies.build_up_search import Counts, Search
-from vitscope.studies.build_up_table import BuildUp
+from vitscope.studies.build_up_search import BuildUp, Counts, Search
 from vitscope.studies.job import Function, Job, find_function
 from vitscope.studies.job import address as address_of
 from vitscope.studies.runners import Backend, make_runner
