@@ -42,7 +42,7 @@ from vitscope.models import create_model
 from vitscope.recipes.augment import AugmentedData
 from vitscope.training import get_recipe, train
 from vitscope.training.checkpoint import Progress
-from vitscope.training.layout import lay_out
+from vitscope.training.numerics import lay_out
 from vitscope.training.optimizer import build_optimizer
 from vitscope.training.steps import Stepper
 

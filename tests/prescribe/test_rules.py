@@ -11,7 +11,7 @@ from tests.prescribe.conftest import Change, kept, with_negative
 from vitscope.findings.prediction import QUANTITIES
 from vitscope.prescribe import RULES
 from vitscope.prescribe.patient import find_patient
-from vitscope.prescribe.rule import Finding
+from vitscope.prescribe.prescription import Finding
 from vitscope.results import Result, Run
 
 

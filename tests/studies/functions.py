@@ -24,7 +24,7 @@ def nap(seconds: float, out: Path) -> int:
 
 def stubborn(out: Path) -> None:
     """Takes no notice of SIGTERM."""
-    from vitscope.studies import local_processes as processes
+    from vitscope.studies import runners as processes
 
     processes._PATIENCE = 0.1
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,22 +1,31 @@
-"""Two real processes train what one does: the same losses, the same digits, the same files."""
+"""Several processes train as one does, and fail and stop together."""
 
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
 
-from tests.processes import run
+from tests.processes import Job, run
+from vitscope.cli.app import main
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.data import data_config
+from vitscope.data import data_config, load_data
 from vitscope.models import create_model
+from vitscope.results import Run
 from vitscope.training import parallel
+from vitscope.training.parallel import any_process, together
 
 WORK = """
 import json, math, sys
@@ -97,22 +106,22 @@ def train_in(folder: Path, processes: int) -> tuple[list[dict[str, Any]], str]:
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(processes)], done.stderr
 
 
-Job = tuple[Path, list[dict[str, Any]], str]
+TrainedTogether = tuple[Path, list[dict[str, Any]], str]
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> Job:
+def one(tmp_path_factory: pytest.TempPathFactory) -> TrainedTogether:
     folder = tmp_path_factory.mktemp("one")
     return folder, *train_in(folder, 1)
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> Job:
+def two(tmp_path_factory: pytest.TempPathFactory) -> TrainedTogether:
     folder = tmp_path_factory.mktemp("two")
     return folder, *train_in(folder, 2)
 
 
-def test_losses_of_twenty_steps_are_those_of_one_process(one: Job, two: Job) -> None:
+def test_losses_of_twenty_steps_are_those_of_one_process(one: TrainedTogether, two: TrainedTogether) -> None:
     assert len(one[1][0]["losses"]) == 20
     for found in two[1]:
         assert found["losses"] == pytest.approx(one[1][0]["losses"], abs=1e-4)
@@ -120,17 +129,17 @@ def test_losses_of_twenty_steps_are_those_of_one_process(one: Job, two: Job) -> 
     assert max(one[1][0]["losses"]) - min(one[1][0]["losses"]) > 0.05  # they do change
 
 
-def test_a_model_with_an_idle_layer_trains_too(one: Job, two: Job) -> None:
+def test_a_model_with_an_idle_layer_trains_too(one: TrainedTogether, two: TrainedTogether) -> None:
     assert two[1][0]["unused"] == pytest.approx(one[1][0]["unused"], abs=1e-4)
 
 
-def test_evaluation_has_the_same_digits(one: Job, two: Job) -> None:
+def test_evaluation_has_the_same_digits(one: TrainedTogether, two: TrainedTogether) -> None:
     assert one[1][0]["score"][-1] == 620
     assert [found["score"] for found in two[1]] == [one[1][0]["score"]] * 2
 
 
 @pytest.mark.parametrize("kind", ["plain", "shard"])
-def test_run_folders_are_alike(one: Job, two: Job, kind: str) -> None:
+def test_run_folders_are_alike(one: TrainedTogether, two: TrainedTogether, kind: str) -> None:
     ours, theirs = one[0] / "plain", two[0] / kind
     assert {p.name for p in ours.rglob("*")} == {p.name for p in theirs.rglob("*")}
     a, b = load_file(ours / "last.safetensors"), load_file(theirs / "last.safetensors")
@@ -145,13 +154,13 @@ def test_run_folders_are_alike(one: Job, two: Job, kind: str) -> None:
     create_model(theirs)  # its weights are whole
 
 
-def test_running_statistics_are_shared_before_they_are_used(two: Job) -> None:
+def test_running_statistics_are_shared_before_they_are_used(two: TrainedTogether) -> None:
     first, second = (found["cnn"] for found in two[1])
     assert first == second
     assert first[0] == first[1]
 
 
-def test_monitors_see_the_same(one: Job, two: Job) -> None:
+def test_monitors_see_the_same(one: TrainedTogether, two: TrainedTogether) -> None:
     ours, theirs = (pd.read_csv(folder / "cnn" / "monitors.csv") for folder, *_ in (one, two))
     assert list(theirs["epoch"].unique()) == [0, 1]
     assert list(theirs["n"].unique()) == [256]
@@ -159,24 +168,24 @@ def test_monitors_see_the_same(one: Job, two: Job) -> None:
     pd.testing.assert_frame_equal(theirs[start], ours[start], rtol=1e-6)
 
 
-def test_only_the_main_process_speaks(two: Job) -> None:
+def test_only_the_main_process_speaks(two: TrainedTogether) -> None:
     shown = two[2]
     assert shown.count("recipe mini:") == 2  # a replicated and a sharded training
     assert shown.count("epoch 2/2  training loss") == 2
 
 
-def test_all_processes_hear_why_one_refused(two: Job) -> None:
+def test_all_processes_hear_why_one_refused(two: TrainedTogether) -> None:
     first, second = (found["refused"] for found in two[1])
     assert first.startswith("VitscopeError: cannot go on with")
     assert second.startswith("EndedElsewhere: process 0 stopped: cannot go on with")
 
 
-def test_a_finished_training_is_not_trained_again(two: Job) -> None:
+def test_a_finished_training_is_not_trained_again(two: TrainedTogether) -> None:
     assert two[1][0]["plain again"] == two[1][0]["plain"][1]
     assert two[1][1]["shard again"] == two[1][1]["shard"][1]
 
 
-def test_batch_norm_over_processes_needs_gpus(two: Job) -> None:
+def test_batch_norm_over_processes_needs_gpus(two: TrainedTogether) -> None:
     assert "--sync-bn needs GPUs" in two[1][0]["sync"]
 
 
@@ -210,3 +219,102 @@ def test_loaders_get_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatch) ->
     assert parallel.loader_processes(many, portable=True) == min(cores - 1, parallel.MOST_LOADERS)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(cores))
     assert parallel.loader_processes(many, portable=True) == 0
+
+
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> list[str]:
+    """The words of a training: 180 pictures in a folder, and 20 to measure on after each epoch."""
+    for split, fraction in (("train", 0.03), ("test", 0.01)):
+        data = load_data("fashion", split, fraction=fraction)
+        for number, (pixels, label) in enumerate(zip(data.images, data.labels, strict=True)):
+            folder = tmp_path / "pictures" / split / str(label)
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels[:, :, 0]).save(folder / f"{number}.png")
+    pictures = f"folder:{tmp_path / 'pictures'}"
+    return ["train", "vit_mini", "--data", pictures, "--batch-size", "16", "--epochs", "2"]
+
+
+def words(train: list[str], out: Path) -> list[str]:
+    return ["-m", "vitscope.cli.app", *train, "--out", str(out), "--save-every", "2"]
+
+
+def start(train: list[str], out: Path) -> subprocess.Popen[str]:
+    command = [*LAUNCH, *words(train, out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def process_of_rank(launcher: int, rank: int) -> int:
+    """The process that torchrun started as this rank."""
+    for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+        if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
+            return int(child)
+    raise AssertionError(f"no process of rank {rank}")
+
+
+def wait_for_steps(running: Callable[[], bool], out: Path, steps: int) -> None:
+    """Until the state on disk has so many steps (of 12 per epoch)."""
+    while True:
+        assert running()
+        if (out / "last.json").exists():
+            progress = json.loads((out / "last.json").read_text())["progress"]
+            if progress["epoch"] * 12 + progress["step"] >= steps:
+                return
+        time.sleep(0.02)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """What the job says until its end, which must come soon and leave no process behind."""
+    _, shown = process.communicate(timeout=900)
+    assert process.returncode != 0
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    assert "/vitscope/training/" not in shown  # torchrun prints a traceback of its own, we do not
+    return shown
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the processes by /proc")
+def test_killed_then_asked_to_leave_then_finished_alone(
+    train: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    process = start(train, out)
+    wait_for_steps(lambda: process.poll() is None, out, 2)
+    os.kill(process_of_rank(process.pid, 1), signal.SIGKILL)
+    shown = finish(process)
+    assert "process 0 of 2 has lost another one" in shown
+    assert "--resume" in shown
+    assert Run.open(out).state == "failed"
+
+    job = Job(*words(train, out), "--resume", processes=2)
+    wait_for_steps(lambda: job.running, out, 8)
+    job.send(signal.SIGTERM, rank=1)
+    shown = job.finish().stderr
+    assert shown.count("; go on: the same command and --resume") == 1
+    assert shown.count("vitscope: interrupted") == 1
+    assert Run.open(out).state == "interrupted"
+
+    assert main([*train, "--out", str(out), "--resume"]) == 0
+    assert "after 2 epochs" in capsys.readouterr().out
+    assert len((out / "metrics.csv").read_text().splitlines()) == 3
+
+
+def test_alone_nothing_is_changed() -> None:
+    def fail() -> None:
+        with together():
+            raise VitscopeError("seen here")
+
+    with pytest.raises(VitscopeError, match="seen here"):
+        fail()
+    assert any_process(True)
+    assert not any_process(False)

@@ -17,7 +17,7 @@ from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.core import pd
 from vitscope.results import Result
 from vitscope.results.paired import check_same_images
-from vitscope.results.unit_changes import UnitMean, mean_over_units
+from vitscope.results.unit_changes import mean_over_units
 
 DENSE = 0.5  # share of its bound that the entropy of dense attention exceeds; the paper's ViTs reach 0.83
 SIMILAR = 10  # per cent by which the distance may change and still counts as similar
@@ -50,14 +50,15 @@ def _dense(model: str, result: Result) -> list[Verdict]:
     share = entropy[["value", "low", "high"]].div(bound.loc[entropy.index], axis=0)
     above = int((share["low"] > DENSE).sum())
     return [
-        _verdict(
+        Verdict(
             "E1",
             "attention is dense: entropy above half its bound",
             model,
             "entropy of attention over its bound, mean over layers",
-            mean_over_units(*share.to_numpy().T),
-            Rule("above", DENSE),
-            result.n,
+            *mean_over_units(*share.to_numpy().T).interval,
+            unit="",
+            over=f"{result.n} images",
+            rule=Rule("above", DENSE),
             evidence=f"{above} of {len(share)} layers clearly above; mean {entropy['value'].mean():.2f} of at most "
             f"{bound.max():.2f} nats",
         )
@@ -69,14 +70,15 @@ def _low_pass(model: str, result: Result) -> list[Verdict]:
     if not len(rate):
         return []
     return [
-        _verdict(
+        Verdict(
             "D6",
             "repeated attention removes all frequencies but 0",
             model,
             "factor by which they shrink per application, mean over layers",
-            mean_over_units(*rate[["value", "low", "high"]].to_numpy().T),
-            Rule("below", 1.0),
-            result.n,
+            *mean_over_units(*rate[["value", "low", "high"]].to_numpy().T).interval,
+            unit="",
+            over=f"{result.n} images",
+            rule=Rule("below", 1.0),
             evidence=f"{rate['value'].min():.2f} to {rate['value'].max():.2f} in single layers",
         )
     ]
@@ -96,15 +98,15 @@ def _entropy_falls(model: str, plain: Result, broadcast: Result) -> list[Verdict
     ]
     falls = int((change + reach < 0).sum())
     return [
-        _verdict(
+        Verdict(
             "E1",
             "Context Broadcasting lowers the entropy",
             model,
             "entropy of attention with minus without it, mean over layers",
-            mean_over_units(change, change - reach, change + reach),
-            Rule("below"),
-            plain.n,
+            *mean_over_units(change, change - reach, change + reach).interval,
             unit="nats",
+            over=f"{plain.n} images",
+            rule=Rule("below"),
             evidence=f"{', '.join(halves)}; {falls} of {len(change)} layers clearly fall",
             scope=ONE_TRAINING,
         )
@@ -121,47 +123,19 @@ def _distance_stays(model: str, plain: Result, broadcast: Result) -> list[Verdic
     change = 100 * (ratio - 1)
     reach = 100 / before["value"].to_numpy() * np.hypot(_half(after), ratio * _half(before))
     return [
-        _verdict(
+        Verdict(
             "E2",
             "Context Broadcasting leaves the distance similar",
             model,
             "relative change of the distance that attention reaches, mean over layers",
-            mean_over_units(change, change - reach, change + reach),
-            Rule("within", SIMILAR),
-            plain.n,
+            *mean_over_units(change, change - reach, change + reach).interval,
             unit="%",
+            over=f"{plain.n} images",
+            rule=Rule("within", SIMILAR),
             evidence=f"{change.min():+.1f} to {change.max():+.1f} % in single layers",
             scope=ONE_TRAINING,
         )
     ]
-
-
-def _verdict(
-    claim: str,
-    statement: str,
-    model: str,
-    statistic: str,
-    mean: UnitMean,
-    rule: Rule,
-    n: int,
-    unit: str = "",
-    evidence: str = "",
-    scope: str = "",
-) -> Verdict:
-    return Verdict(
-        claim=claim,
-        statement=statement,
-        model=model,
-        statistic=statistic,
-        value=mean.value,
-        low=mean.low,
-        high=mean.high,
-        unit=unit,
-        over=f"{n} images",
-        rule=rule,
-        evidence=evidence,
-        scope=scope,
-    )
 
 
 def _half(rows: pd.DataFrame) -> np.ndarray:

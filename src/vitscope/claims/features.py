@@ -1,25 +1,20 @@
 """Claims about features that exams of one model can decide: D1, D3, D4 and D5.
 
-D4: stages are blocks of similar units, in a plain ViT there are none. D5: at the beginning of a stage it hurts most to
-lose an MLP, at its end an MSA; a convolution hurts more at the beginning than at the end.
+D1: MSAs lower the high frequencies of feature maps, the early ones excepted, convolutions and MLPs raise them. D3: the
+same of the variance of feature maps over space. Decided by the mean change across the units of a kind
+(`mean_over_units`). The paper does not say how many MSAs are early: here it is those in the first third of the depth.
+They are left out of D1, and their mean change is told beside it.
 
-Claims about what a kind of unit does to feature maps: D1 and D3.
-
-D1: MSAs lower the high frequencies of feature maps, the early ones excepted, convolutions and MLPs raise them. D3: MSAs
-lower the variance of feature maps over space, convolutions and MLPs raise it.
-
-Decided by the mean change across the units of a kind (`mean_over_units`). The paper does not say how many MSAs are
-early: here it is those in the first third of the depth. They are left out of D1, and their mean change is told
-beside it.
-
-The claim that the variance of a CNN's feature maps peaks at the ends of stages: D3.
-
-With l the variance after the last unit of a stage and o the mean of those after its others, the excess of a stage is
+D3 also says that the variance of a CNN's feature maps peaks at the ends of stages. With l the variance after the last
+unit of a stage and o the mean of those after its others, the excess of a stage is
 
     2 (l - o) / (l + o)
 
 the difference relative to the mean of the two, which changes its sign if the two are exchanged. Decided by the mean
-over stages (`mean_over_units`).
+over stages.
+
+D4: stages are blocks of similar units, in a plain ViT there are none. D5: at the beginning of a stage it hurts most to
+lose an MLP, at its end an MSA; a convolution hurts more at the beginning than at the end.
 """
 
 import math
@@ -34,6 +29,10 @@ from vitscope.results import Result
 from vitscope.results.unit_changes import UnitMean, changes_of, mean_over_units
 
 BLOCK = 0.05  # a difference in CKA that is taken for a block structure
+EARLY = 1 / 3
+PLURAL = {"msa": "MSAs", "mlp": "MLPs", "conv": "Convs"}
+_MEASURED = {"fourier": ("D1", "high frequencies"), "variance": ("D3", "spatial variance")}
+_LOWERS = {"msa": True, "mlp": False, "conv": False}
 
 
 def feature_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdict]:
@@ -62,14 +61,11 @@ def _lesions(model: str, result: Result) -> list[Verdict]:
     units = {group.name: group.units for group in result.groups}
     return [
         Verdict(
-            claim="D5",
-            statement=statements[one.more, one.less],
-            model=model,
-            statistic=f"accuracy lost without one {_place(one.more)} minus without one {_place(one.less)}, mean over "
-            "these units",
-            value=100 * one.value,
-            low=100 * one.low,
-            high=100 * one.high,
+            "D5",
+            statements[one.more, one.less],
+            model,
+            f"accuracy lost without one {_place(one.more)} minus without one {_place(one.less)}, mean over these units",
+            *(100 * one.value, 100 * one.low, 100 * one.high),
             unit="points",
             over=f"{result.n} images",
             rule=Rule("above"),
@@ -97,25 +93,17 @@ def _blocks(model: str, result: Result) -> list[Verdict]:
     several = result.stages > 1
     return [
         Verdict(
-            claim="D4",
-            statement="stages are blocks of similar units" if several else "no blocks of similar units",
-            model=model,
-            statistic=f"CKA inside a {'stage' if several else 'quarter of the depth'} minus between them, at equal "
+            "D4",
+            "stages are blocks of similar units" if several else "no blocks of similar units",
+            model,
+            f"CKA inside a {'stage' if several else 'quarter of the depth'} minus between them, at equal "
             "distance (block contrast)",
-            value=score["value"],
-            low=score["low"],
-            high=score["high"],
+            *(score["value"], score["low"], score["high"]),
             unit="",
             over=f"{result.batches} batch{'es' if result.batches != 1 else ''}",
             rule=Rule("above" if several else "below", BLOCK),
         )
     ]
-
-
-EARLY = 1 / 3
-PLURAL = {"msa": "MSAs", "mlp": "MLPs", "conv": "Convs"}
-_MEASURED = {"fourier": ("D1", "high frequencies"), "variance": ("D3", "spatial variance")}
-_LOWERS = {"msa": True, "mlp": False, "conv": False}
 
 
 def change_verdicts(model: str, result: Result) -> list[Verdict]:
@@ -129,19 +117,14 @@ def change_verdicts(model: str, result: Result) -> list[Verdict]:
         if found is None:
             continue
         early = changes_of(table, kind, until=EARLY) if excepting else None
-        mean, name = found.mean, PLURAL[kind]
+        name, late = PLURAL[kind], " beyond the first third of the depth (the paper excepts early ones)"
         verdicts.append(
             Verdict(
-                claim=claim,
-                statement=f"{name} {'lower' if lowers else 'raise'} {what}",
-                model=model,
-                statistic=f"mean change of {what} across {name}"
-                + (
-                    " beyond the first third of the depth (the paper excepts early ones)" if excepting else ""
-                ),
-                value=mean.value,
-                low=mean.low,
-                high=mean.high,
+                claim,
+                f"{name} {'lower' if lowers else 'raise'} {what}",
+                model,
+                f"mean change of {what} across {name}{late if excepting else ''}",
+                *found.mean.interval,
                 unit="",
                 over=f"{result.n} images",
                 rule=Rule("below" if lowers else "above"),
@@ -177,12 +160,9 @@ def peak_verdicts(model: str, result: Result) -> list[Verdict]:
     levels = table[(table["quantity"] == "variance") & (table["kind"] == "conv")]
     if not len(levels) or (table["kind"] == "msa").any():
         return []
-    stages = [
-        stage for _, stage in levels.groupby("stage") if len(stage) > 1 and stage["value"].notna().all()
-    ]
-    found = [
-        end_excess(*(stage[column].to_numpy() for column in ("value", "low", "high"))) for stage in stages
-    ]
+    several = (stage for _, stage in levels.groupby("stage") if len(stage) > 1)
+    stages = [stage for stage in several if stage["value"].notna().all()]
+    found = [end_excess(*stage[["value", "low", "high"]].to_numpy().T) for stage in stages]
     known = [one for one in found if not math.isnan(one[0])]
     if not known:
         return []
@@ -190,13 +170,11 @@ def peak_verdicts(model: str, result: Result) -> list[Verdict]:
     peaks = sum(stage["value"].iloc[-1] == stage["value"].max() for stage in stages)
     return [
         Verdict(
-            claim="D3",
-            statement="variance peaks at stage ends",
-            model=model,
-            statistic="variance after the last unit of a stage minus that after its others, relative, mean over stages",
-            value=mean.value,
-            low=mean.low,
-            high=mean.high,
+            "D3",
+            "variance peaks at stage ends",
+            model,
+            "variance after the last unit of a stage minus that after its others, relative, mean over stages",
+            *mean.interval,
             unit="%",
             over=f"{result.n} images",
             rule=Rule("above"),

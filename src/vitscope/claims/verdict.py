@@ -31,10 +31,8 @@ class Rule:
             return "inconclusive"
         least, most = min(value, low), max(value, high)
         if self.side == "within":
-            holds, fails = (
-                -self.bound < least and most < self.bound,
-                least > self.bound or most < -self.bound,
-            )
+            holds = -self.bound < least and most < self.bound
+            fails = least > self.bound or most < -self.bound
         else:
             holds, fails = least > self.bound, most < self.bound
             if self.side == "below":
@@ -113,21 +111,6 @@ COLUMNS = tuple(
 def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     """A row per verdict with all that it rests on."""
     rows = [
-        {
-            "claim": v.claim,
-            "statement": v.statement,
-            "model": v.model,
-            "verdict": v.judgement,
-            "statistic": v.statistic,
-            "value": v.value,
-            "low": v.low,
-            "high": v.high,
-            "unit": v.unit,
-            "over": v.over,
-            "rule": v.rule.words(v.unit),
-            "evidence": v.evidence,
-            "scope": v.reach,
-        }
-        for v in verdicts
+        {**vars(v), "verdict": v.judgement, "rule": v.rule.words(v.unit), "scope": v.reach} for v in verdicts
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -17,7 +17,7 @@ from vitscope.core.arguments import Classes, Seed, Side
 from vitscope.core.errors import VitscopeError
 
 if TYPE_CHECKING:
-    from vitscope.studies.build_up_table import BuildUp
+    from vitscope.studies.build_up_search import BuildUp
     from vitscope.surgery import Comparison
 
 # name -> what `--help` says; the functions themselves live in vitscope.surgery, which imports torch
@@ -170,8 +170,7 @@ def _search(options: Options) -> None:
 
     from vitscope import create_model
     from vitscope.core.random_draws import seeded
-    from vitscope.studies.build_up import build_up
-    from vitscope.studies.build_up_text import read_build_up
+    from vitscope.studies.build_up import build_up, read_build_up
 
     if len(options.operations) > 1 or options.deep_ensemble:
         raise VitscopeError("--build-up stands alone; search first, then operate on what it has saved")

@@ -95,7 +95,7 @@ def run(options: Options) -> None:
     from vitscope.core.interrupt import Interruptible
     from vitscope.models.trust import names_code
     from vitscope.training import train
-    from vitscope.training.collective import errors_said_once
+    from vitscope.training.parallel import errors_said_once
 
     values: dict[str, Any] = dict(vars(options))
     changes = {name: values.pop(name) for name in _CHANGES}

@@ -67,8 +67,7 @@ class Treatment:
         """After minus control, over the same images with paired intervals: the effect of the operations."""
         after, control = self.results["after"], self.results["control"]
         parts = [_difference(after[exam], control[exam]).assign(exam=exam) for exam in after]
-        filled = [part for part in parts if len(part)]
-        table = pd.concat(filled, ignore_index=True)
+        table = pd.concat([part for part in parts if len(part)], ignore_index=True)
         return table[["exam", "quantity", "value", "low", "high", "n"]]
 
 
@@ -177,20 +176,16 @@ def choose(prescriptions: Prescriptions, only: Sequence[str] = ()) -> tuple[Pres
         raise VitscopeError(f"no rule '{unknown[0]}'; there are: {', '.join(known)}")
     for name in only:
         if not known[name].applicable:
-            why = (
-                known[name].reason if known[name].state != "prescribed" else "it changes nothing in the model"
-            )
+            called_for = known[name].state == "prescribed"
+            why = "it changes nothing in the model" if called_for else known[name].reason
             raise VitscopeError(f"'{name}' cannot be applied to {prescriptions.model}: {why}")
     called = [p for p in prescriptions.prescribed if p.applicable]
     names = {p.rule for p in called}
     chosen = [known[name] for name in only] or [p for p in called if p.instead_of not in names]
     if not chosen:
         possible = [p.rule for p in prescriptions.rules if p.applicable]
-        choice = (
-            f"--only {possible[0]} applies one all the same"
-            if possible
-            else "no rule's operation is possible"
-        )
+        one = f"--only {possible[0]} applies one all the same" if possible else ""
+        choice = one or "no rule's operation is possible"
         without = "".join(f" ({p.rule} is: {p.reason})" for p in prescriptions.prescribed)
         raise VitscopeError(f"no operation is prescribed for {prescriptions.model}{without}; {choice}")
     return tuple(chosen)
@@ -214,7 +209,7 @@ def _arms(
     operated = copy.deepcopy(patient.model)
     torch.manual_seed(
         seed
-    )  # new weights are the same when it goes on after an interruption, and in every process
+    )  # new weights are the same in every process, and when it goes on after an interruption
     for prescription in chosen:
         operated = operate(operated, prescription)
     yield "after", operated, " + ".join([name, *(str(p.operation) for p in chosen)])

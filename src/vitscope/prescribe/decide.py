@@ -15,8 +15,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
 from vitscope.prescribe.patient import Patient, find_patient
-from vitscope.prescribe.prescription import Prescription, Prescriptions
-from vitscope.prescribe.rule import Rule
+from vitscope.prescribe.prescription import Prescription, Prescriptions, Rule
 from vitscope.prescribe.rules import RULES
 from vitscope.results import Run, atomic_write
 from vitscope.results.codec import encode

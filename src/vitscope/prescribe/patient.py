@@ -75,8 +75,7 @@ def images_of(run: Run, trust_code: bool) -> Examined:
 
 def examined_on(run: Run) -> Examined:
     """The images that the exams of a run were made on, from the record of the last diagnosis in it."""
-    records: list[Mapping[str, Any]] = [run.record, *reversed(run.record.get("earlier") or [])]
-    for record in records:
+    for record in _records(run):
         options = record.get("options") or {}
         if isinstance(options, Mapping) and "exams" in options:
             named = re.fullmatch(r"(.+) \((\w+)\)", str(options.get("data")))
@@ -146,8 +145,12 @@ def _make(run: Run, model: nn.Module | str | None, trust_code: bool) -> tuple[nn
         ) from error
 
 
+def _records(run: Run) -> list[Mapping[str, Any]]:
+    """Of all that was written into the run, the last first."""
+    return [run.record, *reversed(run.record.get("earlier") or [])]
+
+
 def _examined_weights(run: Run) -> str | None:
     """The fingerprint of the last diagnosis in the folder, if it left one."""
-    records: list[Mapping[str, Any]] = [run.record, *reversed(run.record.get("earlier") or [])]
-    found = [(record.get("model") or {}).get("weights_sha256") for record in records]
+    found = [(record.get("model") or {}).get("weights_sha256") for record in _records(run)]
     return next((digest for digest in found if digest), None)

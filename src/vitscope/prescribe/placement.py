@@ -26,9 +26,7 @@ class StageEnd:
     unit: str
     peak: bool  # the variance after it is the highest of the stage
     certain: bool  # and the interval of the rise across it leaves out 0
-    excess: tuple[
-        float, float, float
-    ]  # of its variance over that of the others, with its interval, in per cent
+    excess: np.ndarray  # of its variance over that of the others, with its interval, in per cent
     lesion: tuple[Evidence, ...]  # what it costs to lose it, if that was measured
 
     @property
@@ -40,11 +38,8 @@ class StageEnd:
 def stage_ends(patient: Patient) -> list[StageEnd]:
     """The ends of all stages that have two or more blocks and end in a convolution."""
     found = cast(VarianceResult, patient.results["variance"])
-    blocks = [
-        i
-        for i, unit in enumerate(found.units)
-        if unit.kind in ("conv", "msa") and np.isfinite(found.value[i])
-    ]
+    known = [i for i, value in enumerate(found.value) if np.isfinite(value)]
+    blocks = [i for i in known if found.units[i].kind in ("conv", "msa")]
     ends = []
     for stage, members in groupby(blocks, key=lambda i: found.units[i].stage):
         inside = list(members)
@@ -58,16 +53,11 @@ def stage_ends(patient: Patient) -> list[StageEnd]:
                 found.units[last].name,
                 peak,
                 certain=peak and bool(found.change_low[last] > 0),
-                excess=_excess(found, inside),
+                excess=100 * np.array(end_excess(found.value[inside], found.low[inside], found.high[inside])),
                 lesion=_loss(patient, found.units[last].name),
             )
         )
     return ends
-
-
-def _excess(found: VarianceResult, inside: list[int]) -> tuple[float, float, float]:
-    value, low, high = end_excess(found.value[inside], found.low[inside], found.high[inside])
-    return 100 * value, 100 * low, 100 * high
 
 
 def _loss(patient: Patient, unit: str) -> tuple[Evidence, ...]:

@@ -1,12 +1,17 @@
-"""What a rule says: the evidence, whether it calls for an operation, which one, and what that would cost."""
+"""What a rule is, and what it says: the evidence, whether that calls for an operation, which one, what it would cost.
+
+A rule is a function from a diagnosis to a finding, registered with what it rests on; held against the model, a finding
+becomes a prescription.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vitscope.core import pd
+from vitscope.prescribe.patient import Patient
 from vitscope.surgery import Comparison
 
 State = Literal["prescribed", "not needed", "impossible", "unknown"]
@@ -35,6 +40,45 @@ class Evidence:
         side = "above" if self.calls else "not clearly above"
         interval = f"[{self.low:.3g}, {self.high:.3g}]"
         return f"{self.quantity}: {self.value:.3g} {interval}, {side} {self.threshold:.3g} (n = {self.n})"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a rule makes of the results; no operation where the model has nothing to operate on."""
+
+    calls: bool
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+    operation: str | None = None
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule and what it rests on; `needs` are exams it cannot do without, `refines` such that make it more exact."""
+
+    name: str
+    decide: Callable[[Patient], Finding]
+    claim: str
+    papers: str
+    caution: str
+    needs: tuple[str, ...]
+    refines: tuple[str, ...] = ()
+    instead_of: str | None = None
+
+
+RULES: dict[str, Rule] = {}
+Decide = Callable[[Patient], Finding]
+
+
+def rule(**about: Any) -> Callable[[Decide], Decide]:
+    """Register a function as the rule of its name."""
+
+    def register(decide: Decide) -> Decide:
+        RULES[decide.__name__] = Rule(decide.__name__, decide, **about)
+        return decide
+
+    return register
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,8 @@ from vitscope.findings.prediction import QUANTITIES, PredictionResult
 from vitscope.findings.variance import VarianceResult
 from vitscope.prescribe.patient import Patient
 from vitscope.prescribe.placement import following_mlps, msa_blocks, stage_ends
-from vitscope.prescribe.prescription import Evidence
-from vitscope.prescribe.rule import RULES as RULES
-from vitscope.prescribe.rule import Finding, rule
+from vitscope.prescribe.prescription import RULES as RULES
+from vitscope.prescribe.prescription import Evidence, Finding, rule
 from vitscope.results.unit_changes import changes_of, mean_over_units
 
 # Share of its bound above which attention is taken for nearly uniform: those of the paper's ViT-S and ViT-B, which

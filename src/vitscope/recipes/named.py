@@ -4,7 +4,6 @@ Each has a YAML twin in `files/`, to copy and change.
 """
 
 import dataclasses
-import difflib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
-from vitscope.recipes.recipe import Recipe
+from vitscope.recipes.recipe import Recipe, unknown_choice
 
 
 def mini() -> Recipe:
@@ -192,15 +191,7 @@ def get_recipe(recipe: str | os.PathLike[str] | Recipe, **changes: Any) -> Recip
             recipe = Recipe.from_yaml(asked)
         else:
             raise VitscopeError(f"no recipe '{asked}'; there are: {', '.join(RECIPES)}, or give a .yaml file")
-    for name in changes:
-        if name not in Recipe.__dataclass_fields__:
-            near = difflib.get_close_matches(name, Recipe.__dataclass_fields__, 1)
-            meant = (
-                f"did you mean '{near[0]}'?"
-                if near
-                else f"there are: {', '.join(Recipe.__dataclass_fields__)}"
-            )
-            raise VitscopeError(f"a recipe has no '{name}'; {meant}")
-    return dataclasses.replace(
-        recipe, **{name: value for name, value in changes.items() if value is not None}
-    )
+    if problem := unknown_choice(changes):
+        raise VitscopeError(problem)
+    chosen = {name: value for name, value in changes.items() if value is not None}
+    return dataclasses.replace(recipe, **chosen)

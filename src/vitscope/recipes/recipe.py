@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_type_hints
@@ -186,14 +186,22 @@ class Recipe:
         return cls(**_typed(values, os.fspath(path)))
 
 
+def unknown_choice(names: Iterable[Any]) -> str | None:
+    """Which of the names a recipe does not have, and which may be meant."""
+    known = Recipe.__dataclass_fields__
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            meant = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
+            return f"a recipe has no '{name}'; {meant}"
+    return None
+
+
 def _typed(values: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Values as the fields of `Recipe` want them; refuses unknown names, missing ones and wrong types."""
     hints = get_type_hints(Recipe, include_extras=True)
-    for name in values:
-        if name not in hints:
-            close = difflib.get_close_matches(str(name), hints, 1)
-            meant = f"did you mean '{close[0]}'?" if close else f"there are: {', '.join(hints)}"
-            raise BadArgument(f"{where}: a recipe has no '{name}'; {meant}")
+    if problem := unknown_choice(values):
+        raise BadArgument(f"{where}: {problem}")
     for field in dataclasses.fields(Recipe):
         if field.default is dataclasses.MISSING and field.name not in values:
             raise BadArgument(f"{where} does not say '{field.name}'; add a line such as '{field.name}: 1'")

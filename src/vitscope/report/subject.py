@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from vitscope.claims.calibration import Augmentation, augmentation_of
+from vitscope.claims.outputs import Augmentation, augmentation_of
 from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vitscope.claims import Verdict
-from vitscope.claims.calibration import STATEMENT, confidence_found
+from vitscope.claims.outputs import STATEMENT, confidence_found
 from vitscope.claims.verdict import Judgement
 from vitscope.findings.prediction import PredictionResult
 from vitscope.report.subject import RunSubject

@@ -9,8 +9,7 @@ A job that is done is not done again. The same job by hand:
 """
 
 from vitscope.studies.job import Function, Job, Outcome, address, execute, find_function, outcome_of
-from vitscope.studies.run import Backend, make_runner, run_jobs
-from vitscope.studies.runner import JobFailed, Runner
+from vitscope.studies.runners import Backend, JobFailed, Runner, make_runner, run_jobs
 
 __all__ = [
     "Backend",

@@ -8,15 +8,14 @@ import sys
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Terminated, termination_raises
 from vitscope.studies.job import Job, execute
-from vitscope.studies.local_processes import END_WITH_STARTER, TRUST_CODE, end_with_starter
+from vitscope.studies.runners import END_WITH_STARTER, TRUST_CODE, end_with_starter
 
 
 def main(arguments: list[str]) -> int:
     """Do the job in a file; the exit code is 0 if it is done."""
     if END_WITH_STARTER in arguments:
-        arguments = [argument for argument in arguments if argument != END_WITH_STARTER]
         end_with_starter()
-    files = [argument for argument in arguments if argument != TRUST_CODE]
+    files = [argument for argument in arguments if argument not in (END_WITH_STARTER, TRUST_CODE)]
     if len(files) != 1:
         print("usage: python -m vitscope.studies JOB.json --trust-code", file=sys.stderr)
         return 2

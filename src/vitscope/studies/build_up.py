@@ -10,37 +10,33 @@ in. It is kept if mean(b - a) > min_gain over the same images (b: with the block
 `significant`, if the lower end of that difference's 95 % interval is.
 """
 
-import copy
-import json
+import inspect
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import nn
 
 from vitscope.anatomy.structure.dissect import dissect
 from vitscope.anatomy.watch.example import example_shapes
 from vitscope.core.arguments import Count, Number, Seed, Side, Workers, checked
-from vitscope.core.errors import BadResult
-from vitscope.core.random_draws import seeded
-from vitscope.models import Origin, create_model, origin, read_config, save_model
+from vitscope.core.arguments.calling import hints_of
+from vitscope.core.errors import BadArgument
 from vitscope.models.sources.run_folder import copy_model
-from vitscope.models.trust import names_code
 from vitscope.results import Run
-from vitscope.studies.build_up_candidate import BASE, candidate_folder, run_candidate
-from vitscope.studies.build_up_search import Counts, Search
-from vitscope.studies.build_up_table import BuildUp
-from vitscope.studies.job import Function, Job
+from vitscope.studies.build_up_candidate import candidate_folder, keep_base, run_candidate
+from vitscope.studies.build_up_search import BuildUp, Counts, Search
+from vitscope.studies.job import Function, Job, find_function
 from vitscope.studies.job import address as address_of
-from vitscope.studies.run import Backend, make_runner
-from vitscope.surgery.alternate import alternate
+from vitscope.studies.runners import Backend, make_runner
 from vitscope.surgery.tools.choose import Example, Heads
-from vitscope.surgery.tools.record import CannotOperate
+from vitscope.surgery.tools.operate import read_words
 from vitscope.surgery.tools.replaceable import conv_stages
 
 TRAIN_AND_SCORE = "vitscope.training.candidate:train_and_score"  # by name: training builds on surgery
+_TYPED = (*"budget min_gain significant heads window extra_block workers backend address measure".split(),)
+_GIVEN = ("model", "out", "seed")  # what `measure` is called with
 
 
 @checked
@@ -105,7 +101,7 @@ def build_up(
         **options,
     }
     with Run.start(folder, asked, seed):
-        base, trusted = _base(model, folder, extra_block, example, seed, trust_code)
+        base, trusted = keep_base(model, folder, extra_block, example, seed, trust_code)
         surgery = {"heads": heads, "window": window}
         if example is not None:
             surgery["example"] = example_shapes(base, example)  # type: ignore[assignment]
@@ -124,50 +120,23 @@ def build_up(
     return found
 
 
-def _base(
-    model: str | os.PathLike[str] | nn.Module,
-    folder: Path,
-    extra_block: bool,
-    example: Any,
-    seed: int,
-    trust_code: bool,
-) -> tuple[nn.Module, bool]:
-    """The model that all candidates are made from, kept in the folder, and whether code that it names is the user's."""
-    if isinstance(model, nn.Module) and origin(model) is None:
-        raise CannotOperate(
-            f"a candidate is built by name, but this {type(model).__name__} was built in Python; "
-            "give vs.create_model('package.module:factory')"
-        )
-    with seeded(seed):
-        base = (
-            copy.deepcopy(model)
-            if isinstance(model, nn.Module)
-            else create_model(model, trust_code=trust_code)
-        )
-        stages = conv_stages(dissect(base, example))
-        if not any(stage.replaceable for stage in stages):
-            raise CannotOperate(
-                f"{type(base).__name__} has no conv blocks that an MSA block could take the place of "
-                "(vitscope anatomy shows what it has)"
-            )
-        if extra_block:
-            alternate(base, msa=[0] * len(stages), extra_block=True, example=example)
-    made = origin(base)
-    assert made is not None
-    kept = folder / BASE
-    if not (kept / "model.safetensors").exists():  # which is written last
-        save_model(base, kept)
-    trusted = trust_code or (names_code(made.name) and _describes(read_config(kept), made))
-    state, before = base.state_dict(), create_model(kept, trust_code=trusted).state_dict()
-    if state.keys() != before.keys() or not all(torch.equal(state[k].cpu(), before[k].cpu()) for k in state):
-        raise BadResult(
-            f"{folder} holds a search that began with another model, or other weights; give the same, or another out"
-        )
-    return base, trusted
+def read_build_up(words: Sequence[str], called: str) -> dict[str, Any]:
+    """The arguments of `build_up`, and of its `measure`, out of words: "budget=4", "data=fashion", "epochs=2" ...
 
-
-def _describes(config: dict[str, Any], made: Origin) -> bool:
-    """Whether a folder names the very call that the user's model was made by."""
-    told = config["model"]
-    arguments = json.loads(json.dumps(dict(made.arguments)))
-    return (told.get("name"), told.get("arguments")) == (made.name, arguments)
+    Errors call the whole `called`.
+    """
+    measures = [word.partition("=")[2] for word in words if word.startswith("measure=")]
+    measure = inspect.unwrap(find_function(measures[0] if measures else TRAIN_AND_SCORE))
+    search = inspect.unwrap(build_up)
+    bare = [word for word in words if "=" not in word]
+    if bare:
+        raise BadArgument(
+            f"{called}: '{bare[0]}' has no name; write key=value, as in {called} budget=4 data=fashion"
+        )
+    own = {key: one for key, one in inspect.signature(search).parameters.items() if key in _TYPED}
+    theirs = {
+        key: one
+        for key, one in inspect.signature(measure).parameters.items()
+        if key not in _GIVEN and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+    }
+    return read_words(words, {**theirs, **own}, {**hints_of(measure), **hints_of(search)}, called)

@@ -1,23 +1,136 @@
-"""The order in which a build-up search tries candidates, and the loop that decides on them.
+"""A build-up search: the order in which candidates are tried, the loop that decides on them, the table it leaves.
 
 A candidate is its counts of MSA blocks per stage, nothing else: it does not depend on what was tried before it. So
 those that may come next can be done at the same time, on speculation.
+
+All candidates are measured on the same images. With a(i) the number of image i under the model kept so far and b(i)
+under the candidate, the difference is mean(b - a) and its 95 % interval +- 1.96 sd(b - a) / sqrt(n): what both models
+get right, or both wrong, does not count, so the interval is narrower than those of the two scores.
 """
 
-import dataclasses
+from __future__ import annotations
+
+import json
+import math
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
-from vitscope.studies.build_up_table import BuildUp, Step, mean_interval, per_image, score_interval
+from vitscope.core import pd
+from vitscope.core.errors import BadResult
+from vitscope.core.statistics import NORMAL, share_interval
+from vitscope.results import atomic_write
+from vitscope.results.codec import decode, encode
+from vitscope.results.result import check_schema
 from vitscope.studies.job import Job, Outcome
-from vitscope.studies.runner import Runner
+from vitscope.studies.runners import Runner
 from vitscope.surgery.tools.replaceable import ConvStage
 
+SCHEMA = 1
+NAME = "build_up"
 Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One candidate. The first row is the model without any MSA block, to which no difference belongs."""
+
+    step: int
+    stage: int | None  # the one that got an MSA block, from 1
+    unit: str | None  # the conv unit that it replaces
+    msa: tuple[int, ...]  # MSA blocks per stage of this candidate
+    score: float
+    low: float
+    high: float
+    difference: float  # to the model kept before
+    difference_low: float
+    difference_high: float
+    kept: bool
+    n: int  # images
+    parameters: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class BuildUp:
+    """The candidates of a build-up search, in the order they were decided on."""
+
+    steps: tuple[Step, ...]
+    budget: int
+    min_gain: float
+    significant: bool
+    complete: bool  # the budget is used, or nothing is left to try
+
+    @property
+    def best(self) -> Step:
+        """The candidate that was kept last."""
+        return [step for step in self.steps if step.kept][-1]
+
+    @property
+    def msa(self) -> tuple[int, ...]:
+        """MSA blocks per stage of the best one, as `alternate` takes them."""
+        return self.best.msa
+
+    def table(self) -> pd.DataFrame:
+        """A row per candidate."""
+        rows = [{**asdict(step), "msa": "-".join(map(str, step.msa))} for step in self.steps]
+        return pd.DataFrame(rows).astype({"stage": "Int64"})
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write `build_up.csv` and `build_up.json`."""
+        atomic_write(Path(folder) / f"{NAME}.csv", self.table().to_csv(index=False))
+        content = {"schema": SCHEMA, "result": encode(self)}
+        atomic_write(Path(folder) / f"{NAME}.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> BuildUp:
+        """Read what `save` wrote."""
+        path = Path(folder) / f"{NAME}.json"
+        try:
+            content = json.loads(path.read_bytes())
+            check_schema(path, content, SCHEMA)
+            return decode(cls, content.get("result"))
+        except FileNotFoundError:
+            raise BadResult(f"no build-up search in {folder}: {path.name} is missing") from None
+        except (OSError, ValueError) as error:
+            raise BadResult(f"{path} is damaged ({error}); start the search again, it goes on") from error
+
+
+def score_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean and its 95 % interval: Wilson's where all values are 0 or 1, which stays between them."""
+    n, mean = len(values), float(values.mean())
+    if not np.isin(values, (0.0, 1.0)).all():
+        return mean_interval(values)
+    low, high = share_interval(values.sum(), n)
+    return mean, float(low), float(high)
+
+
+def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
+    """Mean and its 95 % interval (normal); the interval is NaN for fewer than two values."""
+    mean = float(values.mean())
+    half = NORMAL * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+    return mean, mean - half, mean + half
+
+
+def per_image(measured: Sequence[float], like: np.ndarray | None = None) -> np.ndarray:
+    """The numbers of a candidate as an array; refuses what cannot be compared."""
+    values = np.asarray(measured, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not np.isfinite(values).all():
+        raise BadResult(
+            f"the measurement gave an array of shape {values.shape} with {int((~np.isfinite(values)).sum())} numbers "
+            "that are not finite; expected one number per image, e.g. 1 where the model is right and 0 where not"
+        )
+    if like is not None and len(values) != len(like):
+        raise BadResult(
+            f"the measurement gave {len(values)} numbers for this candidate and {len(like)} for the one before; "
+            "measure all candidates on the same images"
+        )
+    return values
 
 
 @dataclass(frozen=True)
@@ -37,13 +150,13 @@ class Position:
             return None
         return possible[-1], tuple(n + (s == possible[-1]) for s, n in enumerate(self.kept))
 
-    def after(self, improved: bool) -> "Position":
+    def after(self, improved: bool) -> Position:
         """Where it stands once the proposal is decided on: on the same stage, or on an earlier one."""
         assert self.proposal is not None
         stage, counts = self.proposal
         if improved:
-            return dataclasses.replace(self, kept=counts, stage=stage)
-        return dataclasses.replace(self, stage=stage - 1)
+            return replace(self, kept=counts, stage=stage)
+        return replace(self, stage=stage - 1)
 
 
 def upcoming(position: Position, number: int) -> list[Counts]:
@@ -60,21 +173,13 @@ def upcoming(position: Position, number: int) -> list[Counts]:
 
 @dataclass(frozen=True)
 class Search:
-    """All that a search needs to know.
+    """All that a search needs to know."""
 
-    Args:
-        stages: Of the base model.
-        rule: Budget and how to decide; its steps are filled in.
-        job: The job of a candidate.
-        save: Called with the table after every candidate.
-        progress: Tell every decision on stderr.
-    """
-
-    stages: Sequence[ConvStage]
-    rule: BuildUp
-    job: Callable[[Counts], Job]
-    save: Callable[[BuildUp], None]
-    progress: bool
+    stages: Sequence[ConvStage]  # of the base model
+    rule: BuildUp  # budget and how to decide; its steps are filled in
+    job: Callable[[Counts], Job]  # of a candidate
+    save: Callable[[BuildUp], None]  # called with the table after every candidate
+    progress: bool  # tell every decision on stderr
 
     def run(self, runner: Runner) -> BuildUp:
         """Try candidates until the budget is used or nothing is left."""
@@ -131,8 +236,7 @@ class Search:
 
     def _add(self, table: BuildUp, step: Step, position: Position) -> BuildUp:
         """The table with one row more, saved and told."""
-        complete = position.proposal is None
-        table = dataclasses.replace(table, steps=(*table.steps, step), complete=complete)
+        table = replace(table, steps=(*table.steps, step), complete=position.proposal is None)
         self.save(table)
         if self.progress:
             print(_told(step), file=sys.stderr)

@@ -44,33 +44,19 @@ class SavedState:
 
 @dataclass
 class Progress:
-    """How far a training has come.
+    """How far a training has come."""
 
-    Attributes:
-        epoch: Finished epochs.
-        step: Steps done of the next epoch.
-        loss_sum: Training loss of those steps, summed over images.
-        images: Images of those steps.
-        seconds: Time spent so far.
-        spent: Part of it that those steps took.
-        waited: Part of that in which they waited for images.
-        monitored: Part of `seconds` that monitors took.
-        look_seconds: How long they took the first time.
-        monitor_every: Epochs between two looks, once that is decided.
-        rows: One row of `metrics.csv` per finished epoch.
-    """
-
-    epoch: int = 0
-    step: int = 0
-    loss_sum: float = 0.0
-    images: int = 0
-    seconds: float = 0.0
-    spent: float = 0.0
-    waited: float = 0.0
-    monitored: float = 0.0
-    look_seconds: float = 0.0
-    monitor_every: int | None = None
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    epoch: int = 0  # finished ones
+    step: int = 0  # steps done of the next epoch
+    loss_sum: float = 0.0  # training loss of those steps, summed over images
+    images: int = 0  # of those steps
+    seconds: float = 0.0  # all time so far
+    spent: float = 0.0  # the part of it that those steps took
+    waited: float = 0.0  # the part of that in which they waited for images
+    monitored: float = 0.0  # the part of `seconds` that monitors took
+    look_seconds: float = 0.0  # how long they took the first time
+    monitor_every: int | None = None  # epochs between two looks, once that is decided
+    rows: list[dict[str, Any]] = field(default_factory=list)  # of `metrics.csv`, one per finished epoch
 
     def begin_epoch_anew(self) -> None:
         """Forget the steps of the epoch under way."""
@@ -95,14 +81,8 @@ def save_state(
 ) -> None:
     """Write the state; every process calls this, the main one writes.
 
-    Args:
-        folder: The run folder.
-        model: Its weights and buffers are kept.
-        optimizer: The same.
-        progress: How far the training has come.
-        setting: What a training must have in common with this one to go on from it.
-        extra: Other tensors that it needs for that.
-        keep_previous: Keep the present state as the previous one; not if it is damaged.
+    `setting` is what a training must have in common with this one to go on from it, `extra` are other tensors that it
+    needs for that; `keep_previous` keeps the present state as the previous one, which is not for a damaged one.
     """
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"extra.{name}": tensor for name, tensor in (extra or {}).items()}
@@ -111,24 +91,15 @@ def save_state(
     kinds = (("optimizer", state["state"].items()), ("group", enumerate(state["param_groups"])))
     for kind, items in kinds:
         for index, values in items:
-            own = numbers[kind].setdefault(str(index), {})
-            for name, value in values.items():
-                if isinstance(value, Tensor):
-                    tensors[f"{kind}.{index}.{name}"] = value
-                else:
-                    own[name] = value
-    record = {
-        "schema": SCHEMA,
-        "setting": setting,
-        "progress": asdict(progress),
-        "numbers": numbers,
-    }
+            kept = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+            tensors |= {f"{kind}.{index}.{name}": value for name, value in kept.items()}
+            numbers[kind][str(index)] = {name: values[name] for name in values if name not in kept}
     complete = whole(tensors)
     if not distributed.is_main():
         return
-    readable = {key: record[key] for key in ("schema", "setting", "progress")}
+    readable = {"schema": SCHEMA, "setting": setting, "progress": asdict(progress)}
     files: dict[str, bytes | str] = {
-        TENSORS: save(complete, metadata={"vitscope": json.dumps(record)}),
+        TENSORS: save(complete, metadata={"vitscope": json.dumps({**readable, "numbers": numbers})}),
         READABLE: json.dumps(readable, indent=1) + "\n",
     }
     write_listed(folder, files, keep_as={TENSORS: PREVIOUS} if keep_previous else None)
@@ -140,11 +111,7 @@ def exists(folder: Path) -> bool:
 
 
 def find_state(folder: Path) -> SavedState:
-    """The latest state that is whole.
-
-    Raises:
-        BadResult: None is.
-    """
+    """The latest state that is whole; a `BadResult` if none is."""
     problems: list[str] = []
     for file in (TENSORS, PREVIOUS):
         if not (folder / file).exists():

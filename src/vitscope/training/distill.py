@@ -26,14 +26,7 @@ from vitscope.recipes.recipe import Recipe
 def distillation_loss(
     outputs: tuple[Tensor, Tensor], target: Tensor, taught: Tensor, recipe: Recipe
 ) -> Tensor:
-    """The loss of each image, (N,).
-
-    Args:
-        outputs: Logits (N, classes) of the student's class and distillation tokens, or its only ones twice.
-        target: Probabilities (N, classes).
-        taught: The teacher's logits (N, classes).
-        recipe: Says how and how much.
-    """
+    """The loss of each image, (N,), of logits z and z', probabilities y and the teacher's logits t, (N, classes)."""
     own, distilled = outputs
     if recipe.distill == "hard":
         from_teacher = F.cross_entropy(distilled, taught.argmax(1), reduction="none")

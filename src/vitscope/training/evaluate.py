@@ -17,8 +17,7 @@ from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import share_interval
 from vitscope.data import DataConfig, batches, data_config
 from vitscope.data.batching import Batches
-from vitscope.training.collective import any_process
-from vitscope.training.parallel import is_sharded
+from vitscope.training.parallel import any_process, is_sharded
 
 
 @dataclass(frozen=True)

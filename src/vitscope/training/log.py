@@ -1,36 +1,30 @@
-"""What a training shows while it runs: `metrics.csv`, and a bar with images/s and an estimate."""
+"""What a training shows while it runs: `metrics.csv`, a bar with images/s and an estimate, and curves in a tracker.
+
+TensorBoard, Weights & Biases and Trackio are extras that are imported when one is asked for; each gets one value per
+column and epoch.
+"""
 
 import csv
 import io
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from tqdm import tqdm
 
+from vitscope.core.errors import VitscopeError
 from vitscope.results import atomic_write
 
+Tracker = Literal["tensorboard", "wandb", "trackio"]
+PROJECT = "vitscope"
 COLUMNS = (
-    "epoch",
-    "lr",
-    "train_loss",
-    "nll",
-    "accuracy",
-    "low",
-    "high",
-    "images_per_second",
-    "waiting",
-    "monitoring",
-    "seconds",
-    "broken",
+    *"epoch lr train_loss nll accuracy low high images_per_second waiting monitoring seconds broken".split(),
 )
-"""Of `metrics.csv`; `waiting` is the share of the training time that was spent waiting for images,
-`monitoring` the share of all time so far that monitors took, `broken` the number of images that were found to be broken
-so far."""
+"""Of `metrics.csv`; `waiting` is the share of the training time that was spent waiting for images, `monitoring` the
+share of all time so far that monitors took, `broken` the number of images that were found to be broken so far."""
 
 
 class Metrics:
@@ -46,6 +40,12 @@ class Metrics:
             file.write(_lines([row]))
             file.flush()
             os.fsync(file.fileno())
+
+
+def _lines(rows: Sequence[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 class Bar:
@@ -91,13 +91,78 @@ class Bar:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
 
 
-def _lines(rows: Sequence[dict[str, Any]]) -> str:
-    text = io.StringIO()
-    csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+class Tracking:
+    """Passes rows of `metrics.csv` on to a tracker; without a name it does nothing."""
+
+    def __init__(self, name: Tracker | None, folder: Path, options: Mapping[str, Any], finished: int) -> None:
+        self._sink = None if name is None else _open(name, folder, options, finished)
+
+    def row(self, row: Mapping[str, Any]) -> None:
+        """Pass on a finished epoch; what was not measured is left out."""
+        if self._sink is not None:
+            values = {key: float(value) for key, value in row.items() if key != "epoch"}
+            known = {key: value for key, value in values.items() if math.isfinite(value)}
+            self._sink.add(int(row["epoch"]), known)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._sink is not None:
+            self._sink.close()
+
+
+class _TensorBoard:
+    """Event files in the run folder: tensorboard --logdir RUN."""
+
+    def __init__(self, folder: Path, options: Mapping[str, Any], finished: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=finished + 1)
+
+    def add(self, epoch: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            self._writer.add_scalar(name, value, epoch)
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _WandbLike:
+    """Weights & Biases, and Trackio, which has the same functions."""
+
+    def __init__(self, module: Any, folder: Path, options: Mapping[str, Any], **more: Any) -> None:
+        self._module = module
+        module.init(project=PROJECT, name=folder.name, config=dict(options), resume="allow", **more)
+
+    def add(self, epoch: int, values: Mapping[str, float]) -> None:
+        self._module.log(dict(values), step=epoch)
+
+    def close(self) -> None:
+        self._module.finish()
+
+
+def _open(
+    name: Tracker, folder: Path, options: Mapping[str, Any], finished: int
+) -> _TensorBoard | _WandbLike:
+    try:
+        if name == "tensorboard":
+            return _TensorBoard(folder, options, finished)
+        if name == "wandb":
+            import wandb  # type: ignore[import-not-found,unused-ignore]  # an extra
+
+            return _WandbLike(wandb, folder, options, dir=str(folder), id=folder.name)
+        if name == "trackio":
+            import trackio  # type: ignore[import-not-found,unused-ignore]  # an extra
+
+            return _WandbLike(trackio, folder, options)
+    except ImportError as error:
+        raise VitscopeError(
+            f"--track {name} needs the package {name} ({error}): pip install {name}"
+        ) from error
+    raise VitscopeError(f"no tracker '{name}'; there are: tensorboard, wandb, trackio")

@@ -30,20 +30,17 @@ from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved
 from vitscope.results import Run
 from vitscope.training import parallel
-from vitscope.training.broken_images import few
 from vitscope.training.checkpoint import Progress
-from vitscope.training.collective import together
-from vitscope.training.disk import bytes_needed, check_room, check_writable
-from vitscope.training.log import Bar
+from vitscope.training.disk import bytes_needed, check_room, check_writable, checkpoints_expected
+from vitscope.training.loading import few
+from vitscope.training.log import Bar, Tracking
 from vitscope.training.monitors import Monitors, find_monitors
-from vitscope.training.named_checkpoints import checkpoints_expected
-from vitscope.training.options import TrainOptions
+from vitscope.training.parallel import together
 from vitscope.training.recipe_differences import describe_recipe
 from vitscope.training.resume import Start, find_position
 from vitscope.training.session import Session
-from vitscope.training.setup import Plan, make_plan
+from vitscope.training.setup import Plan, TrainOptions, make_plan
 from vitscope.training.steps import Stepper
-from vitscope.training.tracking import Tracking
 
 
 @dataclass(frozen=True)

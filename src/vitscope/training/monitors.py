@@ -155,10 +155,7 @@ def find_monitors(names: Sequence[str]) -> list[type[Accumulator]]:
 def affordable_interval(look: float, epoch: float, epochs: int) -> int:
     """The fewest epochs between two looks with which all of them, the first included, take less than `SHARE`.
 
-    Args:
-        look: Seconds that one takes.
-        epoch: Seconds that an epoch takes without it.
-        epochs: Of the whole training.
+    `look` and `epoch` are the seconds that one look takes, and an epoch without it.
     """
     for every in range(1, epochs):
         looks = 1 + math.ceil(epochs / every)

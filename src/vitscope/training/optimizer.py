@@ -1,8 +1,6 @@
-"""timm's optimiser and schedule, as a recipe wants them.
+"""timm's optimiser and schedule, as a recipe wants them; whether saved moments are those of such an optimiser.
 
-Whether saved moments are those of an optimiser: of each parameter every tensor, in its shape and type.
-
-Sharpness-aware minimisation: learn from the gradient at the worst place nearby.
+Sharpness-aware minimisation learns from the gradient at the worst place nearby:
 
     w' = w + rho * g / ||g||,   g = gradient of the batch's loss at w;   then step from w by the gradient at w'
 
@@ -104,12 +102,9 @@ Kinds = dict[str, tuple[tuple[int, ...], torch.dtype]]  # shape and type of each
 def check_moments(
     optimizer: torch.optim.Optimizer, moments: Mapping[int, Mapping[str, Any]], source: str
 ) -> None:
-    """Refuse moments that the optimiser would not have made.
+    """Refuse moments, by number of the parameter and by name, that the optimiser would not have made.
 
-    Args:
-        optimizer: Built as the one that the moments are of.
-        moments: By the number of the parameter and by name; numbers that are no tensors are not looked at.
-        source: Names them in the message.
+    Numbers that are no tensors are not looked at; `source` names the moments in the message.
     """
     places = [(group, parameter) for group in optimizer.param_groups for parameter in group["params"]]
     known: dict[Any, Kinds] = {}
@@ -138,9 +133,7 @@ def _kinds(optimizer: torch.optim.Optimizer, group: dict[str, Any], parameter: T
     trial.param_groups = [{**group, "params": [stand_in]}]
     try:
         trial.step()
-    except (
-        Exception
-    ):  # whatever an optimiser that cannot be copied so raises; then its moments are taken as they are
+    except Exception:  # of an optimiser that cannot be copied so; then its moments are taken as they are
         return {}
     kept = trial.state[stand_in].items()
     return {name: (tuple(value.shape), value.dtype) for name, value in kept if isinstance(value, Tensor)}

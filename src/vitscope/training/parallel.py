@@ -2,11 +2,16 @@
 
 Replicated, every process holds the whole model and gradients are averaged. Sharded, every process holds a part
 of each parameter, of its gradient and of the optimiser's state, and blocks are put together while they run.
+
+All processes do the same thing at the same time, or none of them does: one that fails alone would leave the others
+waiting for it. So failures and requests to stop are shared at fixed points.
 """
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 import torch.distributed as dist
@@ -26,6 +31,55 @@ from vitscope.data import DataConfig
 FEW_IMAGES = 2000  # starting processes for them in every epoch takes longer than augmenting them
 MOST_LOADERS = 8
 _BLOCK_SHARE = 0.01  # what holds less of the parameters is not worth a gathering of its own
+
+
+class EndedElsewhere(VitscopeError):
+    """Another process has met an error and says which; this one has nothing to add."""
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Every process enters; an error that one meets inside ends all, and the first to have one tells it."""
+    if not distributed.is_active():
+        yield
+        return
+    failure: VitscopeError | None = None
+    try:
+        yield
+    except VitscopeError as error:
+        failure = error
+    reports = distributed.gather(None if failure is None else str(failure))
+    speaker = next((rank for rank, report in enumerate(reports) if report is not None), None)
+    if speaker is None:
+        return
+    if failure is not None and speaker == distributed.rank():
+        raise failure
+    raise EndedElsewhere(f"process {speaker} stopped: {reports[speaker]}")
+
+
+def any_process(asks: bool) -> bool:
+    """Whether any process asks for it; all of them call this, and all get the same answer."""
+    if not distributed.is_active():
+        return asks
+    flag = torch.tensor([int(asks)])
+    distributed.all_reduce(flag, op=dist.ReduceOp.MAX, group=distributed.cpu_group())
+    return bool(flag)
+
+
+@contextmanager
+def errors_said_once() -> Iterator[None]:
+    """Say at once why a process ends, since `torchrun` ends it as soon as another has gone; others leave quietly."""
+    try:
+        yield
+    except EndedElsewhere:
+        raise SystemExit(2) from None
+    except VitscopeError as error:
+        print(f"vitscope: {error}", file=sys.stderr, flush=True)
+        raise SystemExit(2) from error
+    except KeyboardInterrupt:
+        if distributed.is_main():
+            raise
+        raise SystemExit(130) from None
 
 
 def device_of_process(asked: str | torch.device | None) -> torch.device:

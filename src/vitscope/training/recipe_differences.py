@@ -32,14 +32,9 @@ def describe_recipe(
     n_images: int | None = None,
     model: nn.Module | None = None,
 ) -> RecipeSummary:
-    """Say what a recipe comes to here.
+    """Say what a recipe comes to with so many processes (`world`) and images, and what this model cannot follow.
 
-    Args:
-        recipe: What is going to be used.
-        named: What it is compared with; default: the named recipe that it says it comes from.
-        world: Number of processes.
-        n_images: Training images.
-        model: The model, for choices that not every model can follow.
+    It is compared with `named`; default: the named recipe that it says it comes from.
     """
     if named is None and recipe.name in RECIPES:
         named = RECIPES[recipe.name]()
@@ -90,11 +85,9 @@ def _optimizer(recipe: Recipe) -> str:
 
 
 def _averages(recipe: Recipe) -> str:
-    ema = (
-        "none"
-        if recipe.ema_decay is None
-        else f"decay {recipe.ema_decay:g}; the average is measured and kept"
-    )
+    ema = "none"
+    if recipe.ema_decay is not None:
+        ema = f"decay {recipe.ema_decay:g}; the average is measured and kept"
     taught = f"; distillation {recipe.distill}, weight {recipe.distill_weight:g}" if recipe.distill else ""
     return f"average of the weights: {ema}{taught}"
 

@@ -15,28 +15,20 @@ from vitscope.models.sources.run_folder import CONFIG
 from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
-from vitscope.training.collective import together
+from vitscope.training.parallel import together
 from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where a training begins.
-
-    Attributes:
-        position: How far it has come.
-        resumed: It goes on with a state; else it begins at the beginning.
-        changed: What is different from when the state was written (empty unless forced).
-        fell_back: Why it is not the latest state, which is damaged; empty if it is.
-        missed: What to say to somebody who wanted to go on where there is nothing to go on with; else empty.
-    """
+    """Where a training begins."""
 
     position: Progress
-    resumed: bool = False
-    changed: Sequence[str] = ()
-    fell_back: str = ""
-    missed: str = ""
+    resumed: bool = False  # it goes on with a state
+    changed: Sequence[str] = ()  # what is different from when the state was written (empty unless forced)
+    fell_back: str = ""  # why it is not the latest state, which is damaged; empty if it is
+    missed: str = ""  # what to tell somebody who wanted to go on where there is nothing to go on with
 
 
 def find_position(plan: Plan, stepper: Stepper) -> Start:
@@ -101,20 +93,17 @@ def _refuse_to_overwrite(folder: Path, model: nn.Module, setting: dict[str, Any]
 
     A training that was killed in its first epoch may have left one as well; `run.json` says so.
     """
-    if not (folder / CONFIG).exists() or _same(run_of(model), folder):
+    own = run_of(model)
+    is_own = own is not None and Path(own).is_dir() and Path(own).resolve() == folder.resolve()
+    if is_own or not (folder / CONFIG).exists():
         return
-    records = _records(folder)
-    trained = [options for options in records if "recipe" in options and "fraction" in options]
+    trained = [options for options in _records(folder) if "recipe" in options and "fraction" in options]
     if any(options.get("model") == setting["model"] for options in trained):
         return
     raise VitscopeError(
         f"{folder} holds a model that this training has not made (by vitscope operate, or saved there); give another "
         f"--out, or train that model: vitscope train {folder} --out {folder}"
     )
-
-
-def _same(place: str | None, folder: Path) -> bool:
-    return place is not None and Path(place).is_dir() and Path(place).resolve() == folder.resolve()
 
 
 def _records(folder: Path) -> list[Mapping[str, Any]]:

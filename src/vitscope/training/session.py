@@ -19,48 +19,32 @@ from vitscope.models import save_model
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage
 from vitscope.training import checkpoint
-from vitscope.training.collective import any_process, together
-from vitscope.training.disk import writing
+from vitscope.training.disk import Kept, writing
 from vitscope.training.evaluate import evaluate
-from vitscope.training.log import Bar, Metrics
+from vitscope.training.log import Bar, Metrics, Tracking
 from vitscope.training.monitors import Monitors
-from vitscope.training.named_checkpoints import Kept
-from vitscope.training.parallel import share_buffers, whole
+from vitscope.training.parallel import any_process, share_buffers, together, whole
 from vitscope.training.resume import Start
 from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper, TrainingDiverged
-from vitscope.training.tracking import Tracking
 
 
 class Session:
     """Trains from `start` to the end with `run`; `position.rows` then holds a row per epoch."""
 
     def __init__(
-        self,
-        plan: Plan,
-        stepper: Stepper,
-        start: Start,
-        bar: Bar,
-        tracking: Tracking,
-        monitors: Monitors,
+        self, plan: Plan, stepper: Stepper, start: Start, bar: Bar, tracking: Tracking, monitors: Monitors
     ) -> None:
-        self.plan = plan
-        self.stepper = stepper
+        self.plan, self.stepper = plan, stepper
+        self.position, self.resumed = start.position, start.resumed
+        self.bar, self.tracking, self.monitors = bar, tracking, monitors
         self.interrupt = Interruptible(patient=distributed.is_active())
-        self.position = start.position
-        self.resumed = start.resumed
-        self.bar = bar
-        self.tracking = tracking
-        self.monitors = monitors
         self.total = math.ceil(stepper.recipe.total_epochs)
         self._warmup_end = math.ceil(stepper.recipe.warmup_epochs * stepper.steps)
-        self._kept = Kept(
-            plan.folder, plan.options.checkpoint_every, self._epochs() if self.resumed else None
-        )
+        done = self._epochs() if self.resumed else None
+        self._kept = Kept(plan.folder, plan.options.checkpoint_every, done)
         self._saved = self._place() if self.resumed else None
-        self._keep_previous = (
-            not start.fell_back
-        )  # a damaged state is not worth keeping, the one before it is
+        self._keep_previous = not start.fell_back  # a damaged state is not worth keeping, the one before is
         self._metrics: Metrics | None = None
         self._mark = time.monotonic()
 
@@ -110,7 +94,8 @@ class Session:
             self.interrupt.asked = True  # a pass of a monitor takes the signal for itself
             self._save_state()
             return
-        row |= {"seconds": self._seconds(), "monitoring": round(self.monitors.share, 4)}
+        self._tick()
+        row |= {"seconds": round(self.position.seconds, 2), "monitoring": round(self.monitors.share, 4)}
         self._finish_epoch(row)
         self.bar.row(row)
         self.tracking.row({**row, **seen})
@@ -170,11 +155,6 @@ class Session:
         with self._writing():
             seen = self.monitors.look(epoch)
         return seen
-
-    def _seconds(self) -> float:
-        """Time spent so far."""
-        self._tick()
-        return round(self.position.seconds, 2)
 
     def _finish_epoch(self, row: dict[str, Any]) -> None:
         """Write the model, its checkpoints, the row, and last of all the state that counts the epoch as done."""
@@ -247,11 +227,8 @@ class Session:
         return round(self._global_step() / self.stepper.steps, 6)
 
     def _place(self) -> str:
-        return (
-            f"epoch {self.position.epoch + 1}, step {self.position.step}"
-            if self.position.step
-            else (f"epoch {self.position.epoch}")
-        )
+        epoch, step = self.position.epoch, self.position.step
+        return f"epoch {epoch + 1}, step {step}" if step else f"epoch {epoch}"
 
     def _tick(self, training: bool = False) -> None:
         """Count the time since the last call, as a part of the epoch's steps or not."""

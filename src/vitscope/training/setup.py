@@ -1,9 +1,8 @@
-"""What a training works on: a model, training images, held-out images, the names of the classes."""
+"""What can be said about a training, and what it works on then: a model, images, the names of the classes."""
 
 import json
 import os
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,64 +12,101 @@ from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
 from vitscope.anatomy.watch.example import runs_on
-from vitscope.core import distributed
+from vitscope.core.arguments import Count, check_fields, names_checked
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores
-from vitscope.data import DataConfig, ImageData, data_config, load_data
+from vitscope.data import DataConfig, data_config
 from vitscope.models import UnknownArgument, create_model, name_of, origin
 from vitscope.models.create import check_name
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import seed_all
 from vitscope.training import parallel
-from vitscope.training.broken_images import Readable, few, without_broken
-from vitscope.training.options import TrainOptions
+from vitscope.training.loading import Images, find_images, readable
+from vitscope.training.log import Tracker
 
 
+@names_checked
 @dataclass(frozen=True)
-class Images:
-    """Images to train on and images to look at; `held_out` is None if there are none.
+class TrainOptions:
+    """Options of a training: `train(model, data, epochs=1)` or `train(model, data, options=TrainOptions(epochs=1))`."""
 
-    Attributes:
-        not_held_out: Names of those that are broken, and left out.
-    """
+    # what is trained, and on what
+    held_out: Any = None
+    """Images to measure on after each epoch; default: the test split of the data."""
+    fraction: float = 1.0
+    """Class-stratified, seeded part of the training images to use."""
+    img_size: int | None = None
+    """Side of the images, for a model given by name."""
+    epochs: int | None = None
+    """Instead of the recipe's."""
+    batch_size: int | None = None
+    """Instead of the recipe's; images per step over all processes."""
+    lr: float | None = None
+    """Instead of the recipe's."""
+    changes: Mapping[str, Any] | None = None
+    """Any other choices instead of the recipe's, by the names of its fields."""
+    teacher: str | os.PathLike[str] | nn.Module | None = None
+    """What a recipe that distils learns from: a model, a run folder, or a name with weights."""
+    seed: int = 0
+    """Decides the weights at the start, the order of the images, every augmentation."""
+    skip_broken: bool = False
+    """Count and pass over images that cannot be read, instead of stopping."""
+    trust_code: bool = False
+    """Run code that a run folder or a model of Hugging Face names (see `create_model`)."""
 
-    train: Any
-    held_out: Any
-    classes: tuple[str, ...] | None
-    name: str
-    not_held_out: Sequence[str] = ()
+    # saving and resuming
+    resume: bool = False
+    """Go on with what is in the run folder; starts from the beginning if nothing is there yet."""
+    force: bool = False
+    """Go on even if choices are different; an epoch that was under way is begun anew."""
+    save_every: Count | None = None
+    """Steps between two writings of the state, which is also written after every epoch."""
+    checkpoint_every: Count | None = None
+    """Epochs between two checkpoints to keep besides init, warmup, best and last."""
+
+    # the machine
+    device: str | torch.device | None = None
+    """Default: CUDA if there is any, else the CPU."""
+    workers: int | None = None
+    """Processes that load and augment images; default: one for each core but one, none for a few images. The result
+    does not depend on it."""
+    shard: bool = False
+    """Spread the model over the processes (FSDP) instead of giving each a copy (DDP)."""
+    sync_bn: bool = False
+    """Batch statistics over all processes."""
+    timeout_minutes: float = 30.0
+    """How long to wait for a process that does not answer."""
+
+    # watching
+    track: Tracker | None = None
+    """Also send the rows of `metrics.csv` to a tracker."""
+    monitor: Sequence[str] = ()
+    """Exams that share one pass, and "hessian", to look at the model with while it trains."""
+    monitor_every: Count | None = None
+    """Epochs between two looks; default: as often as 5 % of the time allow."""
+    progress: bool = True
+    """Show the recipe and a bar on stderr."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained, on what, how, where, and where it is written to.
+    """What is trained, on what, how, where, and where it is written to."""
 
-    Attributes:
-        options: As they were given.
-        recipe: With the choices that were changed.
-        images: Readable ones.
-        model: On its device.
-        teacher: What it learns from besides the labels.
-        device: Of this process.
-        config: How images are prepared.
-        classes: What the outputs stand for.
-        folder: The run folder.
-        setting: What a training that goes on with this one must have in common with it.
-        facts: What the record of the run says about the model.
-    """
-
-    options: TrainOptions
-    recipe: Recipe
+    options: TrainOptions  # as they were given
+    recipe: Recipe  # with the choices that were changed
     images: Images
-    model: nn.Module
+    model: nn.Module  # on its device
     teacher: nn.Module | None
-    device: torch.device
-    config: DataConfig
-    classes: tuple[str, ...]
+    device: torch.device  # of this process
+    config: DataConfig  # how images are prepared
+    classes: tuple[str, ...]  # what the outputs stand for
     folder: Path
-    setting: dict[str, Any]
-    facts: dict[str, Any]
+    setting: dict[str, Any]  # what a training that goes on with this one must have in common with it
+    facts: dict[str, Any]  # what the record of the run says about the model
 
 
 def make_plan(
@@ -105,43 +141,6 @@ def make_plan(
         "input_size": config.input_size,
     }
     return Plan(options, choices, images, net, teacher, device, config, classes, folder, setting, facts)
-
-
-def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broken: bool = False) -> Images:
-    """Images from a spec ("fashion"), from what `load_data` gave, or from any data set of (picture, label).
-
-    Of a spec, and of `load_data`'s training split, the test split is held out unless `held_out` is given.
-    Where broken images are passed over, empty files and links that lead nowhere are such images.
-    """
-    if isinstance(data, str | Path):
-        data = load_data(str(data), split="train", fraction=fraction, seed=seed, check=not skip_broken)
-        fraction = 1.0
-    if isinstance(data, ImageData):
-        if held_out is None and data.split == "train":
-            held_out = load_data(data.spec, split="test", check=not skip_broken)
-        return Images(data.fraction(fraction, seed), held_out, data.classes, data.spec)
-    if fraction != 1.0:
-        raise VitscopeError(
-            f"fraction={fraction} needs data by name; take a part of the data set yourself (torch's Subset)"
-        )
-    if not hasattr(data, "__len__") or len(data) == 0:
-        raise BadData(
-            f"cannot train on this {type(data).__name__}: expected a data set of (picture, label), not empty"
-        )
-    classes = getattr(data, "classes", None)
-    return Images(data, held_out, tuple(map(str, classes)) if classes else None, type(data).__name__)
-
-
-def readable(images: Images, skip_broken: bool) -> Images:
-    """The images, of which the broken ones are named, or passed over."""
-    held_out: Any = images.held_out
-    names: list[str] = []
-    if skip_broken and isinstance(held_out, ImageData):
-        held_out, names = without_broken(held_out)
-        if names and distributed.is_main():
-            print(f"vitscope: {len(names)} held-out images are broken: {few(names)}", file=sys.stderr)
-    train = Readable(images.train, skip_broken)
-    return replace(images, train=train, held_out=held_out, not_held_out=names)
 
 
 def find_model(
@@ -200,11 +199,7 @@ def settle(
 
 
 def _setting(
-    name: str,
-    model: nn.Module,
-    images: Images,
-    recipe: Recipe,
-    options: TrainOptions,
+    name: str, model: nn.Module, images: Images, recipe: Recipe, options: TrainOptions
 ) -> dict[str, Any]:
     """What two trainings must have in common for one to go on with the other."""
     made, teacher = origin(model), options.teacher

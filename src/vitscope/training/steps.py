@@ -25,32 +25,29 @@ from vitscope.data import DataConfig
 from vitscope.recipes.augment import AugmentedData, Mix
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
-from vitscope.training.broken_images import loading_explained
 from vitscope.training.checkpoint import Progress, load_whole
-from vitscope.training.collective import any_process, timed
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
-from vitscope.training.divergence import Patience, TrainingDiverged, are_finite, gradient_norm
-from vitscope.training.layout import lay_out
+from vitscope.training.loading import loading_explained, timed
+from vitscope.training.numerics import (
+    Patience,
+    Precision,
+    TrainingDiverged,
+    are_finite,
+    gradient_norm,
+    lay_out,
+)
 from vitscope.training.optimizer import build_optimizer, build_schedule, worst_nearby
-from vitscope.training.precision import Precision
-from vitscope.training.sharding import Repeated, batches, parts, share
-from vitscope.training.stochastic_depth import StochasticDepth
+from vitscope.training.parallel import any_process
+from vitscope.training.sharding import Repeated, StochasticDepth, batches, parts, share
 
 
 class Part(NamedTuple):
-    """What of a batch is computed at once.
+    """What of a batch is computed at once."""
 
-    Attributes:
-        images: Mixed.
-        target: Of each.
-        taught: What the teacher says, if there is one.
-        places: Where in the whole batch they stand.
-    """
-
-    images: Tensor
-    target: Tensor
-    taught: Tensor | None
-    places: list[int]
+    images: Tensor  # mixed
+    target: Tensor  # of each
+    taught: Tensor | None  # what the teacher says, if there is one
+    places: list[int]  # where in the whole batch they stand
 
 
 class Stepper:
@@ -187,13 +184,13 @@ class Stepper:
 
     def load_extra_tensors(self, tensors: dict[str, Tensor]) -> None:
         """Put back what `extra_tensors` gave."""
-        kinds: dict[str, dict[str, Tensor]] = {"ema": {}, "scaler": {}}
-        for name, tensor in tensors.items():
-            kind, _, rest = name.partition(".")
-            kinds.setdefault(kind, {})[rest] = tensor
+        averaged, scaler = (
+            {name.removeprefix(kind): tensors[name] for name in tensors if name.startswith(kind)}
+            for kind in ("ema.", "scaler.")
+        )
         if self.ema is not None:
-            load_whole(self.ema.module, kinds["ema"], "the average of the weights in the state")
-        self.precision.load_state(kinds["scaler"])
+            load_whole(self.ema.module, averaged, "the average of the weights in the state")
+        self.precision.load_state(scaler)
 
     def _batches(self, epoch: int) -> list[list[int]]:
         return batches(self.n_images, self.recipe.batch_size, self.seed, epoch, self.recipe.repeats)
@@ -219,7 +216,8 @@ class Stepper:
             Part(x, y, self._taught(x), where.tolist())
             for x, y, where in zip(*(t.tensor_split(n_parts) for t in (images, target, places)), strict=True)
         ]
-        draws = (*place, 1 + rank)  # dropout differs between processes
+        # each image weighs 1 / batch; dropout differs between processes
+        asked = (cut, counted / len(batch), (*place, 1 + rank), len(batch))
         statistics = list(self.model.buffers())
         before = [torch.empty_like(buffer) for buffer in statistics]
         if statistics:
@@ -232,9 +230,11 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         try:
             with can_stop():
-                loss = self._gradient(cut, counted / len(batch), draws, len(batch))
-                if self.recipe.sam_rho is not None:
-                    self._gradient_nearby(self.recipe.sam_rho, cut, counted / len(batch), draws, len(batch))
+                loss = self._gradient(*asked)
+                rho = self.recipe.sam_rho
+                if rho is not None and math.isfinite(length := float(gradient_norm(self.model))):
+                    with worst_nearby(self.model, rho, length):
+                        self._gradient(*asked)
         except Stopped:
             restore_statistics()
             raise
@@ -272,23 +272,15 @@ class Stepper:
             distributed.all_reduce(total, group=distributed.cpu_group())
         return float(total)
 
-    def _gradient_nearby(
-        self, rho: float, cut: list[Part], weight: float, draws: tuple[int, ...], batch: int
-    ) -> None:
-        """In the place of a finite gradient, that at the worst place nearby."""
-        length = float(gradient_norm(self.model))
-        if math.isfinite(length):
-            with worst_nearby(self.model, rho, length):
-                self._gradient(cut, weight, draws, batch)
-
     def _losses(self, outputs: Any, target: Tensor, taught: Tensor | None) -> Tensor:
         if taught is not None and has_distillation_token(self.model) and isinstance(outputs, tuple):
             own, distilled = outputs
         else:
             own = distilled = class_scores(self.model, outputs, len(target))
+        own, distilled = _unhalved(own), _unhalved(distilled)
         if taught is None:
-            return cross_entropy(_unhalved(own), target.to(_unhalved(own).dtype), reduction="none")
-        return distillation_loss((_unhalved(own), _unhalved(distilled)), target, taught, self.recipe)
+            return cross_entropy(own, target.to(own.dtype), reduction="none")
+        return distillation_loss((own, distilled), target, taught, self.recipe)
 
     def _taught(self, images: Tensor) -> Tensor | None:
         if self.teacher is None:

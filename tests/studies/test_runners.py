@@ -1,3 +1,4 @@
+import importlib.util
 import itertools
 import os
 import signal
@@ -8,8 +9,46 @@ import pytest
 
 from tests.processes import alive, wait_for
 from tests.studies import functions
-from vitscope.studies import Job, JobFailed
-from vitscope.studies.local_processes import LocalProcesses
+from vitscope.core.errors import VitscopeError
+from vitscope.studies import Job, JobFailed, make_runner, run_jobs
+from vitscope.studies.runners import LocalProcesses
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_outcomes_in_order(tmp_path, workers):
+    jobs = [Job(functions.add, {"a": i, "b": 10}, tmp_path / str(i)) for i in range(3)]
+    assert [outcome.result["sum"] for outcome in run_jobs(jobs, workers=workers)] == [10, 11, 12]
+    pids = {(tmp_path / str(i) / "calls.txt").read_text().strip() for i in range(3)}
+    assert (pids == {str(os.getpid())}) == (workers == 0)
+    before = [(tmp_path / str(i) / "calls.txt").read_text() for i in range(3)]
+    run_jobs(jobs, workers=2 - workers)  # elsewhere the next time: nothing is done again
+    assert [(tmp_path / str(i) / "calls.txt").read_text() for i in range(3)] == before
+
+
+def test_unknown_places():
+    with pytest.raises(VitscopeError, match="workers is -1"):
+        make_runner(-1)
+    with pytest.raises(VitscopeError, match="expected 'local' without one, or 'ray'"):
+        make_runner(1, "slurm")
+    with pytest.raises(VitscopeError, match="expected 'local' without one, or 'ray'"):
+        make_runner(1, address="auto")
+
+
+def test_a_function_of_this_process_stays_in_it(tmp_path):
+    def local(out):
+        return 7
+
+    job = Job(local, {}, tmp_path / "a")
+    with pytest.raises(VitscopeError, match="put the function at the top of a module, or use workers=0"):
+        run_jobs([job], workers=1)
+    assert run_jobs([job])[0].result == 7
+
+
+def test_functions_among_the_arguments_too(tmp_path):
+    job = Job(functions.apply, {"function": lambda x: x + 1, "value": 1}, tmp_path / "a")
+    with pytest.raises(VitscopeError, match="another process cannot import"):
+        run_jobs([job], workers=1)
+    assert run_jobs([job])[0].result == 2
 
 
 def test_jobs_run_at_the_same_time_and_elsewhere(tmp_path):
@@ -96,3 +135,18 @@ def test_cores_are_shared_out(tmp_path, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     with LocalProcesses(1) as runner:
         assert runner.wait(Job(functions.threads, {}, tmp_path / "b")).result == "3"
+
+
+HAS_RAY = importlib.util.find_spec("ray") is not None
+
+
+@pytest.mark.skipif(HAS_RAY, reason="Ray is installed")
+def test_without_ray_it_says_what_to_do(tmp_path):
+    with pytest.raises(VitscopeError, match="pip install ray, or use workers=N"):
+        run_jobs([Job(functions.add, {"a": 1, "b": 2}, tmp_path)], backend="ray")
+
+
+@pytest.mark.skipif(not HAS_RAY, reason="needs Ray")
+def test_jobs_run_on_a_cluster(tmp_path):
+    jobs = [Job(functions.add, {"a": i, "b": 10}, tmp_path / str(i)) for i in range(2)]
+    assert [outcome.result["sum"] for outcome in run_jobs(jobs, 2, "ray")] == [10, 11]

@@ -1,6 +1,7 @@
-"""Broken pictures are named, or counted and passed over; loaders that die are reported."""
+"""Broken images, dead loaders, and the time that images take."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ import vitscope as vs
 from vitscope.core.errors import BadData
 from vitscope.results import Run
 from vitscope.training import get_recipe, train
-from vitscope.training.broken_images import Readable, without_broken
+from vitscope.training.checkpoint import Progress
+from vitscope.training.loading import Readable, loading_explained, timed, without_broken
 
 RECIPE = replace(get_recipe("mini"), epochs=1, batch_size=4, warmup_epochs=0)
 
@@ -139,3 +141,105 @@ def test_workers_tell_what_they_found() -> None:
     loader: Any = DataLoader(readable, batch_size=None, num_workers=2, collate_fn=lambda item: item)
     assert len(list(loader)) == 8
     assert readable.broken_names() == ["image 5 of the data set"]
+
+
+class Failing(Dataset[int]):
+    def __init__(self, how: str) -> None:
+        self.how = how
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        if index == 2 and self.how == "bad":
+            raise BadData("image 2: broken; replace it")
+        if index == 2 and self.how == "other":
+            raise ValueError("a bug")
+        if index == 2 and self.how == "exit":
+            os._exit(1)
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_ours_is_told_without_the_traceback_of_the_worker(workers: int) -> None:
+    with pytest.raises(BadData) as caught, loading_explained():
+        list(DataLoader(Failing("bad"), num_workers=workers))
+    assert str(caught.value) == "image 2: broken; replace it"
+
+
+def test_a_worker_that_is_gone() -> None:
+    """Which error tells of it first depends on what it was doing, and on who is faster."""
+    with pytest.raises(BadData, match=r"has died \(\w*Error.*\): .*--workers 0"), loading_explained():
+        list(DataLoader(Failing("exit"), num_workers=1))
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed."),
+            "RuntimeError: DataLoader worker",
+        ),
+        (
+            ConnectionResetError(104, "Connection reset by peer"),
+            "ConnectionResetError: [Errno 104] Connection",
+        ),
+        (EOFError(), "EOFError)"),
+    ],
+)
+def test_each_of_the_errors_that_tell_of_it(error: Exception, reason: str) -> None:
+    with pytest.raises(BadData) as caught, loading_explained():
+        raise error
+    assert str(caught.value).startswith(f"a process that loads images has died ({reason}")
+
+
+def test_other_errors_are_left_alone() -> None:
+    with pytest.raises(ValueError, match="a bug"), loading_explained():
+        list(DataLoader(Failing("other"), num_workers=1))
+    with pytest.raises(RuntimeError, match="of another kind"), loading_explained():
+        raise RuntimeError("of another kind")
+
+
+class Clock:
+    """Goes on only when told to, so that no other program can lengthen what is measured."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("vitscope.training.loading.time", made)
+    return made
+
+
+def slow(clock: Clock) -> Iterator[int]:
+    for i in range(3):
+        clock.now += 0.05
+        yield i
+
+
+def test_only_the_time_until_a_batch_is_there_counts(clock: Clock) -> None:
+    progress = Progress()
+    found = []
+    for batch in timed(slow(clock), progress):
+        clock.now += 0.1  # a step
+        found.append(batch)
+    assert found == [0, 1, 2]
+    assert progress.waited == pytest.approx(0.15)
+
+
+def test_errors_pass_and_their_time_counts(clock: Clock) -> None:
+    def broken() -> Iterator[int]:
+        clock.now += 0.05
+        raise KeyError("gone")
+        yield 0
+
+    progress = Progress()
+    with pytest.raises(KeyError):
+        list(timed(broken(), progress))
+    assert progress.waited == pytest.approx(0.05)

@@ -1,12 +1,16 @@
-"""Pictures of which some may be broken: named in an error, or counted and passed over.
+"""The images of a training: where they come from, which are broken, how long they take, and what goes wrong meanwhile.
 
-What can go wrong while images are loaded, said in one line.
+Broken ones are named in an error, or counted and passed over; what a process that loads images dies of is said in one
+line.
 """
 
+import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +20,56 @@ from torch.utils.data import Dataset
 
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, VitscopeError
-from vitscope.data import ImageData
+from vitscope.data import ImageData, load_data
+from vitscope.training.checkpoint import Progress
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images to train on and images to look at."""
+
+    train: Any
+    held_out: Any  # None if there are none
+    classes: tuple[str, ...] | None
+    name: str
+    not_held_out: Sequence[str] = ()  # names of those that are broken, and left out
+
+
+def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broken: bool = False) -> Images:
+    """Images from a spec ("fashion"), from what `load_data` gave, or from any data set of (picture, label).
+
+    Of a spec, and of `load_data`'s training split, the test split is held out unless `held_out` is given.
+    Where broken images are passed over, empty files and links that lead nowhere are such images.
+    """
+    if isinstance(data, str | Path):
+        data = load_data(str(data), split="train", fraction=fraction, seed=seed, check=not skip_broken)
+        fraction = 1.0
+    if isinstance(data, ImageData):
+        if held_out is None and data.split == "train":
+            held_out = load_data(data.spec, split="test", check=not skip_broken)
+        return Images(data.fraction(fraction, seed), held_out, data.classes, data.spec)
+    if fraction != 1.0:
+        raise VitscopeError(
+            f"fraction={fraction} needs data by name; take a part of the data set yourself (torch's Subset)"
+        )
+    if not hasattr(data, "__len__") or len(data) == 0:
+        raise BadData(
+            f"cannot train on this {type(data).__name__}: expected a data set of (picture, label), not empty"
+        )
+    classes = getattr(data, "classes", None)
+    return Images(data, held_out, tuple(map(str, classes)) if classes else None, type(data).__name__)
+
+
+def readable(images: Images, skip_broken: bool) -> Images:
+    """The images, of which the broken ones are named, or passed over."""
+    held_out: Any = images.held_out
+    names: list[str] = []
+    if skip_broken and isinstance(held_out, ImageData):
+        held_out, names = without_broken(held_out)
+        if names and distributed.is_main():
+            print(f"vitscope: {len(names)} held-out images are broken: {few(names)}", file=sys.stderr)
+    train = Readable(images.train, skip_broken)
+    return replace(images, train=train, held_out=held_out, not_held_out=names)
 
 
 class Readable(Dataset[tuple[Any, int]]):
@@ -86,6 +139,20 @@ def without_broken(data: ImageData) -> tuple[ImageData, list[str]]:
 def few(names: Sequence[str], most: int = 5) -> str:
     """The first of many names."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def timed(batches: Iterable[Any], progress: Progress) -> Iterator[Any]:
+    """The batches; the time until each of them is there is added to `progress.waited`."""
+    iterator = iter(batches)
+    while True:
+        began = time.monotonic()
+        try:
+            batch = next(iterator)
+        except StopIteration:
+            return
+        finally:
+            progress.waited += time.monotonic() - began
+        yield batch
 
 
 @contextmanager
