@@ -8,7 +8,7 @@ import pytest
 from vitscope.claims import alternet_verdicts, transformer_verdicts
 from vitscope.core.errors import BadResult
 from vitscope.findings.hessian import HessianResult
-from vitscope.results.spectrum_numbers import summed_up
+from vitscope.results.loss_numbers import summed_up
 
 
 def spectrum(name: str, values: np.ndarray) -> HessianResult:

@@ -11,7 +11,7 @@ training of the same two models would give is not known.
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.core.errors import BadResult
 from vitscope.findings.hessian import HessianResult
-from vitscope.results.spectrum_numbers import Quantity, difference
+from vitscope.results.loss_numbers import Quantity, difference
 
 ALIKE = ("data", "images_digest", "seed", "n", "batch_size", "weight_decay", "convention", "augmentation")
 LEAST_BATCHES = 8  # fewer do not tell how far the spectrum of one batch lies from that of another

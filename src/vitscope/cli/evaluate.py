@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
-from vitscope.cli.exam_options import epilogue, expand
+from vitscope.cli.words import epilogue, expand
 from vitscope.core.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from vitscope.cli.known_words import check_words
+from vitscope.cli.words import check_words
 from vitscope.core.arguments import from_yaml, read
 from vitscope.core.arguments.kinds import alternatives, base_of
 from vitscope.core.errors import BadArgument, VitscopeError

@@ -24,7 +24,7 @@ from vitscope.anatomy.structure.dissect import dissect
 from vitscope.anatomy.watch.example import example_shapes
 from vitscope.core.arguments import Count, Number, Seed, Side, Workers, checked
 from vitscope.core.errors import BadResult
-from vitscope.core.random_draws import seeded
+from vitscope.core.tensors import seeded
 from vitscope.models import Origin, create_model, origin, read_config, save_model
 from vitscope.models.sources.run_folder import copy_model
 from vitscope.models.trust import names_code

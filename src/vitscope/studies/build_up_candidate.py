@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vitscope.core.random_draws import seeded
+from vitscope.core.tensors import seeded
 from vitscope.models import create_model, read_config, save_model
 from vitscope.studies.job import Function, find_function
 from vitscope.surgery.alternate import alternate

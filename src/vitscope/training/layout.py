@@ -7,7 +7,7 @@ and linear maps do not care.
 import torch
 from torch import nn
 
-from vitscope.core.memory import arrange, crashes_with_channels_last
+from vitscope.core.tensors import arrange, crashes_with_channels_last
 
 
 def lay_out(wish: str, model: nn.Module, device: torch.device, sharded: bool = False) -> torch.memory_format:
