@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import Classes, Seed, Side
 from vitscope.core.errors import VitscopeError
 
@@ -42,7 +43,7 @@ SEARCHES = {
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(CodeOptions):
     """Operate on a model and leave it in a run folder."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
@@ -63,8 +64,6 @@ class Options:
     """Which output holds the class scores, where that cannot be decided; kept with the model."""
     seed: Seed = 0
     """Decides new weights."""
-    trust_code: bool = False
-    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def expand(arguments: list[str]) -> list[str]:
