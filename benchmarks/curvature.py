@@ -38,7 +38,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from vitscope.core.memory import kept_memory
+from vitscope.core.tensors import kept_memory
 from vitscope.curvature import HessianProduct, hessian_of, lanczos
 from vitscope.curvature.dots import norm
 from vitscope.data import batches, load_data

@@ -36,7 +36,7 @@ from timm.loss import SoftTargetCrossEntropy
 from timm.optim import create_optimizer_v2
 from torch import Tensor, nn
 
-from vitscope.core.memory import kept_memory
+from vitscope.core.tensors import kept_memory
 from vitscope.data import data_config, load_data
 from vitscope.models import create_model
 from vitscope.recipes.augment import AugmentedData

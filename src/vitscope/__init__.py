@@ -13,7 +13,7 @@ Everything is loaded on first use, so that `import vitscope` stays quick.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from vitscope.core.version import VERSION
+from vitscope.core import VERSION
 
 if TYPE_CHECKING:
     from vitscope import curvature as curvature

@@ -21,7 +21,7 @@ from vitscope.claims.outputs import augmentation_of, confidence_found
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.findings.hessian import HessianResult
 from vitscope.findings.prediction import QUANTITIES, PredictionResult
-from vitscope.results.spectrum_numbers import summed_up
+from vitscope.results.loss_numbers import summed_up
 from vitscope.training import get_recipe
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes import Job, alive, wait_for
 from vitscope.core.peers import end_with_parent
-from vitscope.results.lock import FolderLock
+from vitscope.results.atomic import FolderLock
 
 LOAD = """
 import multiprocessing, os, sys, time

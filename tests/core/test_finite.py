@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from vitscope.core.finite import all_finite, checksum, images_not_finite, weights_not_finite
+from vitscope.core.tensors import all_finite, checksum, images_not_finite, weights_not_finite
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vitscope.core.memory import give_back, kept_memory
+from vitscope.core.tensors import give_back, kept_memory
 
 PAGES = (64 << 20) // resource.getpagesize()  # of a tensor of 64 MB
 glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="memory is kept with glibc only")

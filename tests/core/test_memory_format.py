@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from vitscope.core.memory import arrange
+from vitscope.core.tensors import arrange
 
 
 def test_convolutions_over_maps_are_laid_out_and_others_stay() -> None:

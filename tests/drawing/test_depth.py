@@ -4,7 +4,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Polygon, Rectangle
 
 from tests.findings.known_results import UNITS
-from vitscope.drawing.depth import draw_bands, plot_change, plot_depth
+from vitscope.drawing.curves import draw_bands, plot_change, plot_depth
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import MSA, MSA_BAR, SUBSAMPLE
 

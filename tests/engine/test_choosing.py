@@ -12,7 +12,7 @@ from torch import nn
 import vitscope as vs
 from tests.exams.every_exam import images, small_vit
 from vitscope.cli.app import main
-from vitscope.cli.exam_options import expand
+from vitscope.cli.words import expand
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.choosing import find_exams, fitting, options_of, read_options
 from vitscope.exams import EXAMS

@@ -13,7 +13,7 @@ import vitscope as vs
 from tests.processes import run
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.core.exam_names import EXAM_NAMES
+from vitscope.core.names import EXAM_NAMES
 from vitscope.engine.exam import Accumulator, Procedure, Sums
 from vitscope.exams import EXAMS, find_exams
 

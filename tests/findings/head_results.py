@@ -10,7 +10,7 @@ from vitscope.findings.low_pass import QUANTITIES as LOW_PASS
 from vitscope.findings.low_pass import LowPassResult
 from vitscope.findings.softmax_gradient import SoftmaxGradientResult
 from vitscope.results import UnitRow
-from vitscope.results.head_rows import HeadRows
+from vitscope.results.table import HeadRows
 
 UNITS = (UnitRow("a.attn", "msa", 0, 0.25), UnitRow("b.attn", "msa", 0, 0.75))
 HEADS = np.array([-1, 0, 1, -1, 0, 1])

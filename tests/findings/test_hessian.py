@@ -10,7 +10,7 @@ from vitscope.exams.loss.hessian_training import log_log_slope
 from vitscope.findings.hessian import HessianResult
 from vitscope.findings.hessian_density import HessianDensityResult
 from vitscope.findings.hessian_training import HessianTrainingResult
-from vitscope.results.spectrum_numbers import summed_up
+from vitscope.results.loss_numbers import summed_up
 
 ABOUT = {"data": "d", "n": 64, "seed": 0, "batch_size": 16, "weight_decay": 0.05, "convention": "half_square"}
 ABOUT |= {"decay_all": True, "params": "all that learn", "parameters": 1000, "augmentation": "hdv"}

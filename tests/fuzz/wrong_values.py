@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from hypothesis import strategies as st
 
 from vitscope.core.arguments.kinds import alternatives, base_of
-from vitscope.core.arguments.vocabulary import ForMachine, Range
+from vitscope.core.arguments.vocabulary import Range
 
 _FLOATS = [math.nan, math.inf, -math.inf]
 _OBJECTS = [object(), b"bytes", {"a": 1}, {1, 2}, 1j, print, [[]], range(0)]
@@ -67,8 +67,7 @@ def wrong_numbers(hint: Any) -> st.SearchStrategy[Any]:
         if base not in (int, float):
             continue
         found.append(st.sampled_from(_FLOATS))
-        for condition in get_args(one)[1:]:
-            bounds = condition.range() if isinstance(condition, ForMachine) else condition
+        for bounds in get_args(one)[1:]:
             if not isinstance(bounds, Range):
                 continue
             if bounds.low is not None:
@@ -120,8 +119,7 @@ def _allowed(value: Any, hint: Any) -> bool:
     return True
 
 
-def _inside(value: float, condition: Any) -> bool:
-    bounds = condition.range() if isinstance(condition, ForMachine) else condition
+def _inside(value: float, bounds: Any) -> bool:
     if not isinstance(bounds, Range):
         return True
     low = -math.inf if bounds.low is None else bounds.low

@@ -11,7 +11,7 @@ from vitscope.drawing.style import styled
 from vitscope.findings.fourier import FourierResult
 from vitscope.findings.maps import MapsResult
 from vitscope.plots import plot_fourier_spectrum
-from vitscope.report.interactive import Widget, series, widget
+from vitscope.report.inline import Widget, series, widget
 from vitscope.results import Run
 
 

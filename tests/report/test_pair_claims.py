@@ -6,8 +6,8 @@ from typing import Any
 
 from vitscope.claims import broadcast_verdicts
 from vitscope.report.pairs import pair_verdicts
+from vitscope.report.sections import vital_signs
 from vitscope.report.subject import RunSubject, find_runs
-from vitscope.report.vital_signs import vital_signs
 from vitscope.results import Run
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 import vitscope.exams
-from vitscope.report.vital_signs import reading
+from vitscope.report.sections import reading
 from vitscope.results import Run
 from vitscope.results.numbers import READINGS
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from vitscope.findings.variance import VarianceResult
-from vitscope.report.vital_signs import reading
+from vitscope.report.sections import reading
 from vitscope.results import Run, UnitRow
 
 UNITS = (

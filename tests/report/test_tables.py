@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vitscope.report.tables import counts_grid, downloads, grid, whole_grid, whole_rows
+from vitscope.report.sections import counts_grid, downloads, grid, whole_grid, whole_rows
 from vitscope.results import Run
 
 

@@ -1,4 +1,4 @@
-from vitscope.report.vital_signs import taken
+from vitscope.report.sections import taken
 from vitscope.results import Result, UnitRow
 
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 from vitscope.claims import feature_verdicts
 from vitscope.exams import EXAMS
+from vitscope.report.sections import headline, vital_signs
 from vitscope.report.subject import find_runs
-from vitscope.report.vital_signs import headline, vital_signs
 from vitscope.results import Run
 
 

@@ -3,7 +3,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitscope.results import UnitRow
-from vitscope.results.head_rows import HeadRows
+from vitscope.results.table import HeadRows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

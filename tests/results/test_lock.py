@@ -4,10 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from vitscope.results.lock import FolderLock
+from vitscope.results.atomic import FolderLock
 
 HOLD = (
-    "import sys, time; from pathlib import Path; from vitscope.results.lock import FolderLock\n"
+    "import sys, time; from pathlib import Path; from vitscope.results.atomic import FolderLock\n"
     "assert FolderLock(Path(sys.argv[1])).acquire(); print('held', flush=True); time.sleep(600)"
 )
 
@@ -35,7 +35,7 @@ def test_dies_with_its_process(tmp_path: Path) -> None:
 
 
 FORK = (
-    "import os, sys, time; from pathlib import Path; from vitscope.results.lock import FolderLock\n"
+    "import os, sys, time; from pathlib import Path; from vitscope.results.atomic import FolderLock\n"
     "lock = FolderLock(Path(sys.argv[1])); assert lock.acquire()\n"
     "child = os.fork()\n"
     "if not child:\n"

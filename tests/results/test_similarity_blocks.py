@@ -1,7 +1,7 @@
 import numpy as np
 
 from vitscope.results import UnitRow
-from vitscope.results.similarity_blocks import score_weights, stages_of
+from vitscope.results.unit_changes import score_weights, stages_of
 
 
 def scores(similarity: np.ndarray, stages: list[int]) -> list[float]:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vitscope.results.spectrum_numbers import difference, replicates, summed_up
+from vitscope.results.loss_numbers import difference, replicates, summed_up
 
 SPECTRA = np.array([[9.0, -4.0, 3.0], [-8.0, -2.0, 1.0], [5.0, 4.0, 3.0]])
 

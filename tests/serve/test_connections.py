@@ -7,10 +7,10 @@ from pathlib import Path
 from tests.serve.server import Server
 
 FAST = (
-    "from vitscope.serve import connections\n"
-    "connections.REQUEST_SECONDS = connections.IDLE_SECONDS = connections.WRITE_SECONDS = 0.5\n"
+    "from vitscope.serve import server\n"
+    "server.REQUEST_SECONDS = server.IDLE_SECONDS = server.WRITE_SECONDS = 0.5\n"
 )
-FEW = "from vitscope.serve import connections\nconnections.MOST, connections.REQUEST_SECONDS = 3, 3600.0\n"
+FEW = "from vitscope.serve import server\nserver.MOST, server.REQUEST_SECONDS = 3, 3600.0\n"
 SHORT = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
 
 

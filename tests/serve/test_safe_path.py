@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from vitscope.serve.safe_path import below
+from vitscope.serve.access import below
 
 
 def test_what_lies_below(runs: Path) -> None:

@@ -15,7 +15,7 @@ from vitscope.anatomy.taps.lesion import Lesions
 from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import own_input_size
 from vitscope.core.arguments import checked
-from vitscope.core.callable_module import make_callable
+from vitscope.core.arguments.calling import make_callable
 from vitscope.core.errors import UnsupportedModel
 
 __all__ = [

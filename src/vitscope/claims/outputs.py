@@ -25,8 +25,8 @@ from vitscope.findings.hessian import HessianResult
 from vitscope.findings.prediction import QUANTITIES, PredictionResult
 from vitscope.results import Result
 from vitscope.results.condition_rows import Headline
+from vitscope.results.loss_numbers import Quantity, difference
 from vitscope.results.paired import check_same_images
-from vitscope.results.spectrum_numbers import Quantity, difference
 
 STATEMENT = "strong augmentation makes predictions under-confident"
 MIXING = ("mixup", "cutmix")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import Side
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(CodeOptions):
     """Print what a model is made of: its units in the order they run."""
 
     model: Annotated[str, tyro.conf.Positional]
@@ -29,9 +30,6 @@ class Options:
 
     json: bool = False
     """Print JSON instead of a table."""
-
-    trust_code: bool = False
-    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:

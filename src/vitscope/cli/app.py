@@ -13,8 +13,8 @@ import sys
 from vitscope.cli.options import read_options
 from vitscope.core.arguments.files import in_words
 from vitscope.core.errors import VitscopeError
-from vitscope.core.exam_names import check_exam_names
 from vitscope.core.interrupt import Terminated, termination_raises
+from vitscope.core.names import check_exam_names
 
 VERBS = {
     "demo": "examine three trained models on the embedded images and write a page",

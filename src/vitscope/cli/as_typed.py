@@ -18,8 +18,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
-from vitscope.cli.known_words import is_positional
 from vitscope.cli.options import hints_of_options
+from vitscope.cli.words import is_positional
 from vitscope.core.errors import speaker
 
 _BEFORE = r"(?<![\w./:'\"-])"

@@ -7,11 +7,12 @@ from typing import Annotated
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
-from vitscope.core.arguments import Address, BatchSize, Count, Device, Minutes, Number, Positive, Seed
+from vitscope.cli.options import ImageOptions
+from vitscope.core.arguments import Address
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(ImageOptions):
     """Put two models on one page, side by side and image by image.
 
     For example: `vitscope compare resnet_mini vit_mini` or `vitscope compare runs/before runs/after`
@@ -23,18 +24,8 @@ class Options:
     """The same; differences are of this one minus the first."""
     data: str | None = None
     """Images to examine names on; default: those of the run beside it, or fashion."""
-    split: str = "test"
-    """Which part of the data."""
     exams: tuple[str, ...] = ()
     """Which exams; default: those of the run beside it, or those that share one pass; all: every one but the slow."""
-    limit: Count | None = None
-    """Use this many images, the same share of every class; default: all."""
-    batch_size: BatchSize = 128
-    """Images per forward pass."""
-    seed: Seed = 0
-    """Decides which images a limit takes, and the bootstrap."""
-    device: Device | None = None
-    """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
     out: Path = Path("runs/compare")
     """Folder for the runs that have to be made, and for the page."""
     page: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
@@ -43,16 +34,6 @@ class Options:
     """What stands on top; default: the names of the models."""
     docs: Address | None = None
     """Address of the documentation to link the exams' pages at."""
-    output: int | str | None = None
-    """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
-    mean: tuple[Number, ...] | None = None
-    """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
-    std: tuple[Positive, ...] | None = None
-    """What they were divided by, per channel."""
-    trust_code: bool = False
-    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
-    timeout_minutes: Minutes = 60.0
-    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:

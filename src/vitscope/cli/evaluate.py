@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
-from vitscope.cli.exam_options import epilogue, expand
-from vitscope.core.arguments import BatchSize, Classes, Count, Device, Minutes, Number, Positive, Seed, Side
+from vitscope.cli.options import ExamOptions
+from vitscope.cli.words import epilogue, expand
+from vitscope.core.arguments import Positive, Seed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -24,8 +25,8 @@ _USUAL = {"model", "minus", "exam", "kind", "condition", "quantity", "value", "l
 __all__ = ["Options", "epilogue", "expand", "run"]
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(ExamOptions):
     """Evaluate models on the same images: how good, how calibrated and how robust their predictions are.
 
     For example: `vitscope evaluate resnet_mini vit_mini --data fashion --exams prediction corruption`
@@ -35,10 +36,6 @@ class Options:
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...", help_behavior_hint="")
     ]
     """Names (see: vitscope models) or run folders; the others are compared with the first."""
-    data: str = "fashion"
-    """Where the images come from (see: vitscope data list)."""
-    split: str = "test"
-    """Which part of the data."""
     labels: str | None = None
     """Published labels: imagenet (folders are WordNet ids), numeric (folders are numbers), real:PATH (ReaL)."""
     classes: str | None = None
@@ -49,73 +46,35 @@ class Options:
     """Divide logits by this number; fit: find the best on half of the images, and report what it does on the other."""
     cache: bool = True
     """For corruption: keep corrupted images for the next run and other models (if they take less than 4 GB)."""
-    options: tuple[str, ...] = ()
-    """Options of single exams: hessian.batches=4. Shorter: --hessian.batches 4."""
-    limit: Count | None = None
-    """Use this many images, the same share of every class; default: all."""
-    batch_size: BatchSize = 128
-    """Images per forward pass."""
     seed: Seed = 0
     """Decides which images a limit takes, and everything that is drawn."""
-    device: Device | None = None
-    """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
     out: Path | None = None
     """The run folder, or of several models the folder above theirs; default: runs/evaluate/MODEL."""
-    pretrained: bool = True
-    """Load the weights that come with a name; a run folder's are always loaded."""
-    img_size: Side | None = None
-    """Side of the images, if the model should not have its own."""
-    num_classes: Classes | None = None
-    """Size of the head, if the model should not have its own."""
-    output: int | str | None = None
-    """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
-    mean: tuple[Number, ...] | None = None
-    """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
-    std: tuple[Positive, ...] | None = None
-    """What they were divided by, per channel."""
-    trust_code: bool = False
-    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
-    timeout_minutes: Minutes = 60.0
-    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:
     """Evaluate each model, print what was found and how models differ, say where the figures are."""
-    import torch
-
     from vitscope import evaluate
     from vitscope.core import distributed
     from vitscope.data import load_data
     from vitscope.engine.choosing import read_options, with_options
     from vitscope.exams import find_exams
 
-    names = options.exams or None
-    own = read_options(options.options)
-    with_options(
-        find_exams(names, purpose="evaluation"), own
-    )  # a misspelt one is noticed before data is loaded
+    names, own = options.exams or None, read_options(options.options)
+    with_options(find_exams(names, purpose="evaluation"), own)  # a misspelt one, before data is loaded
     with distributed.process_group(options.timeout_minutes), notes_as_typed("evaluate", Options):
         found = evaluate(
             options.models,
             load_data(options.data, split=options.split),
             names,
-            limit=options.limit,
-            batch_size=options.batch_size,
-            seed=options.seed,
-            device=options.device or ("cuda" if torch.cuda.is_available() else "cpu"),
             out=_out(options),
             labels=options.labels,
             classes=options.classes,
             temperature=options.temperature,
             cache=None if options.cache else False,
-            output=options.output,
-            mean=options.mean,
-            std=options.std,
             options=own,
-            pretrained=None if options.pretrained else False,
-            img_size=options.img_size,
-            num_classes=options.num_classes,
-            trust_code=options.trust_code,
+            **options.of_images(),
+            **options.of_models(),
         )
         if distributed.is_main():
             _print(found)

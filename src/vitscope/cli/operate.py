@@ -169,7 +169,7 @@ def _search(options: Options) -> None:
     from rich.console import Console
 
     from vitscope import create_model
-    from vitscope.core.random_draws import seeded
+    from vitscope.core.tensors import seeded
     from vitscope.studies.build_up import build_up, read_build_up
 
     if len(options.operations) > 1 or options.deep_ensemble:

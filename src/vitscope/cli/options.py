@@ -1,17 +1,98 @@
-"""From words and YAML files to a verb's options, each value read and checked by the type of its field."""
+"""Options that verbs share; from words and YAML files to a verb's options, each value read by the type of its field."""
 
 import dataclasses
 import difflib
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from vitscope.cli.known_words import check_words
-from vitscope.core.arguments import from_yaml, read
+from vitscope.cli.words import check_words, is_positional
+from vitscope.core.arguments import (
+    BatchSize,
+    Classes,
+    Count,
+    Device,
+    Minutes,
+    Number,
+    Positive,
+    Seed,
+    Side,
+    from_yaml,
+    read,
+)
 from vitscope.core.arguments.kinds import alternatives, base_of
 from vitscope.core.errors import BadArgument, VitscopeError
 
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CodeOptions:
+    """Of verbs that open a model."""
+
+    trust_code: bool = False
+    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(CodeOptions):
+    """Of verbs that measure models."""
+
+    output: int | str | None = None
+    """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
+    mean: tuple[Number, ...] | None = None
+    """What was subtracted from pixels from 0 to 1, per channel, if the model should not say so itself."""
+    std: tuple[Positive, ...] | None = None
+    """What they were divided by, per channel."""
+    timeout_minutes: Minutes = 60.0
+    """How long the processes of torchrun wait for one that does not answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageOptions(ModelOptions):
+    """Of verbs that show images to models."""
+
+    split: str = "test"
+    """Which part of the data."""
+    limit: Count | None = None
+    """Use this many images, the same share of every class; default: all."""
+    batch_size: BatchSize = 128
+    """Images per forward pass."""
+    seed: Seed = 0
+    """Decides which images a limit takes, and the bootstrap."""
+    device: Device | None = None
+    """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
+
+    def of_images(self) -> dict[str, Any]:
+        """What `diagnose` and `evaluate` of the library take by the same names."""
+        import torch
+
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+        names = ("limit", "batch_size", "seed", "output", "mean", "std")
+        return {"device": device, **{name: getattr(self, name) for name in names}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExamOptions(ImageOptions):
+    """Of verbs that run exams of several models."""
+
+    data: str = "fashion"
+    """Where the images come from (see: vitscope data list)."""
+    options: tuple[str, ...] = ()
+    """Options of single exams: hessian.batches=4. Shorter: --hessian.batches 4."""
+    pretrained: bool = True
+    """Load the weights that come with a name; a run folder's are always loaded."""
+    img_size: Side | None = None
+    """Side of the images, if the model should not have its own."""
+    num_classes: Classes | None = None
+    """Size of the head, if the model should not have its own."""
+
+    def of_models(self) -> dict[str, Any]:
+        """How each model is made."""
+        names = ("img_size", "num_classes", "trust_code")
+        weights = None if self.pretrained else False
+        return {"pretrained": weights, **{name: getattr(self, name) for name in names}}
 
 
 def read_options(options_type: type, arguments: list[str], program: str) -> Any:
@@ -47,12 +128,18 @@ def hints_of_options(options_type: type) -> dict[str, Any]:
 
 
 def _use_own_words(options_type: Any) -> None:
-    """Let every value be read by `arguments.read`, and `--help` say nothing of a default that is nothing."""
+    """Let every value be read by `arguments.read`, and `--help` say nothing of a default that is nothing.
+
+    A verb's own options come first in it, those that it shares after them.
+    """
     import tyro
 
     if "__declared__" in options_type.__dict__:
         return
     options_type.__declared__ = hints_of_options(options_type)
+    names = [name for kind in options_type.__mro__ for name in vars(kind).get("__annotations__", ())]
+    known = options_type.__dataclass_fields__
+    options_type.__dataclass_fields__ = {name: known[name] for name in dict.fromkeys(names)}
     annotated: Any = Annotated  # the types are known only when this runs
     for field in dataclasses.fields(options_type):
         hint = options_type.__declared__[field.name]
@@ -64,11 +151,7 @@ def _use_own_words(options_type: Any) -> None:
 
 
 def _flag(name: str, hint: Any) -> str:
-    import tyro
-
-    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
-    positional = any(extra is tyro.conf.Positional or "Positional" in repr(extra) for extra in extras)
-    return name.upper() if positional else f"--{name.replace('_', '-')}"
+    return name.upper() if is_positional(hint) else f"--{name.replace('_', '-')}"
 
 
 def _reader(hint: Any, flag: str) -> Any:

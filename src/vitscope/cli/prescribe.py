@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
-from vitscope.core.arguments import Device, Epochs, Fraction, Minutes, Number, Positive, Seed
+from vitscope.cli.options import ModelOptions
+from vitscope.core.arguments import Device, Epochs, Fraction, Number, Seed
 from vitscope.core.errors import VitscopeError
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ _OF_APPLYING = ("only", "epochs", "data", "fraction", "recipe", "out", "seed", "
 _SHOWN = ("accuracy", "nll", "ece", "signed_ece")
 
 
-@dataclass(frozen=True)
-class Options:
+@dataclass(frozen=True, kw_only=True)
+class Options(ModelOptions):
     """Propose operations from a diagnosis, with the evidence and the cost; --apply does them and looks again.
 
     For example: `vitscope diagnose resnet_mini --exams all --out runs/a`, then `vitscope prescribe runs/a`
@@ -53,12 +54,6 @@ class Options:
     """Which output holds the class scores, if the run does not say so: a name such as logits, or a place from 0."""
     mean: tuple[Number, ...] | None = None
     """What was subtracted from pixels from 0 to 1, per channel, if neither the run nor the model says so."""
-    std: tuple[Positive, ...] | None = None
-    """What they were divided by, per channel."""
-    trust_code: bool = False
-    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
-    timeout_minutes: Minutes = 60.0
-    """How long the processes of torchrun wait for one that does not answer."""
 
 
 def run(options: Options) -> None:

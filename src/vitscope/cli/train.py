@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import (
     BatchSize,
     Count,
@@ -24,7 +25,7 @@ _CHANGES = ("accumulate", "sam_rho", "ema_decay", "clip_norm", "compile")
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(CodeOptions):
     """Train a model and leave it in a run folder."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
@@ -85,8 +86,6 @@ class Options:
     """Exams that share one pass, and hessian, to look at the model with while it trains; into monitors.csv."""
     monitor_every: Count | None = None
     """Epochs between two looks; default: as often as 5 % of the time allow."""
-    trust_code: bool = False
-    """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
 
 
 def run(options: Options) -> None:

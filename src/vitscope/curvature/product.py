@@ -17,7 +17,7 @@ from vitscope.anatomy import Anatomy, preserved
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import NotFinite, VitscopeError
-from vitscope.core.memory import give_back
+from vitscope.core.tensors import give_back
 from vitscope.curvature.double_backward import TwiceDifferentiable
 from vitscope.curvature.loss import Penalty, check_deterministic, cross_entropy, scores_of_images
 from vitscope.curvature.parameters import select_parameters

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from vitscope.core.errors import BadData
-from vitscope.core.finite import all_finite, images_not_finite
 from vitscope.core.interface import class_count
+from vitscope.core.tensors import all_finite, images_not_finite
 from vitscope.data.config import DataConfig, data_config
 from vitscope.data.decode import images_and_labels
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch

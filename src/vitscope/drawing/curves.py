@@ -1,18 +1,22 @@
-"""A share in per cent along some axis, as a line with its interval.
+"""What figures are made of: curves and bars with their intervals, and quantities against depth.
 
-A quantity of every layer and head against depth: a line for the layers, dots for their heads.
+Against depth, in the papers' style: grey where an MSA works, blue where the map shrinks; of layers and heads a line for
+the layers and dots for their heads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new
-from vitscope.drawing.style import INK, depth_colours, grid
-from vitscope.results.head_rows import HeadRows
+from vitscope.drawing.style import INK, MSA, MSA_BAR, SUBSAMPLE, depth_colours, grid
+from vitscope.results import UnitRow
+from vitscope.results.table import HeadRows
 
 
 def draw_curve(
@@ -25,18 +29,7 @@ def draw_curve(
     label: str | None = None,
     line: str = "-o",
 ) -> None:
-    """A line through shares, drawn in per cent, with a band for their 95 % interval.
-
-    Args:
-        ax: Where to draw.
-        x: Places.
-        value: Shares.
-        low: Lower end of their intervals.
-        high: Upper end.
-        colour: Of line and band.
-        label: For the legend.
-        line: Style and marker, as matplotlib's `plot` takes them.
-    """
+    """A line through shares, drawn in per cent, with a band for their 95 % interval; `line` as matplotlib takes it."""
     ax.fill_between(x, 100 * low, 100 * high, color=colour, alpha=0.18, linewidth=0)
     ax.plot(x, 100 * value, line, color=colour, label=label, markersize=3.8, linewidth=1.6)
 
@@ -80,16 +73,7 @@ def _in_pi(tick: float) -> str:
 def plot_heads(
     ax: mpl.Axes, result: HeadRows, quantity: str, colour: str, label: str | None = None, dots: bool = True
 ) -> None:
-    """Draw one quantity of a result with numbers per layer and head.
-
-    Args:
-        ax: Where to draw.
-        result: What to draw; see `nothing` for one without rows.
-        quantity: One of its quantities.
-        colour: Of line and dots.
-        label: Of the line.
-        dots: Whether to draw the heads.
-    """
+    """Draw one quantity of a result with numbers per layer and head; `dots` are the heads."""
     depth = np.array([result.units[i].depth for i in result.row_unit])
     value, low, high = result.of(quantity)
     layer = result.layers
@@ -126,3 +110,93 @@ def nothing(ax: mpl.Axes, why: str) -> mpl.Axes:
     ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center")
     ax.set_axis_off()
     return ax
+
+
+def plot_depth(
+    ax: mpl.Axes,
+    units: Sequence[UnitRow],
+    value: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    colour: str,
+    connected: np.ndarray | None = None,
+) -> None:
+    """Draw value and interval after each unit; the band of a unit spans the step that it makes. NaN is left out.
+
+    `connected` says per unit whether its level can be compared with the one before; a dotted line where not.
+    """
+    depth = np.array([u.depth for u in units])
+    draw_bands(ax, units)
+    for start, end in _runs(np.ones(len(units), bool) if connected is None else connected):
+        piece = slice(start, end)
+        ax.fill_between(depth[piece], low[piece], high[piece], color=colour, alpha=0.25, linewidth=0)
+        ax.plot(depth[piece], value[piece], "-o", color=colour, markersize=3.6, linewidth=1.6)
+        if start > 0:
+            gap = slice(start - 1, start + 1)
+            ax.plot(depth[gap], value[gap], ":", color=colour, linewidth=1.2)
+    ax.set_xlim(min(0.0, float(depth.min())), max(1.0, float(depth.max())))
+    ax.set_xlabel("Normalised depth")
+    grid(ax)
+
+
+def plot_change(
+    ax: mpl.Axes,
+    units: Sequence[UnitRow],
+    change: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    colour: str,
+) -> None:
+    """Draw the change across each unit as a bar over its step, with its interval; MSAs in grey. NaN is left out."""
+    depth = np.array([u.depth for u in units])
+    step = np.diff(depth, prepend=depth[:1])
+    middle = depth - step / 2
+    msa = np.array([u.kind == "msa" for u in units])
+    rest = " / ".join(dict.fromkeys(_label(u.kind) for u in units[1:] if u.kind != "msa"))
+    for chosen, shade, label in ((msa, MSA_BAR, "MSA"), (~msa, colour, rest)):
+        known = chosen & np.isfinite(change)
+        if known.any():
+            ax.bar(middle[known], change[known], 0.8 * step[known], color=shade, linewidth=0, label=label)
+    known = np.isfinite(change) & np.isfinite(low)
+    ends = (change[known], low[known], high[known])
+    draw_bars(ax, middle[known], *ends, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
+    ax.axhline(0.0, color=INK, linewidth=0.8)
+    ax.set_xlim(min(0.0, float(depth.min())), max(1.0, float(depth.max())))
+    ax.set_xlabel("Normalised depth")
+    _legend_above(ax, ax.get_legend_handles_labels()[0])
+    grid(ax)
+
+
+def draw_bands(ax: mpl.Axes, units: Sequence[UnitRow]) -> None:
+    """Shade the step of every MSA grey and of every unit that makes the map smaller blue; say so above."""
+    seen: dict[str, mpl.Patch] = {}
+    for before, unit in pairwise(units):
+        if unit.kind == "subsample" or unit.downsamples:
+            label, (colour, opacity) = "subsampling", SUBSAMPLE
+        elif unit.kind == "msa":
+            label, (colour, opacity) = "MSA", MSA
+        else:
+            continue
+        ax.axvspan(before.depth, unit.depth, color=colour, alpha=opacity, linewidth=0, zorder=0)
+        seen[label] = mpl.Patch(color=colour, alpha=opacity, linewidth=0, label=label)
+    kinds = dict.fromkeys(u.kind for u in units[1:] if u.kind != "subsample" and not u.downsamples)
+    rest = [kind for kind in kinds if kind != "msa"]
+    if rest:
+        label = " / ".join(_label(kind) for kind in rest)
+        seen[label] = mpl.Patch(facecolor="none", edgecolor="#808080", linewidth=0.6, label=label)
+    _legend_above(ax, list(seen.values()))
+
+
+def _legend_above(ax: mpl.Axes, handles: Sequence[mpl.Artist]) -> None:
+    if handles:
+        legend_above(ax, handles=handles, handlelength=1.2)
+
+
+def _label(kind: str) -> str:
+    return kind.upper() if kind in ("msa", "mlp") else kind
+
+
+def _runs(connected: np.ndarray) -> list[tuple[int, int]]:
+    """Start and end of each stretch of units that are connected to the one before."""
+    starts = [0, *[i for i in range(1, len(connected)) if not connected[i]]]
+    return list(zip(starts, [*starts[1:], len(connected)], strict=True))

@@ -17,7 +17,7 @@ from vitscope.core.arguments import check, read_list
 from vitscope.core.arguments.calling import hints_of
 from vitscope.core.arguments.kinds import alternatives, base_of, is_several
 from vitscope.core.errors import BadArgument, BadData, VitscopeError, warn
-from vitscope.core.exam_names import ALL, check_exam_names
+from vitscope.core.names import ALL, check_exam_names
 from vitscope.data.fetchers import is_unlabelled
 from vitscope.data.frames import FrameData
 from vitscope.engine.exam import EXAMS, Exam, Procedure

@@ -19,7 +19,7 @@ from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
 from vitscope.results import UnitRow
-from vitscope.results.head_rows import ALL_HEADS
+from vitscope.results.table import ALL_HEADS
 
 # quantities that are at most 1; all are at least 0
 SHARES = ("prefix", "diagonal", "similarity", "gradient", "share")

@@ -22,8 +22,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible, Stopped
-from vitscope.core.memory import arrange
 from vitscope.core.statistics import mean_interval, share_interval
+from vitscope.core.tensors import arrange
 from vitscope.curvature.loss import Penalty, cross_entropy, scores_of_images
 from vitscope.curvature.plane import Plane
 from vitscope.data import batches, data_config

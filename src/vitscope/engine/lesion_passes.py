@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import Anatomy, Lesions, Tap, Unit
 from vitscope.core.errors import VitscopeError
-from vitscope.core.finite import all_finite
 from vitscope.core.outputs import class_scores
+from vitscope.core.tensors import all_finite
 from vitscope.engine.not_finite import not_finite
 from vitscope.findings.lesion import POSITIONS
 from vitscope.results import UnitRow

@@ -14,8 +14,8 @@ from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import NotFinite, VitscopeError
-from vitscope.core.finite import all_finite, checksum, images_not_finite, weights_not_finite
 from vitscope.core.outputs import Place, class_scores, class_scores_if_any
+from vitscope.core.tensors import all_finite, checksum, images_not_finite, weights_not_finite
 from vitscope.models import name_of
 
 

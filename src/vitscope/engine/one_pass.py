@@ -11,8 +11,8 @@ from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.anatomy.watch.example import runs_on
 from vitscope.core import distributed
-from vitscope.core.finite import checksum
 from vitscope.core.interrupt import Interruptible, Stopped
+from vitscope.core.tensors import checksum
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features

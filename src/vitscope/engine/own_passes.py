@@ -17,7 +17,7 @@ from vitscope.anatomy import Anatomy, Unit, anatomy, preserved
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError, warn
-from vitscope.core.memory import kept_memory
+from vitscope.core.tensors import kept_memory
 from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
 from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject

@@ -12,9 +12,9 @@ from vitscope.drawing.curves import legend_above, nothing, plot_heads
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS
 from vitscope.results import About, Result, tidy
-from vitscope.results.head_rows import HeadRows
 from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import HeadRows
 
 QUANTITIES = (
     "entropy",

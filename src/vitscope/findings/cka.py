@@ -17,7 +17,7 @@ from vitscope.drawing.style import INK
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import by_name, extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.similarity_blocks import SCORES
+from vitscope.results.unit_changes import SCORES
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

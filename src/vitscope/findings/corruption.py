@@ -10,8 +10,9 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.core.corruption_names import FAMILIES, VERSION
 from vitscope.core.errors import VitscopeError
+from vitscope.core.names import CORRUPTIONS_VERSION as VERSION
+from vitscope.core.names import FAMILIES
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure

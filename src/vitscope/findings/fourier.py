@@ -11,8 +11,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import colour_bar
-from vitscope.drawing.depth import plot_change, plot_depth
+from vitscope.drawing.curves import colour_bar, plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, depth_colours, grid
 from vitscope.results import About, Result, UnitRow, tidy

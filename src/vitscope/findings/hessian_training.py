@@ -15,7 +15,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, logarithmic
 from vitscope.findings.hessian import HessianResult
 from vitscope.results import About, Result
-from vitscope.results.spectrum_numbers import Quantity
+from vitscope.results.loss_numbers import Quantity
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -14,7 +14,7 @@ from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure, projected
 from vitscope.drawing.style import MODELS, styled
 from vitscope.results import About, Result, tidy
-from vitscope.results.loss_points import LossPoints
+from vitscope.results.loss_numbers import LossPoints
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 

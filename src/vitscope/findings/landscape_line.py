@@ -12,7 +12,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
 from vitscope.findings.landscape import LABELS, masked, note_missing
 from vitscope.results import About, Result, tidy
-from vitscope.results.loss_points import LossPoints
+from vitscope.results.loss_numbers import LossPoints
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import draw_bars, legend_above, nothing
-from vitscope.drawing.depth import plot_change
+from vitscope.drawing.curves import draw_bars, legend_above, nothing, plot_change
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
 from vitscope.results import About, Result, UnitRow, tidy

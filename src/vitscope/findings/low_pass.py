@@ -11,8 +11,8 @@ from vitscope.drawing.curves import colour_bar, nothing, plot_head_shares
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, depth_colours, grid, logarithmic
 from vitscope.results import About, Result
-from vitscope.results.head_rows import HeadRows
 from vitscope.results.numbers import extremes, reads, rows_of
+from vitscope.results.table import HeadRows
 
 APPLICATIONS = (1, 2, 4, 8)
 

@@ -10,8 +10,8 @@ from vitscope.drawing.figures import figure
 from vitscope.drawing.style import MODELS
 from vitscope.findings.attention import NO_ATTENTION
 from vitscope.results import About, Result
-from vitscope.results.head_rows import HeadRows
 from vitscope.results.numbers import extremes, reads, rows_of
+from vitscope.results.table import HeadRows
 
 QUANTITIES = ("gradient", "share")
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import along_depth, colour_bar, draw_bars, legend_above, nothing
-from vitscope.drawing.depth import draw_bands
+from vitscope.drawing.curves import along_depth, colour_bar, draw_bands, draw_bars, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, logarithmic, model_colour
 from vitscope.results import About, Result, UnitRow, column, tidy, tidy_columns

@@ -8,8 +8,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import nothing
-from vitscope.drawing.depth import plot_depth
+from vitscope.drawing.curves import nothing, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS
 from vitscope.results import About, Result, UnitRow, column, tidy_columns

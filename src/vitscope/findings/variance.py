@@ -8,7 +8,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.drawing import mpl
-from vitscope.drawing.depth import plot_change, plot_depth
+from vitscope.drawing.curves import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, logarithmic
 from vitscope.results import About, Result, tidy

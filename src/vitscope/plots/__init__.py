@@ -10,8 +10,7 @@ from vitscope.drawing import style
 from vitscope.drawing.figures import PLOTS, Plot, save_figures
 from vitscope.findings import MODULES
 from vitscope.plots.landscape_interactive import interactive_landscape
-from vitscope.plots.monitors import plot_monitors
-from vitscope.plots.training import plot_training
+from vitscope.plots.training import plot_monitors, plot_training
 
 _PREFIX = "plot_"
 _functions: dict[str, Any] = {"plot_monitors": plot_monitors, "plot_training": plot_training}

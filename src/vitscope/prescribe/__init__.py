@@ -1,6 +1,6 @@
 """From a diagnosis to a treatment: which operations the numbers call for, why, and what they would cost."""
 
-from vitscope.core.callable_module import make_callable
+from vitscope.core.arguments.calling import make_callable
 from vitscope.prescribe.apply import Treatment, apply
 from vitscope.prescribe.decide import prescribe
 from vitscope.prescribe.prescription import Evidence, Prescription, Prescriptions

@@ -37,9 +37,9 @@ from vitscope.prescribe.rules import RULES
 from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
+from vitscope.results.loss_numbers import STATISTICS, difference
 from vitscope.results.paired import differences
 from vitscope.results.plain_files import check_page
-from vitscope.results.spectrum_numbers import STATISTICS, difference
 from vitscope.training import Trained, checkpoint, train
 
 ARMS = ("before", "control", "after")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vitscope.core.arguments import Address, RunFolder, checked
-from vitscope.core.callable_module import make_callable
+from vitscope.core.arguments.calling import make_callable
 from vitscope.core.errors import warn
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs, left_out

@@ -1,12 +1,9 @@
-"""Figures as parts of a page: SVG that takes the page's text colour and font, without clashing ids.
+"""Figures and data as parts of a page.
 
-Data inside a page: compressed text as base64, which no name or number in it can break out of.
-
-The page's script turns it back with the browser's own DecompressionStream.
-
-The page's own script: its parts, in the order in which they need one another, in one scope.
-
-Styles that the figures of a page share: each is written once, under a class, not on every line and tick.
+A figure is SVG that takes the page's text colour and font, without clashing ids; styles that figures share are written
+once, under a class. Data is compressed text as base64, which no name or number in it can break out of, and which the
+page's script turns back with the browser's own DecompressionStream. The script adds to figures: names and values of
+the cells of a heat map, lines that can be picked out, attention maps by image and head, a surface that can be turned.
 """
 
 from __future__ import annotations
@@ -15,7 +12,8 @@ import base64
 import gzip
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -26,8 +24,27 @@ from markupsafe import Markup, escape
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import render
 from vitscope.drawing.style import INK
+from vitscope.findings.cka import CkaResult
+from vitscope.findings.fourier import FourierResult
+from vitscope.findings.landscape import LandscapeResult
+from vitscope.findings.maps import LayerMaps, MapsResult
+from vitscope.plots.landscape_interactive import interactive_landscape
+from vitscope.results import Result, UnitRow
+from vitscope.results.codec import ByteArray
 
+PARTS = (
+    "base",
+    "tables",
+    "heat",
+    "series",
+    "maps",
+    "surface",
+    "start",
+)  # of the script, as they need one another
 _LONG = re.compile(r"-?\d+\.\d{3,}")
+_TAG = re.compile(r"<[^>]+>")
+_STYLE = re.compile(r' style="([^"]*)"')
+_PLAIN = re.compile(r"[\w\s:;#.,%()'-]+")  # what cannot end a style sheet
 _QUOTED = re.compile(r'\b(style|d)="[^"]*"')
 _SPACES = {"style": re.compile(r"([:;]) +"), "d": re.compile(r" *([MLHVCSQTAZ]) *", re.IGNORECASE)}
 
@@ -52,15 +69,13 @@ def inline_svg(ax: mpl.Axes, label: str, series: Sequence[mpl.Artist] = ()) -> M
     text = re.sub(r' id="series-(\d+)"', r' data-series="\1"', text)
     used = set(re.findall(r"#([\w.-]+)", text))
     text = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else "", text)
-    text = re.sub(r"<[^>]+>", lambda m: _shorter(m[0]), text)
+    text = _TAG.sub(lambda m: _shorter(m[0]), text)
     text = re.sub(r">\s+<", "><", text).replace(INK, "currentColor")
-    opening = re.match(r"<svg[^>]*>", text)
-    assert opening is not None
-    box = re.search(r'viewBox="[^"]*"', opening[0])
-    assert box is not None
+    opening, _, inside = text.partition(">")
+    box = re.findall(r'viewBox="[^"]*"', opening)
     names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
     head = f'<svg {names} {box[0]} role="img" aria-label="{escape(label)}">'
-    return Markup(head + text[opening.end() :].strip())
+    return Markup(head + inside.strip())
 
 
 def _shorter(tag: str) -> str:
@@ -104,20 +119,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-PARTS = ("base", "tables", "heat", "series", "maps", "surface", "start")
-
-
 @cache
 def page_script() -> str:
     """The text of the script; it leaves no name behind in the page."""
     folder = files("vitscope.report").joinpath("templates/scripts")
     parts = [folder.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in PARTS]
     return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
-
-
-_TAG = re.compile(r"<[^>]+>")
-_STYLE = re.compile(r' style="([^"]*)"')
-_PLAIN = re.compile(r"[\w\s:;#.,%()'-]+")  # what cannot end a style sheet
 
 
 class SharedStyles:
@@ -140,3 +147,88 @@ class SharedStyles:
             return found[0]
         name = self._classes.setdefault(found[1], f"v{len(self._classes)}")
         return f' class="{name}"'
+
+
+@dataclass(frozen=True)
+class Widget:
+    """What a figure can do: `kind` names a function of the page's script, `payload` is what it is given."""
+
+    kind: str
+    payload: str  # packed JSON
+
+
+def widget(plot: str, result: Result, **common: Any) -> Widget | None:
+    """The widget of a figure, by the figure's name; `common` is what the figures of all models share."""
+    make = _WIDGETS.get(plot)
+    return make(result, **common) if make else None
+
+
+def series(plot: str, ax: mpl.Axes) -> list[mpl.Artist]:
+    """The parts of a drawn figure that the script picks out, one per unit."""
+    return [*ax.lines] if plot in _SPECTRA else []
+
+
+def _heat(result: CkaResult) -> Widget:
+    content = {
+        "rows": [_name(unit) for unit in result.units],
+        "columns": [_name(unit) for unit in result.other_units],
+        "value": result.value,
+        "low": result.low,
+        "high": result.high,
+        "quantity": "CKA",
+    }
+    return Widget("heat", packed_json(content))
+
+
+def _spectra(result: FourierResult) -> Widget:
+    units = [{"name": unit.name, "kind": unit.kind} for unit in result.units]
+    return Widget("series", packed_json({"units": units}))
+
+
+def _maps(result: MapsResult) -> Widget | None:
+    if not result.units:
+        return None
+    heads = [[f"head {head}" for head in range(layer.heads)] for layer in result.layers]
+    layers = [
+        _layer(unit.name, names, layer)
+        for unit, names, layer in zip(result.units, heads, result.layers, strict=True)
+    ]
+    if result.rollout is not None:
+        count = len(result.rollout_units)
+        layers.append(
+            _layer(f"rollout of {count} layer{'s' if count > 1 else ''}", ["all heads"], result.rollout)
+        )
+    content = {
+        "images": _bytes(result.images),
+        "places": result.indices,
+        "layers": layers,
+        "shown": len(result.layers) - 1,
+    }
+    return Widget("maps", packed_json(content))
+
+
+def _layer(name: str, heads: list[str], layer: LayerMaps) -> dict[str, Any]:
+    own = {"name": name, "heads": heads, "query": layer.query, "highest": layer.highest}
+    return {**own, **_bytes(layer.steps)}
+
+
+def _bytes(values: ByteArray) -> dict[str, Any]:
+    """Bytes as base64: the payload is compressed as a whole."""
+    return {"shape": values.shape, "bytes": base64.b64encode(values.array.tobytes()).decode()}
+
+
+def _surface(result: LandscapeResult, height: tuple[float, float] | None = None) -> Widget:
+    return Widget("surface", packed(interactive_landscape(result, height=height).to_json()))
+
+
+def _name(unit: UnitRow) -> str:
+    return f"{unit.name} ({unit.kind})"
+
+
+_SPECTRA = ("fourier_spectrum", "fourier_radial")
+_WIDGETS: dict[str, Callable[..., Widget | None]] = {
+    "cka": _heat,
+    "maps": _maps,
+    "landscape_surface": _surface,
+    **dict.fromkeys(_SPECTRA, _spectra),
+}

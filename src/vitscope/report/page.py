@@ -9,26 +9,37 @@ from dataclasses import dataclass
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
+from vitscope.core import VERSION
 from vitscope.core.interrupt import check_stop
-from vitscope.core.version import VERSION
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import shared_limits, styled
 from vitscope.plots import PLOTS, Plot
 from vitscope.report.card import KINDS
-from vitscope.report.inline import SharedStyles, inline_svg, packed, page_script, plotly_script
-from vitscope.report.interactive import Widget, series, widget
+from vitscope.report.inline import (
+    SharedStyles,
+    Widget,
+    inline_svg,
+    packed,
+    page_script,
+    plotly_script,
+    series,
+    widget,
+)
 from vitscope.report.pairs import pairs
-from vitscope.report.subject import RunSubject, exam_order, left_out
-from vitscope.report.tables import (
+from vitscope.report.sections import (
     Download,
     Grid,
+    Sign,
     counts_grid,
     downloads,
+    reading,
+    taken,
     verdicts_download,
+    vital_signs,
     whole_grid,
 )
+from vitscope.report.subject import RunSubject, exam_order, left_out
 from vitscope.report.verdicts import by_chance
-from vitscope.report.vital_signs import Sign, reading, taken, vital_signs
 from vitscope.results import About
 from vitscope.results.numbers import unbroken
 from vitscope.results.provenance import now

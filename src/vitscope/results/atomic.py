@@ -1,8 +1,8 @@
-"""Files that are either complete or not there.
+"""Files that are either complete or not there, and a lock on a folder that one process writes.
 
 A file is written beside its place, as `.NAME.xxxxxxxx.part`, and renamed. While a process writes it holds a lock on
 that file, which dies with the process: so the next writer of the same place can tell what a dead one has left behind,
-and removes it.
+and removes it. The lock on a run folder cannot outlive its process either.
 """
 
 import os
@@ -10,14 +10,19 @@ import secrets
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # not a POSIX system: what dead writers leave behind stays
+except ImportError:  # not a POSIX system: nothing is locked, and what dead writers leave behind stays
     fcntl = None  # type: ignore[assignment]
+
+
+LOCK = ".lock"
+_handles: set[int] = set()  # of the locks on folders that this process holds
 
 
 @contextmanager
@@ -93,6 +98,11 @@ def _claim(handle: int, path: Path) -> bool:
         return True
     with suppress(OSError):  # a file system without locks: nobody removes what cannot be locked
         fcntl.flock(handle, fcntl.LOCK_EX)
+    return _is_at(handle, path)
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether nobody has removed the file since it was opened."""
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path))
     except FileNotFoundError:
@@ -104,8 +114,7 @@ def _remove_abandoned(target: Path) -> None:
     if fcntl is None:
         return
     with suppress(OSError):
-        beside = [entry.name for entry in os.scandir(target.parent)]
-        for name in beside:
+        for name in os.listdir(target.parent):
             if name.startswith(f".{target.name}.") and name.endswith(".part"):
                 _remove_if_free(target.with_name(name))
 
@@ -118,3 +127,69 @@ def _remove_if_free(path: Path) -> None:
             path.unlink()
         finally:
             os.close(handle)
+
+
+def _let_go() -> None:
+    """In a process that was just forked: a lock stays as long as any process has its descriptor."""
+    for handle in _handles:
+        os.close(handle)
+    _handles.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
+
+
+class FolderLock:
+    """Exclusive among processes; given back by `release`, or by the system when the process ends.
+
+    Processes that are forked from the holder have no part in it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / LOCK
+        self._handle: int | None = None
+        self._holder = 0  # the process
+
+    def acquire(self) -> bool:
+        """Take the lock; False if another process has it."""
+        if fcntl is None:
+            return True
+        for _ in range(5):  # somebody may be looking whether it is held, which takes a moment
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
+            if _try(handle, fcntl.LOCK_EX) and _is_at(handle, self._path):
+                self._handle = handle
+                self._holder = os.getpid()
+                _handles.add(handle)
+                return True
+            os.close(handle)
+            time.sleep(0.05)
+        return False
+
+    def release(self) -> None:
+        """Give the lock back; its file stays."""
+        if self._handle is not None and self._holder == os.getpid():
+            _handles.discard(self._handle)
+            os.close(self._handle)
+        self._handle = None
+
+    def is_held(self) -> bool:
+        """Whether some process holds it now."""
+        if fcntl is None or not self._path.exists():
+            return False
+        handle = os.open(self._path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # not to wait for a pipe
+        try:
+            return not _try(handle, fcntl.LOCK_SH)
+        finally:
+            os.close(handle)
+
+
+def _try(handle: int, kind: int) -> bool:
+    try:
+        fcntl.flock(handle, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks: there is nothing to guard with
+        pass
+    return True

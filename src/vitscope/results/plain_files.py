@@ -1,12 +1,8 @@
-"""Files of runs, which may be anything: only plain files are read, and not without end.
+"""Files and folders of runs, which may come from a stranger: what is read, what is written, and where it goes.
 
-Links in a run folder, which may come from a stranger: nothing is written through one that leads out of it.
-
-A link to a file is harmless: writing replaces the link (see `atomic`). A folder behind a link would be written into.
-
-Whether something can be written, known before the work for it begins; nothing is left behind.
-
-Where the runs of one command go: a folder for each model.
+Only plain files are read, and not without end. Nothing is written through a link that leads out of a run folder: a
+link to a file is harmless, since writing replaces it (see `atomic`), but a folder behind a link would be written into.
+Whether something can be written is known before the work for it begins; nothing is left behind.
 """
 
 import errno
@@ -18,7 +14,7 @@ from pathlib import Path
 
 from vitscope.core.arguments.files import files_in_words
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.results.atomic import is_special
+from vitscope.results.atomic import LOCK, is_special
 
 MOST_BYTES = 64 << 20
 _KINDS = {
@@ -66,9 +62,6 @@ def _check(path: Path, status: os.stat_result, most: int | None) -> None:
         raise BadResult(f"{path} has {status.st_size} bytes; at most {most} are read")
 
 
-LOCK = ".lock"
-
-
 def refuse_links_out(folder: Path) -> None:
     """Refuse a folder in which writing would leave it."""
     inside = folder.resolve()
@@ -99,19 +92,16 @@ def check_file(path: str | os.PathLike[str], begins: str = "") -> None:
         if is_special(target):
             if not os.access(target, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
-        else:
-            probe(target.parent)
-            if target.is_file():
-                _check_replaced(target, begins)
-
-
-def _check_replaced(target: Path, begins: str) -> None:
-    with open(target, "rb") as file:
-        found = file.read(len(begins.encode())).decode(errors="replace")
-    if found and found.lower() != begins.lower():
-        raise VitscopeError(
-            f"{target} is there and is something else, which is not overwritten; give another name, or remove it"
-        )
+            return
+        probe(target.parent)
+        if target.is_file():
+            with open(target, "rb") as file:
+                found = file.read(len(begins.encode())).decode(errors="replace")
+            if found and found.lower() != begins.lower():
+                raise VitscopeError(
+                    f"{target} is there and is something else, which is not overwritten; "
+                    "give another name, or remove it"
+                )
 
 
 def probe(folder: Path, size: int = 1) -> None:

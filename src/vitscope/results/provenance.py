@@ -1,13 +1,18 @@
-"""Where a number comes from: versions, revision of the code, machine, time, command."""
+"""Where a number comes from (versions, revision of the code, machine, time, command), and what `run.json` holds of it.
+
+A file that is not of the types below is damaged, or somebody else's.
+"""
 
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NotRequired, TypedDict
 
 PACKAGES = ("vitscope", "torch", "torchvision", "timm", "numpy", "pandas")
 
@@ -17,7 +22,7 @@ def provenance() -> dict[str, Any]:
     return {
         "command": command_line(),
         "time": now(),
-        "versions": versions(),
+        "versions": dict(versions()),
         "git_revision": git_revision(),
         "platform": platform.platform(),
     }
@@ -36,19 +41,13 @@ def command_line() -> str:
 
 
 @cache
-def _versions() -> tuple[tuple[str, str], ...]:
-    found = [("python", platform.python_version())]
-    for package in PACKAGES:
-        try:
-            found.append((package, version(package)))
-        except PackageNotFoundError:
-            continue
-    return tuple(found)
-
-
-def versions() -> dict[str, str]:
+def versions() -> Mapping[str, str]:
     """Version of Python and of each package that can change a number."""
-    return dict(_versions())
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
 
 
 @cache
@@ -71,3 +70,82 @@ def _git(folder: Path, *arguments: str) -> str:
         ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=True
     )
     return done.stdout.strip()
+
+
+State = Literal["running", "done", "interrupted", "failed"]
+
+
+class UnitFacts(TypedDict):
+    """A unit of the model that was examined."""
+
+    name: str
+    kind: str
+    stage: int
+    map_shape: NotRequired[list[int] | None]
+    heads: NotRequired[int | None]
+    downsamples: NotRequired[bool]
+
+
+class TrainingFacts(TypedDict, total=False):
+    """How the model was trained."""
+
+    recipe: dict[str, Any]
+    data: str | None
+    images: int | None
+    epochs: int
+    accuracy: list[float]
+    seconds: float
+
+
+class Origin(TypedDict):
+    """How the model can be made again."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class OperationFacts(TypedDict):
+    """An operation that the model went through."""
+
+    operation: str
+    options: NotRequired[dict[str, Any]]
+    places: NotRequired[list[str]]
+
+
+class ModelFacts(TypedDict, total=False):
+    """The model that a run is about."""
+
+    name: str | None
+    parameters: int | None
+    input_size: list[int] | None
+    weights_sha256: str | None
+    flops: int | None
+    units: list[UnitFacts] | None
+    surgery: list[OperationFacts] | None
+    interface: dict[str, Any] | None
+    origin: Origin | None
+    run: str | None
+    training: TrainingFacts | None
+
+
+class Command(TypedDict, total=False):
+    """One command that wrote into the folder."""
+
+    command: str | None
+    time: str | None
+    versions: dict[str, str] | None
+    git_revision: str | None
+    options: dict[str, Any] | None
+    seed: int | None
+    device: str | None
+    model: ModelFacts | None
+    seconds: float | None
+    finished: str | None
+    reason: str | None
+
+
+class Record(Command):
+    """The newest command and the state it left the folder in, with the earlier ones."""
+
+    state: State
+    earlier: NotRequired[list[Command]]

@@ -23,11 +23,9 @@ from typing import Any, Self
 from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, warn
-from vitscope.results.atomic import atomic_write
-from vitscope.results.lock import FolderLock
-from vitscope.results.plain_files import LOCK, read_plain, refuse_links_out
-from vitscope.results.provenance import now, provenance
-from vitscope.results.record import Record, State
+from vitscope.results.atomic import LOCK, FolderLock, atomic_write
+from vitscope.results.plain_files import read_plain, refuse_links_out
+from vitscope.results.provenance import Record, State, now, provenance
 from vitscope.results.result import NewerSchema, Result, check_schema, read_checked
 
 SCHEMA = 1

@@ -1,4 +1,7 @@
-"""Who may ask: this machine; others only with a token, in the address that is opened first or in a header."""
+"""Who may ask for what: this machine; others only with a token, in the address that is opened first or in a header.
+
+Requests reach real files below the served folder, and nothing else.
+"""
 
 import hmac
 import ipaddress
@@ -6,6 +9,7 @@ import re
 import secrets
 import socket
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from urllib.parse import parse_qs
 
 from starlette.responses import PlainTextResponse
@@ -98,3 +102,20 @@ def _from_headers(headers: list[tuple[bytes, bytes]], cookie: str) -> list[str]:
                 continue
             found.append(known.value if known is not None else "")
     return found
+
+
+def below(root: Path, asked: str) -> Path | None:
+    """The file or folder that `asked`, a path with slashes, names below `root`; None if there is none such.
+
+    Refused are absolute paths, `..`, names that begin with a dot (locks, files being written), and symbolic links that
+    lead out of `root`, whatever the way they were written: the answer is judged by where it really is.
+    """
+    parts = [part for part in asked.split("/") if part]
+    if any(part.startswith(".") or "\\" in part or "\0" in part for part in parts):
+        return None
+    base = root.resolve()
+    try:
+        found = base.joinpath(*parts).resolve(strict=True)
+    except (OSError, RuntimeError):  # absent, not readable, or a circle of links
+        return None
+    return found if found == base or base in found.parents else None

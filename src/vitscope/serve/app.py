@@ -15,9 +15,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.results.plain_files import is_shortage
-from vitscope.serve.access import Guarded
+from vitscope.serve.access import Guarded, below
 from vitscope.serve.pages import Busy, Pages, policy_of
-from vitscope.serve.safe_path import below
 
 ASSETS = Path(__file__).parent / "templates"
 _STATIC = {"serve.css": "text/css", "index.js": "text/javascript", "training.js": "text/javascript"}

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from vitscope.results import Run
 from vitscope.results.plain_files import is_shortage, read_plain
-from vitscope.serve.safe_path import below
+from vitscope.serve.access import below
 
 # Folders inside a run that hold no other runs.
 _INSIDE = {"exams", "figures", "checkpoints"}

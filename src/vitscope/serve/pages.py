@@ -13,12 +13,12 @@ from typing import Any, Generic, Self, TypeVar
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import escape
 
+from vitscope.core import VERSION
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interrupt import Stopped, stoppable
-from vitscope.core.version import VERSION
 from vitscope.results.plain_files import check_plain, is_shortage
+from vitscope.serve.access import below
 from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, training_rows
-from vitscope.serve.safe_path import below
 
 KEPT_PAGES = 16  # reports of a few MB each
 KEPT_CURVES = 64

@@ -16,7 +16,7 @@ from torch import nn
 
 from vitscope.anatomy.structure.dissect import dissect
 from vitscope.core.errors import BadResult
-from vitscope.core.random_draws import seeded
+from vitscope.core.tensors import seeded
 from vitscope.models import Origin, create_model, origin, read_config, save_model
 from vitscope.models.trust import names_code
 from vitscope.studies.job import Function, find_function

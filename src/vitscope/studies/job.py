@@ -15,7 +15,7 @@ from typing import Any
 
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.results import atomic_write
-from vitscope.results.lock import FolderLock
+from vitscope.results.atomic import FolderLock
 from vitscope.results.plain_files import read_plain
 
 SCHEMA = 1

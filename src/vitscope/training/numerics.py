@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from vitscope.core.errors import VitscopeError
-from vitscope.core.memory import arrange, crashes_with_channels_last
+from vitscope.core.tensors import arrange, crashes_with_channels_last
 from vitscope.training.checkpoint import Progress
 from vitscope.training.loading import few
 from vitscope.training.sharding import image_name

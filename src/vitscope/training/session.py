@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vitscope.core import distributed
 from vitscope.core.interrupt import Interruptible, Stopped
-from vitscope.core.memory import kept_memory
+from vitscope.core.tensors import kept_memory
 from vitscope.models import save_model
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage

@@ -6,70 +6,13 @@ from vitscope.core.arguments import Count, checked
 def examine(model: nn.Module, limit: Count | None = None): ...
 """
 
-from vitscope.core.arguments.calling import check_fields, checked, names_checked
-from vitscope.core.arguments.checking import check
-from vitscope.core.arguments.files import files_in_words
-from vitscope.core.arguments.reading import from_yaml, read, read_list
-from vitscope.core.arguments.vocabulary import (
-    Address,
-    BatchSize,
-    Classes,
-    Count,
-    CountFromZero,
-    Device,
-    Epochs,
-    FieldsOf,
-    Fraction,
-    LearningRate,
-    Minutes,
-    NotEmpty,
-    NotNegative,
-    Number,
-    Port,
-    Positive,
-    Probability,
-    Range,
-    Refine,
-    RunFolder,
-    Seed,
-    Share,
-    Side,
-    Workers,
-)
-from vitscope.core.arguments.words import describe
-
-__all__ = [
-    "Address",
-    "BatchSize",
-    "Classes",
-    "Count",
-    "CountFromZero",
-    "Device",
-    "Epochs",
-    "FieldsOf",
-    "Fraction",
-    "LearningRate",
-    "Minutes",
-    "NotEmpty",
-    "NotNegative",
-    "Number",
-    "Port",
-    "Positive",
-    "Probability",
-    "Range",
-    "Refine",
-    "RunFolder",
-    "Seed",
-    "Share",
-    "Side",
-    "Workers",
-    "check",
-    "check_fields",
-    "checked",
-    "describe",
-    "files_in_words",
-    "from_yaml",
-    "names_checked",
-    "read",
-    "read_list",
-]
+from vitscope.core.arguments.calling import check_fields as check_fields
+from vitscope.core.arguments.calling import checked as checked
+from vitscope.core.arguments.calling import names_checked as names_checked
+from vitscope.core.arguments.checking import check as check
+from vitscope.core.arguments.files import files_in_words as files_in_words
+from vitscope.core.arguments.files import from_yaml as from_yaml
+from vitscope.core.arguments.files import read as read
+from vitscope.core.arguments.files import read_list as read_list
+from vitscope.core.arguments.kinds import describe as describe
+from vitscope.core.arguments.vocabulary import *  # noqa: F403

@@ -1,10 +1,12 @@
-"""Let a function compare its arguments with its own signature before it begins."""
+"""Let a function compare its arguments with its own signature before it begins, and a package be called like one."""
 
 import difflib
 import functools
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from vitscope.core.arguments.checking import check
@@ -131,8 +133,7 @@ def bind(
 
 
 def _fields_of(parameter: inspect.Parameter) -> type | None:
-    found = (one.kind for one in conditions_of(parameter.annotation) if isinstance(one, FieldsOf))
-    return next(found, None)
+    return next((one.kind for one in conditions_of(parameter.annotation) if isinstance(one, FieldsOf)), None)
 
 
 def _called(function: Callable[..., Any]) -> str:
@@ -144,23 +145,16 @@ def _called(function: Callable[..., Any]) -> str:
 def _why_not_bound(
     signature: inspect.Signature, args: Any, kwargs: Any, also: Sequence[str], error: TypeError
 ) -> str:
-    own = signature.parameters.items()
-    takes = [name for name, one in own if one.kind is not one.VAR_KEYWORD and name not in ("self", "cls")]
-    takes += also
+    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    takes = [one.name for one in own if one.name not in ("self", "cls")] + [*also]
     listed = f"it takes {', '.join(takes)}"
     for name in kwargs:
         if name not in signature.parameters:
             near = difflib.get_close_matches(name, takes, 1)
             return f"no argument '{name}'; " + (f"did you mean '{near[0]}'?" if near else listed)
-    needed = [
-        name
-        for name, one in signature.parameters.items()
-        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-    ]
+    needed = [one.name for one in own if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
     absent = [name for name in needed[len(args) :] if name not in kwargs]
-    if absent:
-        return f"'{absent[0]}' is missing; {listed}"
-    return f"{error}; {listed}"
+    return f"'{absent[0]}' is missing; {listed}" if absent else f"{error}; {listed}"
 
 
 def _checked(parameter: inspect.Parameter, value: Any, hint: Any) -> Any:
@@ -171,3 +165,16 @@ def _checked(parameter: inspect.Parameter, value: Any, hint: Any) -> Any:
     if value is parameter.default:
         return value
     return check(value, hint, parameter.name)
+
+
+def make_callable(module_name: str, function: Callable[..., Any]) -> None:
+    """Let a package be called like the function it is named after, as in `vs.anatomy(model)`."""
+
+    class CallableModule(ModuleType):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+    module = sys.modules[module_name]
+    module.__class__ = CallableModule
+    module.__signature__ = signature = inspect.signature(function)  # type: ignore[attr-defined]
+    module.__doc__ = f"{function.__name__}{signature}\n\n{inspect.getdoc(function)}"

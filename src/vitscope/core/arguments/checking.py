@@ -16,15 +16,16 @@ from typing import Any, Literal, NotRequired, get_args, get_origin, get_type_hin
 from vitscope.core.arguments.kinds import (
     alternatives,
     base_of,
-    bounds_of,
     conditions_of,
+    describe,
     is_function,
     is_mapping,
     is_path,
     is_several,
+    refusal,
+    shown,
 )
-from vitscope.core.arguments.vocabulary import ForMachine, Range, Refine
-from vitscope.core.arguments.words import describe, refusal, shown
+from vitscope.core.arguments.vocabulary import Range, Refine
 from vitscope.core.errors import BadArgument
 
 _LONGEST_NAME, _LONGEST_PATH = 255, 4095
@@ -61,9 +62,8 @@ def take(value: Any, hint: Any) -> tuple[Any, str | None]:
     if problem is not None:
         return taken, problem
     for condition in conditions_of(hint):
-        if isinstance(condition, Range | ForMachine):
-            inside = isinstance(taken, int | float) and bounds_of(condition).holds(taken)
-            if not inside:
+        if isinstance(condition, Range):
+            if not (isinstance(taken, int | float) and condition.holds(taken)):
                 return value, "_"
         elif isinstance(condition, Refine) and (problem := condition.problem(taken)) is not None:
             return value, problem

@@ -1,18 +1,21 @@
-"""What an operating system says about files, in words a user can act on.
+"""What words and files say: a value by its type, from the command line or from a YAML file of `name: value` lines.
 
-Read a YAML file of `name: value` lines; what cannot be read, and lines that say the same twice, are refused.
+What an operating system says about files comes in words that a user can act on.
 """
 
 import errno
 import json
 import os
-from collections.abc import Iterator
+import types
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Union, get_args, get_origin
 
 import yaml
 
+from vitscope.core.arguments.checking import check, problem_with_path, take
+from vitscope.core.arguments.kinds import alternatives, base_of, describe, is_path, is_several, refusal
 from vitscope.core.errors import BadArgument, FileTrouble, VitscopeError
 
 _WORDS = {
@@ -59,12 +62,11 @@ def files_in_words() -> Iterator[None]:
 
 def in_words(error: OSError) -> str | None:
     """A sentence for the error, or None if it is not about a file."""
-    if error.errno not in _WORDS or (
-        error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT)
-    ):
+    if error.errno not in _WORDS:
         return None
     if error.filename is None:
-        return f"cannot write: {_WORDS[error.errno]}"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return f"cannot write: {_WORDS[error.errno]}" if full else None
     path = error.filename if isinstance(error.filename, int) else os.fsdecode(error.filename)
     where = str(path) if len(str(path)) <= 200 else f"{str(path)[:80]}... ({len(str(path))} characters)"
     return f"cannot use {where}: {_WORDS[error.errno]}"
@@ -98,16 +100,10 @@ class _Loader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             name = self.construct_object(key, deep=True)
-            try:
-                twice = name in seen
-            except TypeError:
-                raise yaml.constructor.ConstructorError(
-                    None, None, "a name is no plain word", key.start_mark
-                ) from None
-            if twice:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"'{name}' stands there twice", key.start_mark
-                )
+            plain = isinstance(name, Hashable)
+            if not plain or name in seen:
+                problem = f"'{name}' stands there twice" if plain else "a name is no plain word"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
             seen.add(name)
         return super().construct_mapping(node, deep)
 
@@ -122,11 +118,10 @@ def read_yaml(path: str | os.PathLike[str], what: str, line: str) -> dict[str, A
             raise BadArgument(f"cannot read {what}: it is larger than 1 MB; write lines such as '{line}'")
         content = _Loader(source.read_text(encoding="utf-8")).get_single_data()
     except OSError as error:
-        said = _WORDS.get(error.errno or 0, error.strerror)
-        raise BadArgument(f"cannot read {what}: {said}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        if isinstance(error, BadArgument):
-            raise
+        raise BadArgument(f"cannot read {what}: {_WORDS.get(error.errno or 0, error.strerror)}") from error
+    except BadArgument:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise BadArgument(
             f"cannot read {what}: it is no YAML ({_place(error)}); write lines such as '{line}'"
         ) from error
@@ -139,12 +134,76 @@ def read_yaml(path: str | os.PathLike[str], what: str, line: str) -> dict[str, A
 
 
 def _place(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "not text in UTF-8"
     mark = getattr(error, "problem_mark", None)
     if mark is None:
-        return (
-            "not text in UTF-8"
-            if isinstance(error, UnicodeDecodeError)
-            else "too deeply nested or not a value"
-        )
+        return "too deeply nested or not a value"
     said = getattr(error, "problem", None) or "cannot be understood"
     return f"line {mark.line + 1}, column {mark.column + 1}: {said}"
+
+
+def read(text: str, hint: Any, name: str) -> Any:
+    """What a word on the command line says, by the type; else refuses it."""
+    for one in alternatives(hint):
+        taken, problem = take(_from_text(text, one), one)
+        if problem is None and not (taken is None and text not in ("None", "none")):
+            return taken
+    wanted = [one for one in alternatives(hint) if base_of(one) is not types.NoneType]
+    problems = [take(_from_text(text, one), one)[1] for one in wanted]
+    why = next((problem for problem in problems if problem not in (None, "_")), "_")
+    raise BadArgument(refusal(name, text, Union[tuple(wanted)], why))  # noqa: UP007 - known only when this runs
+
+
+def read_list(text: str, hint: Any, name: str) -> Any:
+    """The same where the type may be a list: its values stand between commas, with or without brackets."""
+    kinds = [base_of(one) for one in alternatives(hint)]
+    lists = [kind for kind in kinds if is_several(kind)]
+    nothing_else = all(is_several(kind) or kind is types.NoneType for kind in kinds)
+    bracketed = text.startswith("[") and text.endswith("]")
+    if not lists or not (bracketed or "," in text or nothing_else) or text in ("None", "none"):
+        return read(text, hint, name)
+    inside = text[1:-1].strip() if bracketed else text
+    element = (get_args(lists[0]) or (str,))[0]
+    values = []
+    for piece in inside.split(",") if inside else []:
+        try:
+            values.append(read(piece.strip(), element, name))
+        except BadArgument:
+            raise BadArgument(
+                f"{name} is '{text}' ('{piece.strip()}' in it); expected {describe(hint)}"
+            ) from None
+    return check(values, hint, name)
+
+
+def from_yaml(value: Any, hint: Any, name: str) -> Any:
+    """A value of a YAML file, by the type: 1e-3 is a number there too, a path is text."""
+    for one in alternatives(hint):
+        base = base_of(one)
+        if isinstance(value, str) and base in (float, Path):
+            taken, problem = take(_from_text(value, one), one)
+            if problem is None:
+                return taken
+        elif isinstance(value, list) and is_several(base):
+            element = (get_args(base) or (Any,))[0]
+            return tuple(from_yaml(item, element, f"{name}[{i}]") for i, item in enumerate(value))
+    return check(value, hint, name)
+
+
+def _from_text(text: str, hint: Any) -> Any:
+    """The plainest reading of a word for a type; the word itself if there is none."""
+    base = base_of(hint)
+    if base in (int, float):
+        try:
+            return base(text) if text.strip() == text and "_" not in text else text
+        except ValueError:
+            return text
+    if base is bool:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    if base is types.NoneType:
+        return None if text in ("None", "none") else text
+    if is_path(base):
+        return Path(text) if problem_with_path(text) is None else text
+    if get_origin(base) is Literal:
+        return next((word for word in get_args(base) if str(word) == text), text)
+    return text

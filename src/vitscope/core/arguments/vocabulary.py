@@ -3,7 +3,7 @@
     def smooth(model: nn.Module, temperature: Positive = 10.0): ...
 
 The command line, YAML files, recipes, operations and exams use the same types, so that a value is refused in the same
-words wherever it comes from, before any work begins. Nothing here imports torch.
+words wherever it comes from, before any work begins. torch is imported only to look at a device's name.
 """
 
 import os
@@ -17,14 +17,7 @@ _FAR = 10_000
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`; NaN and infinity are never in it.
-
-    Attributes:
-        low: The smallest.
-        high: The largest.
-        above: Whether `low` itself is left out.
-        below: Whether `high` itself is left out.
-    """
+    """Numbers from `low` to `high`, without `low` itself if `above`, without `high` itself if `below`."""
 
     low: float | None = None
     high: float | None = None
@@ -55,25 +48,8 @@ def _plain(number: float) -> str:
 
 
 @dataclass(frozen=True)
-class ForMachine:
-    """Whole numbers that this machine can bear: from `low` to so many for each of its cores."""
-
-    low: int
-    per_core: int
-
-    def range(self) -> Range:
-        """The bounds here."""
-        return Range(self.low, self.per_core * (os.cpu_count() or 1))
-
-
-@dataclass(frozen=True)
 class Refine:
-    """A further condition, with words for what was expected.
-
-    Attributes:
-        problem: Says what is wrong with a value, or None.
-        expected: What would be right.
-    """
+    """A further condition: `problem` says what is wrong with a value, or None, `expected` what would be right."""
 
     problem: Callable[[Any], str | None]
     expected: str
@@ -87,9 +63,27 @@ class FieldsOf:
 
 
 def _device_problem(name: Any) -> str | None:
-    from vitscope.core.arguments.devices import problem_with_device
+    """What is wrong with a device's name, or None if it can be computed on, here and now."""
+    import torch
 
-    return problem_with_device(name)
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError, ValueError):
+        return "torch knows no such device"
+    if device.type == "cpu":
+        return None if device.index in (None, 0) else "there is one CPU only: cpu"
+    if device.type == "meta":
+        return "tensors on it have no values"
+    if device.type == "cuda":
+        count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if count == 0:
+            return "no CUDA device was found"
+        return None if (device.index or 0) < count else f"there are {count}: cuda:0 to cuda:{count - 1}"
+    try:
+        torch.zeros(1, device=device).add_(1)
+    except (RuntimeError, NotImplementedError, AssertionError, ImportError):
+        return "it cannot be used on this machine"
+    return None
 
 
 Count = Annotated[int, Range(1, 1_000_000_000)]
@@ -99,7 +93,7 @@ Epochs = Annotated[int, Range(1, 1_000_000)]
 Side = Annotated[int, Range(1, 16_384)]
 Classes = Annotated[int, Range(1, 10_000_000)]
 Seed = Annotated[int, Range(0, 2**32 - 1)]
-Workers = Annotated[int, ForMachine(0, 16)]
+Workers = Annotated[int, Range(0, 16 * (os.cpu_count() or 1))]
 Port = Annotated[int, Range(0, 65_535)]
 
 Number = Annotated[float, Range()]

@@ -1,6 +1,6 @@
 """Corrupted images: generated at any size, or read from the published sets."""
 
-from vitscope.core.corruption_names import FAMILIES as FAMILIES
+from vitscope.core.names import FAMILIES as FAMILIES
 from vitscope.data.corruptions.cache import clear_cache as clear_cache
 from vitscope.data.corruptions.registry import SEVERITIES as SEVERITIES
 from vitscope.data.corruptions.registry import TYPES as TYPES

@@ -28,8 +28,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.corruption_names import VERSION
 from vitscope.core.errors import BadData, warn
+from vitscope.core.names import CORRUPTIONS_VERSION as VERSION
 from vitscope.data.catalog import data_root
 from vitscope.results.atomic import atomic_write, part_of, sync_folder
 

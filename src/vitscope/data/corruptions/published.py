@@ -17,8 +17,8 @@ from PIL import Image
 from torch import Tensor
 
 from vitscope.core.arguments.files import reason
-from vitscope.core.corruption_names import FAMILIES
 from vitscope.core.errors import BadData
+from vitscope.core.names import FAMILIES
 from vitscope.data.config import DataConfig
 from vitscope.data.corruptions.cache import Condition
 from vitscope.data.corruptions.registry import SEVERITIES

@@ -21,8 +21,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.corruption_names import FAMILIES
 from vitscope.core.errors import BadData
+from vitscope.core.names import FAMILIES
 from vitscope.data.corruptions import camera, digital, weather
 from vitscope.data.corruptions.filters import draws_for
 from vitscope.data.corruptions.weather import frosted_panes

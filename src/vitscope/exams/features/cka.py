@@ -29,7 +29,7 @@ from vitscope.engine.one_pass import examine
 from vitscope.engine.own_passes import examine_pair
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.cka import CkaResult
-from vitscope.results.similarity_blocks import SCORES, score_weights, stages_of
+from vitscope.results.unit_changes import SCORES, score_weights, stages_of
 
 LEAST_IMAGES = 4  # in a batch: HSIC divides by n - 3
 CHUNK = 1 << 17  # numbers that are centred at once: few enough to stay in a cache

@@ -31,7 +31,7 @@ from vitscope.engine.resuming import Parts
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian import HessianResult
 from vitscope.recipes.recipe import Recipe
-from vitscope.results.spectrum_numbers import summed_up
+from vitscope.results.loss_numbers import summed_up
 
 Mode = Literal["lanczos", "power"]
 

@@ -19,7 +19,7 @@ from vitscope.exams.loss.hessian import hessian
 from vitscope.findings.hessian import HessianResult
 from vitscope.findings.hessian_training import HessianTrainingResult, Slope
 from vitscope.models import create_model, list_checkpoints
-from vitscope.results.spectrum_numbers import Quantity, replicates
+from vitscope.results.loss_numbers import Quantity, replicates
 
 
 @checked

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadResult, NotFinite
-from vitscope.core.finite import all_finite
+from vitscope.core.tensors import all_finite
 from vitscope.curvature.dots import norm
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name

@@ -20,7 +20,7 @@ from vitscope.core.arguments import Classes, Seed, Side, check, checked, describ
 from vitscope.core.arguments.calling import hints_of
 from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean
 from vitscope.core.interface import declare, declared
-from vitscope.core.random_draws import seeded
+from vitscope.core.tensors import seeded
 from vitscope.data import data_config
 from vitscope.models import create_model, name_of, save_model
 from vitscope.models.create import random_weights

@@ -1,4 +1,4 @@
-"""The two numbers that sum a spectrum up, and how far they would move had other batches been drawn.
+"""Numbers of the loss: the two that sum the spectrum of its Hessian up, and its values at points in weight space.
 
 NEP = share of the negative values,        APE = mean of the positive ones
 
@@ -83,3 +83,28 @@ def _interval(
         return score_interval(drawn[0], of_few(shares.std() / np.sqrt(n), n), n)
     low, high = few_interval(drawn[0], standard_error(drawn[1:]), n)
     return np.maximum(low, 0.0), high  # positive values have a positive mean
+
+
+class LossPoints:
+    """What landscapes and lines between models share: `nll`, `l2` and more at every point, intervals but for l2."""
+
+    nll: np.ndarray
+    l2: np.ndarray
+
+    @property
+    def loss(self) -> np.ndarray:
+        """NLL + l2."""
+        return np.asarray(self.nll + self.l2)
+
+    @property
+    def not_finite(self) -> int:
+        """At how many points the NLL is infinite or not a number."""
+        return int((~np.isfinite(self.nll)).sum())
+
+    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A quantity at every point, with its interval over images; that of l2, which has none, is NaN."""
+        if quantity == "l2":
+            return self.l2, np.full_like(self.l2, np.nan), np.full_like(self.l2, np.nan)
+        base, shift = ("nll", self.l2) if quantity == "loss" else (quantity, np.zeros_like(self.l2))
+        value, low, high = (getattr(self, f"{base}{end}") + shift for end in ("", "_low", "_high"))
+        return value, low, high

@@ -1,6 +1,6 @@
-"""What exams are called, known before they are imported, which takes seconds: by the files of their rooms."""
+"""What exams and corruptions are called, known before they are imported, which takes seconds."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from vitscope.core.errors import BadArgument, did_you_mean
@@ -9,6 +9,15 @@ ALL = "all"
 _FILES = sorted(file.stem for file in Path(__file__).parents[1].glob("exams/*/[!_]*.py"))
 # `hessian_density` is a second look of `hessian`: a function, but no exam of a diagnosis
 EXAM_NAMES = [name for name in _FILES if not any(name.startswith(f"{other}_") for other in _FILES)]
+
+# The corruptions of CIFAR-C and ImageNet-C
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "noise": ("gaussian_noise", "shot_noise", "impulse_noise"),
+    "blur": ("defocus_blur", "glass_blur", "motion_blur", "zoom_blur"),
+    "weather": ("snow", "frost", "fog", "brightness"),
+    "digital": ("contrast", "elastic_transform", "pixelate", "jpeg_compression"),
+}
+CORRUPTIONS_VERSION = 1  # raised when one changes, so that images and results of the old one are made again
 
 
 def check_exam_names(names: Iterable[str], known: Collection[str] = (*EXAM_NAMES, ALL)) -> None:

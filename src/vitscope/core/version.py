@@ -1,3 +1,0 @@
-"""Of vitscope; pyproject.toml reads it here."""
-
-VERSION = "0.1.0"
