@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from vitscope.anatomy.taps.preserve import preserved
 from vitscope.core.errors import BadData
 from vitscope.core.outputs import class_scores
 from vitscope.data import ImageData, batches, load_data
@@ -85,14 +86,9 @@ def correctness(model: nn.Module, data: Any) -> list[int]:
     """1 for every image whose class the model says, in the order of the data; the model's mode is as before."""
     device = next(model.parameters()).device
     right = np.zeros(len(data), dtype=np.int64)
-    training = model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            for images, labels, indices in batches(data, model, batch_size=250, device=device):
-                output = model(images.contiguous(memory_format=torch.channels_last))
-                logits = class_scores(model, output, len(images))
-                right[indices.cpu().numpy()] = (logits.argmax(1) == labels).cpu().numpy()
-    finally:
-        model.train(training)
+    with preserved(model), torch.inference_mode():
+        for images, labels, indices in batches(data, model, batch_size=250, device=device):
+            output = model(images.contiguous(memory_format=torch.channels_last))
+            logits = class_scores(model, output, len(images))
+            right[indices.cpu().numpy()] = (logits.argmax(1) == labels).cpu().numpy()
     return right.tolist()

@@ -5,13 +5,14 @@ column and epoch.
 """
 
 import csv
+import importlib
 import io
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from tqdm import tqdm
 
@@ -99,70 +100,46 @@ class Tracking:
     """Passes rows of `metrics.csv` on to a tracker; without a name it does nothing."""
 
     def __init__(self, name: Tracker | None, folder: Path, options: Mapping[str, Any], finished: int) -> None:
-        self._sink = None if name is None else _open(name, folder, options, finished)
+        self._add, self._close = _open(name, folder, options, finished)
 
     def row(self, row: Mapping[str, Any]) -> None:
         """Pass on a finished epoch; what was not measured is left out."""
-        if self._sink is not None:
-            values = {key: float(value) for key, value in row.items() if key != "epoch"}
-            known = {key: value for key, value in values.items() if math.isfinite(value)}
-            self._sink.add(int(row["epoch"]), known)
+        values = {key: float(value) for key, value in row.items() if key != "epoch"}
+        known = {key: value for key, value in values.items() if math.isfinite(value)}
+        self._add(known, int(row["epoch"]))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._sink is not None:
-            self._sink.close()
-
-
-class _TensorBoard:
-    """Event files in the run folder: tensorboard --logdir RUN."""
-
-    def __init__(self, folder: Path, options: Mapping[str, Any], finished: int) -> None:
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=finished + 1)
-
-    def add(self, epoch: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            self._writer.add_scalar(name, value, epoch)
-        self._writer.flush()
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _WandbLike:
-    """Weights & Biases, and Trackio, which has the same functions."""
-
-    def __init__(self, module: Any, folder: Path, options: Mapping[str, Any], **more: Any) -> None:
-        self._module = module
-        module.init(project=PROJECT, name=folder.name, config=dict(options), resume="allow", **more)
-
-    def add(self, epoch: int, values: Mapping[str, float]) -> None:
-        self._module.log(dict(values), step=epoch)
-
-    def close(self) -> None:
-        self._module.finish()
+        self._close()
 
 
 def _open(
-    name: Tracker, folder: Path, options: Mapping[str, Any], finished: int
-) -> _TensorBoard | _WandbLike:
+    name: Tracker | None, folder: Path, options: Mapping[str, Any], finished: int
+) -> tuple[Callable[[dict[str, float], int], Any], Callable[[], Any]]:
+    """What takes the values of an epoch, and what makes sure at the end that they are kept."""
+    if name is None:
+        return lambda values, epoch: None, lambda: None
+    if name not in get_args(Tracker):
+        raise VitscopeError(f"no tracker '{name}'; there are: {', '.join(get_args(Tracker))}")
     try:
         if name == "tensorboard":
-            return _TensorBoard(folder, options, finished)
-        if name == "wandb":
-            import wandb  # type: ignore[import-not-found,unused-ignore]  # an extra
+            from torch.utils.tensorboard import SummaryWriter
 
-            return _WandbLike(wandb, folder, options, dir=str(folder), id=folder.name)
-        if name == "trackio":
-            import trackio  # type: ignore[import-not-found,unused-ignore]  # an extra
+            writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=finished + 1)
 
-            return _WandbLike(trackio, folder, options)
+            def add(values: dict[str, float], epoch: int) -> None:
+                for key, value in values.items():
+                    writer.add_scalar(key, value, epoch)
+                writer.flush()
+
+            return add, writer.close
+        module = importlib.import_module(name)  # the two have the same functions
     except ImportError as error:
         raise VitscopeError(
             f"--track {name} needs the package {name} ({error}): pip install {name}"
         ) from error
-    raise VitscopeError(f"no tracker '{name}'; there are: tensorboard, wandb, trackio")
+    own = {"dir": str(folder), "id": folder.name} if name == "wandb" else {}
+    module.init(project=PROJECT, name=folder.name, config=dict(options), resume="allow", **own)
+    return lambda values, epoch: module.log(values, step=epoch), module.finish

@@ -23,6 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
+from vitscope.anatomy.taps.preserve import preserved
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.outputs import class_scores
@@ -188,11 +189,7 @@ def _blocks(model: nn.Module) -> Iterable[nn.Module]:
 def _has_unused_parameters(model: nn.Module, config: DataConfig, device: torch.device) -> bool:
     """Whether the output does not depend on some parameter, for whose gradient DDP would wait in vain."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    training = model.training
-    model.eval()  # so that no running statistics move
-    try:
+    with preserved(model):  # so that no running statistics move
         output = model(torch.zeros(1, *config.input_size, device=device))
         gradients = torch.autograd.grad(class_scores(model, output, 1).sum(), parameters, allow_unused=True)
-    finally:
-        model.train(training)
     return any(gradient is None for gradient in gradients)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
+from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.arguments import Count, check_fields, names_checked
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
@@ -165,15 +166,9 @@ def find_model(
 
 def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) -> int:
     """Width of the model's output for one image of the configured size."""
-    training = model.training
-    model.eval()
-    try:
-        images = torch.zeros(1, *config.input_size, device=device)
-        with torch.no_grad(), runs_on(model, images):
-            outputs = model(images)
-        logits = class_scores(model, outputs, 1)
-    finally:
-        model.train(training)
+    images = torch.zeros(1, *config.input_size, device=device)
+    with preserved(model), torch.no_grad(), runs_on(model, images):
+        logits = class_scores(model, model(images), 1)
     if logits.ndim != 2:
         raise VitscopeError(
             f"{name_of(model)} returns {tuple(logits.shape)} for one image; training expects logits of shape "
