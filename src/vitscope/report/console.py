@@ -20,6 +20,11 @@ from vitscope.results import Result
 from vitscope.results.numbers import label, with_interval
 
 
+def wide_console(width: int = 140) -> Console:
+    """A console as wide as the terminal; `width` where nobody looks on."""
+    return Console(width=None if sys.stdout.isatty() else width)
+
+
 def print_results(results: Mapping[str, Mapping[str, Result]], console: Console | None = None) -> None:
     """Print results by model and exam: a table of what belongs to whole models, one per model of units."""
     console = console or Console()
