@@ -34,13 +34,14 @@ def plot_training(run: str | os.PathLike[str], ax: mpl.Axes | None = None) -> mp
     lines = ax.plot(table["epoch"], table["train_loss"], color=_TRAIN, label=label, **style)
     measured = table[table["accuracy"].notna()]
     if len(measured):
-        epoch, band = measured["epoch"], {"color": _ACCURACY, "alpha": 0.18, "linewidth": 0}
+        epoch = measured["epoch"]
         lines += ax.plot(epoch, measured["nll"], color=_HELD_OUT, label="held-out loss", **style)
         right = ax.twinx()
         right.spines["right"].set_visible(True)
         label = "held-out accuracy (95 %)"
         lines += right.plot(epoch, measured["accuracy"], color=_ACCURACY, label=label, **style)
-        right.fill_between(epoch, measured["low"], measured["high"], **band)
+        ends = (measured["low"], measured["high"])
+        right.fill_between(epoch, *ends, color=_ACCURACY, alpha=0.18, linewidth=0)
         right.yaxis.set_major_formatter(mpl.PercentFormatter(1.0))
         right.set_ylabel("Accuracy")
     ax.set_xlabel("Epoch")

@@ -60,12 +60,10 @@ def _models(whole: Mapping[str, pd.DataFrame]) -> Table:
 
 def _units(model: str, exams: Mapping[str, pd.DataFrame], width: int) -> Iterator[Table]:
     """The units of a model, a column per exam; as many tables as it takes to fit them into the width."""
-    units = dict.fromkeys(
-        pair for rows in exams.values() for pair in zip(rows["unit"], rows["kind"], strict=True)
-    )
-    columns = {
-        _heading(exam, rows): _column(rows, [unit for unit, _ in units]) for exam, rows in exams.items()
-    }
+    pairs = (pair for rows in exams.values() for pair in zip(rows["unit"], rows["kind"], strict=True))
+    units = dict.fromkeys(pairs)
+    names = [unit for unit, _ in units]
+    columns = {_heading(exam, rows): _column(rows, names) for exam, rows in exams.items()}
     taken = max(len(unit) for unit, _ in units) + max(len(kind) for _, kind in units) + 4
     for number, group in enumerate(_groups(columns, width - taken)):
         table = Table("unit", "kind", *group, box=None, pad_edge=False)

@@ -147,7 +147,8 @@ def changes_in_words(result: Result, what: str) -> str:
         said.append(
             f"{mean.value:+.3g} [{mean.low:+.3g}, {mean.high:+.3g}] across {plural(kind)} ({found.counts})"
         )
-    strongest: Any = max(units.itertuples(), key=lambda row: abs(float(row.value)))
+    rows: list[Any] = list(units.itertuples())
+    strongest = max(rows, key=lambda row: abs(row.value))
     return (
         f"On average {what} by {'; '.join(said)}. "
         f"The largest change is {with_interval(strongest)} across {strongest.unit} ({strongest.kind})."

@@ -156,9 +156,20 @@ def _read(root: Path, folder: Path) -> Entry:
     path = folder.relative_to(root).as_posix()
     if path != _text(path, longest=len(path)):
         troubles.append("its name is not text, so its page cannot be asked for")
-    names = [_text(path, longest=len(path)), *map(_text, (folder.name, model, data))]
-    numbers = (exams, len(rows), value, low, high)
-    return Entry(*names, state, *numbers, _text(started), "; ".join(dict.fromkeys(troubles)))
+    return Entry(
+        _text(path, longest=len(path)),
+        _text(folder.name),
+        _text(model),
+        _text(data),
+        state,
+        exams,
+        len(rows),
+        value,
+        low,
+        high,
+        _text(started),
+        "; ".join(dict.fromkeys(troubles)),
+    )
 
 
 def _facts(folder: Path) -> tuple[Any, Any, str, Any]:
