@@ -1,6 +1,7 @@
 """`vitscope anatomy`."""
 
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,8 +34,9 @@ class Options(CodeOptions):
 
 def run(options: Options) -> None:
     """Watch the model once, without weights where it can be built so, and print its units."""
+    from rich.console import Console
+
     from vitscope.anatomy import anatomy, own_input_size
-    from vitscope.report.console import wide_console
 
     model, side = _model(options), options.img_size
     parts = anatomy(model, (own_input_size(model)[0], side, side) if side else None)
@@ -47,7 +49,7 @@ def run(options: Options) -> None:
         }
         print(json.dumps(document, indent=2))
         return
-    console = wide_console(160)
+    console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(_table(parts))
     console.print(_summary(options.model, model, parts), markup=False, highlight=False)
 

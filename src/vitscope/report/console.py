@@ -20,9 +20,9 @@ from vitscope.results import Result
 from vitscope.results.numbers import label, with_interval
 
 
-def wide_console(width: int = 140) -> Console:
-    """A console as wide as the terminal; `width` where nobody looks on."""
-    return Console(width=None if sys.stdout.isatty() else width)
+def wide_console() -> Console:
+    """A console as wide as the terminal; 140 characters where nobody looks on."""
+    return Console(width=None if sys.stdout.isatty() else 140)
 
 
 def print_results(results: Mapping[str, Mapping[str, Result]], console: Console | None = None) -> None:
