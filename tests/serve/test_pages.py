@@ -1,4 +1,5 @@
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -66,16 +67,25 @@ def test_a_curve_is_kept_until_the_run_changes(runs: Path, monkeypatch: pytest.M
     assert len(drawn) == 2
 
 
-def test_only_the_latest_are_kept() -> None:
+def test_only_the_latest_are_kept(tmp_path: Path) -> None:
     kept: Kept[str] = Kept(2)
-    one, two, three = (Path(name) for name in ("one", "two", "three"))
-    for folder in (one, two):
-        kept.put(folder, (), folder.name)
-    assert kept.get(one, ()) == ("one",)
-    kept.put(three, (), "three")
-    assert kept.get(two, ()) is None
-    assert kept.get(one, ()) == ("one",)
-    assert kept.get(one, (("run.json", 1, 1),)) is None
+    one, two, three = (tmp_path / name for name in ("one", "two", "three"))
+    made: list[str] = []
+
+    def make(folder: Path) -> str:
+        made.append(folder.name)
+        return folder.name
+
+    for folder in (one, two, one, three, one):
+        assert kept.get(folder, nullcontext, make) == folder.name
+    assert made == ["one", "two", "three"]
+    kept.get(two, nullcontext, make)  # was forgotten
+    kept.get(two, nullcontext, make)
+    assert made == ["one", "two", "three", "two"]
+    two.mkdir()
+    (two / "run.json").write_text("{}")
+    kept.get(two, nullcontext, make)  # is another one now
+    assert made == ["one", "two", "three", "two", "two"]
 
 
 def test_few_wait_for_a_page(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,11 +36,10 @@ def run(options: Options) -> None:
     """Watch the model once, without weights where it can be built so, and print its units."""
     from rich.console import Console
 
-    from vitscope.anatomy import anatomy
+    from vitscope.anatomy import anatomy, own_input_size
 
-    model = _model(options)
-    size = (options.img_size, options.img_size) if options.img_size else None
-    parts = anatomy(model, _example(model, size))
+    model, side = _model(options), options.img_size
+    parts = anatomy(model, (own_input_size(model)[0], side, side) if side else None)
     if options.json:
         document = {
             "model": options.model,
@@ -68,27 +67,17 @@ def _model(options: Options) -> "nn.Module":
         return create_model(options.model, **asked)
 
 
-def _example(model: "nn.Module", size: tuple[int, int] | None) -> tuple[int, int, int] | None:
-    from vitscope.anatomy import own_input_size
-
-    return (own_input_size(model)[0], *size) if size else None
-
-
 def _table(parts: "Anatomy") -> "Table":
     from rich.table import Table
 
-    table = Table(
-        "stage", "kind", "unit", "map", "prefix", "heads", "attention", "", box=None, pad_edge=False
-    )
+    headings = ("stage", "kind", "unit", "map", "prefix", "heads", "attention", "")
+    table = Table(*headings, box=None, pad_edge=False)
     for column in (0, 3, 4, 5):
         table.columns[column].justify = "right"
     for unit in parts:
         shape = "x".join(map(str, unit.map_shape)) if unit.map_shape else "-"
-        heads = str(unit.heads) if unit.heads else ""
-        prefix = str(unit.prefix_tokens) if unit.prefix_tokens else ""
-        table.add_row(
-            str(unit.stage), unit.kind, unit.name, shape, prefix, heads, _attention(unit), _remark(unit)
-        )
+        counts = [str(count or "") for count in (unit.prefix_tokens, unit.heads)]
+        table.add_row(str(unit.stage), unit.kind, unit.name, shape, *counts, _attention(unit), _remark(unit))
     return table
 
 

@@ -109,13 +109,10 @@ def _usage() -> str:
     lines = [f"  {verb:<{width}}  {what}" for verb, what in VERBS.items()]
     return "\n".join(
         [
-            "usage: vitscope VERB [options]",
-            "",
-            "Tells you how a vision model works. Start with: vitscope demo",
-            "",
+            "usage: vitscope VERB [options]\n",
+            "Tells you how a vision model works. Start with: vitscope demo\n",
             *lines,
-            "",
-            "vitscope VERB --help shows the options of a verb; every verb also takes",
+            "\nvitscope VERB --help shows the options of a verb; every verb also takes",
             "  --config FILE.yaml   options from a file (flags win)",
             "  --debug              full traceback on an error",
         ]

@@ -38,14 +38,10 @@ class Options(ImageOptions):
 
 def run(options: Options) -> None:
     """Examine what has to be examined, write the page, print the verdicts and where the page is."""
-    import sys
-
-    from rich.console import Console
-
     from vitscope.core import distributed
     from vitscope.core.interface import Interface
     from vitscope.report import report
-    from vitscope.report.console import print_verdicts
+    from vitscope.report.console import print_verdicts, wide_console
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
     from vitscope.results.plain_files import check_page
@@ -54,24 +50,12 @@ def run(options: Options) -> None:
     page = options.page or options.out / "report.html"
     check_page(page)
     with distributed.process_group(options.timeout_minutes), notes_as_typed("compare", Options):
-        runs = examined_runs(
-            options.first,
-            options.second,
-            Request(
-                options.data,
-                options.split,
-                list(options.exams) or None,
-                options.limit,
-                options.batch_size,
-                options.seed,
-            ),
-            options.device,
-            options.out,
-            Interface().merged(options.output, options.mean, options.std),
-            options.trust_code,
-        )
+        exams = list(options.exams) or None
+        request = Request(options.data, options.split, exams, options.limit, options.batch_size, options.seed)
+        said = Interface().merged(options.output, options.mean, options.std)
+        models = (options.first, options.second)
+        runs = examined_runs(*models, request, options.device, options.out, said, options.trust_code)
         if distributed.is_main():
             path = report(runs, page, options.title, options.docs)
-            console = Console(width=None if sys.stdout.isatty() else 140)
-            print_verdicts(all_verdicts(find_runs(runs)), console)
+            print_verdicts(all_verdicts(find_runs(runs)), wide_console())
             print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

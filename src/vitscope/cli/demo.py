@@ -1,6 +1,5 @@
 """`vitscope demo`."""
 
-import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,21 +33,19 @@ class Options:
 
 def run(options: Options) -> None:
     """Load the models, run every exam, print what was found beside what the papers expect, write the page."""
-    from rich.console import Console
-
     from vitscope import create_model
     from vitscope.data import load_data
     from vitscope.engine.choosing import NothingToShow
     from vitscope.exams import diagnose
     from vitscope.report import report
-    from vitscope.report.console import print_results, print_verdicts
+    from vitscope.report.console import print_results, print_verdicts, wide_console
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
     from vitscope.results.plain_files import check_page
 
     page = options.out / "report.html"
     check_page(page)
-    console = Console(width=None if sys.stdout.isatty() else 140)
+    console = wide_console()
     data = load_data(DATA, split="test")
     plan = _plan(options, data)
     count = sum(len(exams) for exams, _ in plan)

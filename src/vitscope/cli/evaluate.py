@@ -1,6 +1,5 @@
 """`vitscope evaluate`."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -88,15 +87,19 @@ def _out(options: Options) -> Path:
 
 
 def _print(found: "Evaluation") -> None:
-    from rich.console import Console
+    from vitscope.report.console import wide_console
+    from vitscope.results.numbers import with_interval
 
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    models = list(found.results)
-    console.print(_values(found.table(), models))
+    def signed(row: Any) -> str:
+        clear = " *" if row.low > 0 or row.high < 0 else ""
+        return f"{'+' if row.value >= 0 else ''}{with_interval(row)}{clear}"
+
+    console, models = wide_console(), list(found.results)
+    console.print(_grid(found.table(), models, "", with_interval))
     console.print("[dim]value \\[95 % interval][/dim]")
     if len(models) > 1:
         console.print()
-        console.print(_differences(found.differences(), models))
+        console.print(_grid(found.differences(), models[1:], f"minus {models[0]}", signed))
         console.print("[dim]difference \\[95 % interval over the same images]; * leaves out 0[/dim]")
         for model in models[1:] if "prediction" in found.results[models[0]] else ():
             flips = found.flips(model)
@@ -109,22 +112,6 @@ def _print(found: "Evaluation") -> None:
     kept = " ".join(map(str, found.folders.values()))
     figures = " ".join(str(folder / "figures") for folder in found.folders.values())
     print(f"figures in {figures}\nkept in {kept}\nmake a page of it: vitscope report {kept} -o report.html")
-
-
-def _values(rows: "DataFrame", models: list[str]) -> "Table":
-    from vitscope.results.numbers import with_interval
-
-    return _grid(rows, models, "", with_interval)
-
-
-def _differences(rows: "DataFrame", models: list[str]) -> "Table":
-    from vitscope.results.numbers import with_interval
-
-    def signed(row: Any) -> str:
-        clear = " *" if row.low > 0 or row.high < 0 else ""
-        return f"{'+' if row.value >= 0 else ''}{with_interval(row)}{clear}"
-
-    return _grid(rows, models[1:], f"minus {models[0]}", signed)
 
 
 def _told(column: str, value: Any) -> str:

@@ -98,17 +98,13 @@ def _refuse_misspelt(flag: str, name: str) -> None:
 
 def epilogue(arguments: list[str]) -> str:
     """The operations, for `--help`."""
-    width = max(map(len, OPERATIONS))
-    told = {**OPERATIONS, **SEARCHES}
-    lines = {name: f"  --{name.replace('_', '-'):<{width}}  {what}" for name, what in told.items()}
-    return "\n".join(
-        [
-            "operations, in the order given, each with key=value words:",
-            *(lines[name] for name in OPERATIONS),
-            "searches, each by itself:",
-            *(lines[name] for name in SEARCHES),
-        ]
-    )
+    width, lines = max(map(len, OPERATIONS)), []
+    for heading, told in (
+        ("operations, in the order given, each with key=value words:", OPERATIONS),
+        ("searches, each by itself:", SEARCHES),
+    ):
+        lines += [heading, *(f"  --{name.replace('_', '-'):<{width}}  {what}" for name, what in told.items())]
+    return "\n".join(lines)
 
 
 def run(options: Options) -> None:
@@ -130,18 +126,8 @@ def run(options: Options) -> None:
         planned.append(read_operation(text, flag=f"--{name.replace('_', '-')}"))
     with warnings.catch_warnings(record=True) as noted:
         warnings.simplefilter("always")
-        operated = operate(
-            options.model,
-            *({name: arguments} for name, arguments in planned),
-            deep_ensemble=options.deep_ensemble,
-            out=options.out,
-            pretrained=options.pretrained,
-            num_classes=options.num_classes,
-            img_size=options.img_size,
-            output=options.output,
-            seed=options.seed,
-            trust_code=options.trust_code,
-        )
+        given = {name: value for name, value in vars(options).items() if name not in ("model", "operations")}
+        operated = operate(options.model, *({name: arguments} for name, arguments in planned), **given)
     notes = [str(warning.message) for warning in noted if issubclass(warning.category, UserWarning)]
     if not operated.changed:
         unsaved = f"{options.model} is as it was" + (", nothing was saved" if options.out else "")
@@ -181,11 +167,7 @@ def _search(options: Options) -> None:
         )
     if options.output is not None:
         raise VitscopeError("--output has no effect on --build-up; leave it out")
-    settings: dict[str, Any] = {
-        "pretrained": options.pretrained,
-        "num_classes": options.num_classes,
-        "img_size": options.img_size,
-    }
+    settings: dict[str, Any] = {n: getattr(options, n) for n in ("pretrained", "num_classes", "img_size")}
     model: Any = options.model
     if any(settings.values()):
         with seeded(options.seed):

@@ -12,8 +12,6 @@ from vitscope.core.arguments import Device, Epochs, Fraction, Number, Seed
 from vitscope.core.errors import VitscopeError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from vitscope.prescribe import Prescription, Prescriptions, Treatment
 
 _COLOURS = {"prescribed": "green", "not needed": "dim", "impossible": "red", "unknown": "yellow"}
@@ -67,8 +65,7 @@ def run(options: Options) -> None:
         raise VitscopeError("--apply trains two models: state the budget, for example --epochs 1")
     if not options.apply:
         _refuse_without_apply(options)
-    said: dict[str, Any] = {"output": options.output, "mean": options.mean, "std": options.std}
-    said["trust_code"] = options.trust_code
+    said: dict[str, Any] = {name: getattr(options, name) for name in ("output", "mean", "std", "trust_code")}
     with distributed.process_group(options.timeout_minutes), notes_as_typed("prescribe", Options):
         told = _print if distributed.is_main() else None
         if not options.apply:
@@ -102,19 +99,13 @@ def _refuse_without_apply(options: Options) -> None:
             raise VitscopeError(f"--{name} is about applying; add --apply, or leave it out")
 
 
-def _console() -> "Console":
-    import sys
-
-    from rich.console import Console
-
-    return Console(width=None if sys.stdout.isatty() else 140)
-
-
 def _print(found: "Prescriptions") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    console = _console()
+    from vitscope.report.console import wide_console
+
+    console = wide_console()
     console.print(f"[bold]{escape(found.model)}[/bold] ({escape(found.run)})", highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
     for p in found.rules:
@@ -155,18 +146,18 @@ def _print_treatment(treatment: "Treatment") -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from vitscope.report.console import wide_console
     from vitscope.results.numbers import with_interval
 
-    console = _console()
+    console = wide_console()
     table = Table("", *treatment.results, "after - control", box=None, pad_edge=False)
     found: dict[str, dict[str, Any]] = {
         arm: {str(row.quantity): row for row in results["prediction"].table().itertuples()}
         for arm, results in treatment.results.items()
     }
     rows = treatment.differences()
-    effect: dict[str, Any] = {
-        str(row.quantity): row for row in rows[rows["exam"] == "prediction"].itertuples()
-    }
+    rows = rows[rows["exam"] == "prediction"]
+    effect: dict[str, Any] = {str(row.quantity): row for row in rows.itertuples()}
     for quantity in _SHOWN:
         clear = " *" if effect[quantity].low > 0 or effect[quantity].high < 0 else ""
         cells = [escape(with_interval(arm[quantity])) for arm in found.values()]

@@ -1,6 +1,6 @@
 """The words of a command against the options of its verb: what is unknown, missing or too many is said in one line.
 
-Options of single exams among the words of a verb: `--hessian.batches 4` becomes `--options hessian.batches=4`.
+Among them may be options of single exams: `--hessian.batches 4` becomes `--options hessian.batches=4`.
 """
 
 import dataclasses

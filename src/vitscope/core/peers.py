@@ -4,9 +4,8 @@ A process that dies is noticed by the network. One that hangs is not: it is wait
 waits for more than a moment leaves a note in the store that all processes of the job share, and after some
 seconds says whose note is missing. Waiting goes on in short pieces, so that Ctrl-C is heard in between.
 
-Processes that end with the one that started them, however that one came to its end.
-
-Otherwise a process that loads images goes on for seconds after a kill, with its memory and its share of the machine.
+Processes that load images end with the one that started them, however that one came to its end: otherwise they go on
+for seconds after a kill, with their memory and their share of the machine.
 """
 
 import ctypes
@@ -125,8 +124,7 @@ def explained() -> Iterator[None]:
     except RuntimeError as error:  # torch's network errors are all of this type
         if not dist.is_available() or not dist.is_initialized():
             raise
-        found = lost(error)
-        if found is error:
+        if (found := lost(error)) is error:
             raise
         raise found from error
 
@@ -167,11 +165,8 @@ def _say_who(waited: float) -> None:
     waiting = [rank for rank in range(world) if rank not in missing]
     if missing and waiting and waiting[0] == dist.get_rank():
         since = time.strftime("%H:%M:%S", time.localtime(time.time() - waited))
-        print(
-            f"vitscope: waiting for {_named(missing, world)} since {since} ({waited:.0f} s)",
-            file=sys.stderr,
-            flush=True,
-        )
+        said = f"vitscope: waiting for {_named(missing, world)} since {since} ({waited:.0f} s)"
+        print(said, file=sys.stderr, flush=True)
 
 
 def _named(ranks: list[int], world: int) -> str:

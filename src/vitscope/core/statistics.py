@@ -4,11 +4,9 @@ Shares and means of scores between 0 and 1 have Wilson's interval: it is never e
 the truth near 0 and 1 too, where a mean plus or minus its error (or a bootstrap) does not. Differences of two scores of
 the same images have that of Agresti and Min, for the same reasons.
 
-A bootstrap over images that sees each image once and does not depend on how images are shared out.
-
-Resampling n images with replacement gives each one a Binomial(n, 1/n) weight, about Poisson(1). Here the
-weight of image i in replicate r is a Poisson(1) number made by hashing (seed, i, r): nothing has to be kept
-per image, and batches, order and processes do not matter.
+The bootstrap over images sees each image once. Resampling n images with replacement gives each one a Binomial(n, 1/n)
+weight, about Poisson(1). Here the weight of image i in replicate r is a Poisson(1) number made by hashing (seed, i, r):
+nothing has to be kept per image, and batches, order and processes do not matter.
 """
 
 import functools

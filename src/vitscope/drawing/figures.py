@@ -1,7 +1,4 @@
-"""Which figures an exam has; a plot function says so with `@figure`.
-
-Axes of another projection in the place of flat ones.
-"""
+"""Which figures an exam has (a plot function says so with `@figure`), their axes, and their files."""
 
 from __future__ import annotations
 

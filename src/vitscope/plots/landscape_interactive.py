@@ -120,14 +120,8 @@ def _buttons(quantity: str, height: tuple[float, float] | None) -> dict[str, Any
         }
         for name in SHOWN
     ]
-    place = {"x": 0.0, "y": 1.08, "xanchor": "left", "yanchor": "top"}
-    return {
-        "type": "buttons",
-        "direction": "right",
-        "buttons": buttons,
-        "active": SHOWN.index(quantity),
-        **place,
-    }
+    place = {"direction": "right", "x": 0.0, "y": 1.08, "xanchor": "left", "yanchor": "top"}
+    return {"type": "buttons", "buttons": buttons, "active": SHOWN.index(quantity), **place}
 
 
 def _note(result: LandscapeResult) -> list[dict[str, Any]]:

@@ -20,6 +20,11 @@ from vitscope.results import Result
 from vitscope.results.numbers import label, with_interval
 
 
+def wide_console() -> Console:
+    """A console as wide as the terminal; 140 characters where nobody looks on."""
+    return Console(width=None if sys.stdout.isatty() else 140)
+
+
 def print_results(results: Mapping[str, Mapping[str, Result]], console: Console | None = None) -> None:
     """Print results by model and exam: a table of what belongs to whole models, one per model of units."""
     console = console or Console()
@@ -55,12 +60,10 @@ def _models(whole: Mapping[str, pd.DataFrame]) -> Table:
 
 def _units(model: str, exams: Mapping[str, pd.DataFrame], width: int) -> Iterator[Table]:
     """The units of a model, a column per exam; as many tables as it takes to fit them into the width."""
-    units = dict.fromkeys(
-        pair for rows in exams.values() for pair in zip(rows["unit"], rows["kind"], strict=True)
-    )
-    columns = {
-        _heading(exam, rows): _column(rows, [unit for unit, _ in units]) for exam, rows in exams.items()
-    }
+    pairs = (pair for rows in exams.values() for pair in zip(rows["unit"], rows["kind"], strict=True))
+    units = dict.fromkeys(pairs)
+    names = [unit for unit, _ in units]
+    columns = {_heading(exam, rows): _column(rows, names) for exam, rows in exams.items()}
     taken = max(len(unit) for unit, _ in units) + max(len(kind) for _, kind in units) + 4
     for number, group in enumerate(_groups(columns, width - taken)):
         table = Table("unit", "kind", *group, box=None, pad_edge=False)

@@ -29,7 +29,7 @@ from vitscope.findings.fourier import FourierResult
 from vitscope.findings.landscape import LandscapeResult
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.plots.landscape_interactive import interactive_landscape
-from vitscope.results import Result, UnitRow
+from vitscope.results import Result
 from vitscope.results.codec import ByteArray
 
 PARTS = (
@@ -169,9 +169,10 @@ def series(plot: str, ax: mpl.Axes) -> list[mpl.Artist]:
 
 
 def _heat(result: CkaResult) -> Widget:
+    names = [[f"{unit.name} ({unit.kind})" for unit in units] for units in (result.units, result.other_units)]
     content = {
-        "rows": [_name(unit) for unit in result.units],
-        "columns": [_name(unit) for unit in result.other_units],
+        "rows": names[0],
+        "columns": names[1],
         "value": result.value,
         "low": result.low,
         "high": result.high,
@@ -188,16 +189,14 @@ def _spectra(result: FourierResult) -> Widget:
 def _maps(result: MapsResult) -> Widget | None:
     if not result.units:
         return None
-    heads = [[f"head {head}" for head in range(layer.heads)] for layer in result.layers]
     layers = [
-        _layer(unit.name, names, layer)
-        for unit, names, layer in zip(result.units, heads, result.layers, strict=True)
+        _layer(unit.name, [f"head {head}" for head in range(layer.heads)], layer)
+        for unit, layer in zip(result.units, result.layers, strict=True)
     ]
     if result.rollout is not None:
         count = len(result.rollout_units)
-        layers.append(
-            _layer(f"rollout of {count} layer{'s' if count > 1 else ''}", ["all heads"], result.rollout)
-        )
+        name = f"rollout of {count} layer{'s' if count > 1 else ''}"
+        layers.append(_layer(name, ["all heads"], result.rollout))
     content = {
         "images": _bytes(result.images),
         "places": result.indices,
@@ -219,10 +218,6 @@ def _bytes(values: ByteArray) -> dict[str, Any]:
 
 def _surface(result: LandscapeResult, height: tuple[float, float] | None = None) -> Widget:
     return Widget("surface", packed(interactive_landscape(result, height=height).to_json()))
-
-
-def _name(unit: UnitRow) -> str:
-    return f"{unit.name} ({unit.kind})"
 
 
 _SPECTRA = ("fourier_spectrum", "fourier_radial")

@@ -1,7 +1,4 @@
-"""Model against model on the same images: paired differences, and the images that only one of two gets right.
-
-What the papers say about one kind of model beside another, held against two runs of a page.
-"""
+"""Model against model on the same images: paired differences, images that only one gets right, claims about the two."""
 
 import base64
 import io
@@ -116,9 +113,7 @@ def find_images(name: str) -> ImageData | None:
 def _pair(first: RunSubject, other: RunSubject) -> Pair:
     found: list[Difference] = []
     notes: list[str] = []
-    for exam in exam_order(other.results):
-        if exam not in first.results:
-            continue
+    for exam in exam_order(name for name in other.results if name in first.results):
         try:
             found += _differences(exam, other.results[exam], first.results[exam])
         except VitscopeError as error:
@@ -174,11 +169,8 @@ def _sides(
 def _thumbnails(data: ImageData | None, places: np.ndarray) -> list[Thumbnail]:
     if data is None or (len(places) and places.max() >= len(data)):
         return []
-    found = []
-    for place in map(int, places):
-        picture, label = data[place]
-        found.append(Thumbnail(_data_uri(picture), data.classes[label], place))
-    return found
+    chosen = [(place, *data[place]) for place in map(int, places)]
+    return [Thumbnail(_data_uri(picture), data.classes[label], place) for place, picture, label in chosen]
 
 
 def _data_uri(picture: Image.Image) -> str:

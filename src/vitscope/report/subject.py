@@ -1,6 +1,6 @@
 """The runs a page is about: found, read, given names and colours.
 
-Results of an older definition, or kept in another form: a page is made without them and says so.
+A page is made without results of an older definition, or kept in another form, and says so.
 """
 
 import os
@@ -108,16 +108,11 @@ def find_runs(
                 f"compute them anew: {outdated[0].command}"
             )
         if not results:
-            again = run.record.get("command") or "vitscope diagnose"
-            todo = (
-                f"make some: vitscope diagnose {run.path} --out {run.path}"
-                if run.state == "done"
-                else f"repeat: {again}"
-            )
-            raise BadResult(
-                "; ".join((damaged or {}).values())
-                or f"{run.path} holds no finished exam (state: {run.state}); {todo}"
-            )
+            todo = f"repeat: {run.record.get('command') or 'vitscope diagnose'}"
+            if run.state == "done":
+                todo = f"make some: vitscope diagnose {run.path} --out {run.path}"
+            absent = f"{run.path} holds no finished exam (state: {run.state}); {todo}"
+            raise BadResult("; ".join((damaged or {}).values()) or absent)
         subjects.append(RunSubject(name, model_colour(position), run, results, outdated, damaged or {}))
     return subjects
 
@@ -191,14 +186,10 @@ def _read_result(folder: Path, run: Run) -> Result | Outdated:
         if not isinstance(error.__cause__, ValueError):  # not for the fields that it has
             raise
         return Outdated.of(folder.name, command)
-    if _version(folder / "result.json") < result.version:
+    made_by = int(read_checked(folder / "result.json").get("version", 1))  # results did not always say so
+    if made_by < result.version:
         return Outdated.of(folder.name, _command(folder / "result.json", run))
     return result
-
-
-def _version(path: Path) -> int:
-    """Of the definition that a result was made by; results did not always say so."""
-    return int(read_checked(path).get("version", 1))
 
 
 def _command(path: Path, run: Run) -> str:

@@ -2,9 +2,8 @@
 
 What a field may hold: None, bool, int, float (also nan and inf, which JSON lacks: they are written as
 strings), str, numpy arrays, other dataclasses, and tuples and string-keyed dicts of these. Reading goes by
-the declared types, so that a file in which something is missing or of another type is recognised as damaged.
-
-Arrays of bytes inside a result: pictures and maps take one or two characters per value, not a line of JSON.
+the declared types, so that a file in which something is missing or of another type is recognised as damaged. Pictures
+and maps are arrays of bytes, which take one or two characters per value, not a line of JSON.
 """
 
 import base64
@@ -74,8 +73,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        hint = next(a for a in arguments if a is not type(None))
-        return _value(hint, value, name)
+        return _value(next(a for a in arguments if a is not type(None)), value, name)
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return decode(hint, value)
     if hint is np.ndarray or origin is np.ndarray:
@@ -107,17 +105,12 @@ def _scalar(hint: Any, value: Any, name: str) -> Any:
 
 
 def _array(value: Any, name: str) -> np.ndarray:
-    if (
-        not isinstance(value, dict)
-        or set(value) != {"dtype", "shape", "values"}
-        or value["dtype"] not in _ARRAY_TYPES
-    ):
+    keys = set(value) if isinstance(value, dict) else set()
+    if keys != {"dtype", "shape", "values"} or value["dtype"] not in _ARRAY_TYPES:
         raise ValueError(f"{name} is not an array")
     try:
-        array = np.array(
-            [float(v) if isinstance(v, str) else v for v in value["values"]], dtype=value["dtype"]
-        )
-        return array.reshape(value["shape"])
+        numbers = [float(v) if isinstance(v, str) else v for v in value["values"]]
+        return np.array(numbers, dtype=value["dtype"]).reshape(value["shape"])
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"{name} is not an array: {error}") from error
 

@@ -1,7 +1,4 @@
-"""Tables of scores under conditions, and the few numbers of them that people look at first.
-
-Names of scores, and scores under conditions.
-"""
+"""Scores under conditions as tables, and the few numbers of them that people look at first."""
 
 from __future__ import annotations
 
@@ -15,6 +12,10 @@ from vitscope.core import pd
 from vitscope.core.statistics import difference_interval, percentile_interval, standard_error
 from vitscope.results import Result, column, tidy
 from vitscope.results.numbers import by_name, with_interval
+
+BINS = 15
+MEANS = ("accuracy", "top5", "nll", "brier", "confidence")
+QUANTITIES = (*MEANS, "ece")
 
 
 @dataclass(frozen=True)
@@ -99,14 +100,7 @@ def condition_rows(
     quantities: Sequence[str] = ("accuracy", "nll", "ece"),
     **own: Sequence[Any] | np.ndarray,
 ) -> pd.DataFrame:
-    """A tidy table: each quantity, and `drop` against the first condition, per condition.
-
-    Args:
-        conditions: Their names.
-        scores: Their scores; the first condition is the reference of drops.
-        quantities: Which of `QUANTITIES`.
-        own: An exam's own columns, an entry per condition.
-    """
+    """A tidy table: each quantity, and `drop` against the first condition, per condition; `own` are further columns."""
     columns: dict[str, Any] = {"condition": list(conditions), **own}
     pieces = [tidy(name, *scores.of(name), scores.n, **columns) for name in quantities]
     drops = tidy("drop", scores.drop, scores.drop_low, scores.drop_high, scores.n, **columns)
@@ -129,11 +123,6 @@ def conditions_in_words(result: Result) -> str:
         f"Accuracy is {with_interval(clean)} on the images as they are, {with_interval(mildest)} under "
         f"{mildest.condition} and {with_interval(worst)} under {worst.condition}."
     )
-
-
-BINS = 15
-MEANS = ("accuracy", "top5", "nll", "brier", "confidence")
-QUANTITIES = (*MEANS, "ece")
 
 
 def drop_interval(drops: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

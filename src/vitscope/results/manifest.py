@@ -30,17 +30,12 @@ Sums = dict[str, list[str]]
 def write_listed(
     folder: Path, files: Mapping[str, bytes | str], keep_as: Mapping[str, str] | None = None
 ) -> None:
-    """Write files of a run folder, each atomically, and their sums into its manifest.
+    """Write files of a run folder, by path below it, each atomically, and their sums into its manifest.
 
-    Args:
-        folder: The run folder.
-        files: Contents by path below the folder.
-        keep_as: Of some, what their present file is renamed to.
+    `keep_as` is what the present file of some of them is renamed to.
     """
     kept = keep_as or {}
-    contents = {
-        name: content.encode() if isinstance(content, str) else content for name, content in files.items()
-    }
+    contents = {name: text.encode() if isinstance(text, str) else text for name, text in files.items()}
     listed = _read(folder)
     now = {name: _present(folder, name, listed) for name in (*contents, *kept.values())}
     new = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}

@@ -1,7 +1,4 @@
-"""Numbers as people read them: rounded, with their interval, shares in per cent.
-
-Words for readings: rows of tables found by name, numbers with their interval, kinds of units.
-"""
+"""Numbers as people read them: rounded, with their interval, shares in per cent; rows of tables by name."""
 
 from __future__ import annotations
 

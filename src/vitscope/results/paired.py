@@ -33,6 +33,7 @@ from vitscope.core.statistics import (
     standard_error,
 )
 from vitscope.results import Result, tidy
+from vitscope.results.numbers import by_name
 
 SHARES = ("accuracy", "top5", "signed_ece", "consistency", "drop", "shape_bias")
 RAISED = ("ece", "adaptive_ece", "scaled_ece")  # by noise
@@ -91,20 +92,20 @@ class Flips:
 
 def differences(first: Result, second: Result) -> pd.DataFrame:
     """Every quantity of `first` minus that of `second`, with paired intervals; no rows if they keep no replicates."""
-    both = [result.replicates() if isinstance(result, Replicated) else {} for result in (first, second)]
-    if any(both):
+    ours, theirs = (one.replicates() if isinstance(one, Replicated) else {} for one in (first, second))
+    if ours or theirs:
         check_same_images(first, second)
-    common = [quantity for quantity in both[0] if quantity in both[1]]
-    parts = [quantity.partition(", ") for quantity in common]
+    common = [label for label in ours if label in theirs]
     known = [_intervals(result) if common else {} for result in (first, second)]
-    rows = []
-    for label, (name, _, _) in zip(common, parts, strict=True):
-        ours, theirs = both[0][label], both[1][label]
+    n = int(getattr(first, "blocks", getattr(first, "pairs", first.n)))  # that the bootstrap draws
+    names, rows = [], []
+    for label in common:
+        names.append(label.partition(", ")[::2])
         ends = [found[label] for found in known if label in found]
-        rows.append(_difference(name, ours, theirs, _independent(first), ends))
+        rows.append(_difference(names[-1][0], ours[label], theirs[label], n, ends))
     value, low, high = np.array(rows).reshape(-1, 3).T
-    conditions = [condition or None for _, _, condition in parts]
-    return tidy([name for name, _, _ in parts], value, low, high, first.n, condition=conditions)
+    conditions = [condition or None for _, condition in names]
+    return tidy([name for name, _ in names], value, low, high, first.n, condition=conditions)
 
 
 def flips(first: Result, second: Result) -> Flips:
@@ -148,14 +149,9 @@ def check_same_images(first: Result, second: Result) -> None:
 def _difference(
     name: str, first: np.ndarray, second: np.ndarray, n: int, ends: list[tuple[float, float, float]]
 ) -> tuple[float, float, float]:
-    """Value and interval of a difference.
+    """Value and interval of a difference, from (1 + replicates,) of both over `n` independent images.
 
-    Args:
-        name: The quantity.
-        first: (1 + replicates,) of one model.
-        second: The same of the other.
-        n: Over how many independent images.
-        ends: Value and interval of both, if known.
+    `ends` are value and interval of both, if known.
     """
     replicates = first - second
     value, drawn = float(replicates[0]), replicates[1:]
@@ -174,15 +170,5 @@ def _difference(
 
 def _intervals(result: Result) -> dict[str, tuple[float, float, float]]:
     """Value, low and high of what a person looks at first, by the names that `replicates` has."""
-    table = result.summary()
-    conditions = table["condition"] if "condition" in table else [None] * len(table)
-    labels = [
-        f"{q}, {c}" if isinstance(c, str) else q for q, c in zip(table["quantity"], conditions, strict=True)
-    ]
-    numbers = zip(labels, table["value"], table["low"], table["high"], strict=True)
-    return {label: (float(value), float(low), float(high)) for label, value, low, high in numbers}
-
-
-def _independent(result: Result) -> int:
-    """How many images, or pairs or blocks of them, the bootstrap of a result draws."""
-    return int(getattr(result, "blocks", getattr(result, "pairs", result.n)))
+    rows = by_name(result.summary())
+    return {label: (float(row.value), float(row.low), float(row.high)) for label, row in rows.items()}

@@ -50,18 +50,14 @@ class Result:
     exam: ClassVar[str]
     about: ClassVar[About]
     needs: ClassVar[str] = "other data or another model"  # for there to be anything to show
-    version: ClassVar[int] = (
-        1  # of the exam's definition: raised when it changes, so that old results are made again
-    )
+    version: ClassVar[int] = 1  # of the exam's definition: raised when it changes, so that it is done again
     after: ClassVar[str] = ""  # the exam that it follows in tables and pages
 
     model: str
     data: str
     n: int
     seed: int
-    images_digest: str = (
-        ""  # of images without a name, to tell them apart; "": they have one, or it is not known
-    )
+    images_digest: str = ""  # tells images without a name apart; "": they have one, or it is not known
 
     def __init_subclass__(cls, exam: str, after: str = "", version: int = 1, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -113,7 +109,11 @@ class Result:
         """
         path = Path(folder) / "result.json"
         content = read_checked(path)
-        kind = _result_type(content["exam"], path)
+        exam = content["exam"]
+        if exam not in _TYPES:
+            known = ", ".join(sorted(_TYPES))
+            raise BadResult(f"{path} holds a result of '{exam}'; this vitscope knows: {known}")
+        kind = _TYPES[exam]
         if not issubclass(kind, cls):
             raise BadResult(
                 f"{path} holds a result of '{kind.exam}', not of '{cls.exam}'; load it with Result.load"
@@ -146,9 +146,8 @@ def read_checked(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(read_plain(path))
     except FileNotFoundError:
-        inside = sorted(path.parent.glob(f"exams/*/{path.name}")) or sorted(
-            path.parent.glob(f"*/{path.name}")
-        )
+        places = (f"exams/*/{path.name}", f"*/{path.name}")
+        inside = next(filter(None, (sorted(path.parent.glob(place)) for place in places)), None)
         give = (
             f"one of its exams, such as {inside[0].parent}" if inside else "one exam, as in RUN/exams/fourier"
         )
@@ -177,11 +176,3 @@ def check_schema(path: Path, content: Any, newest: int) -> None:
 def _checksum(content: dict[str, Any]) -> str:
     rest = {k: v for k, v in content.items() if k != "sha256"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
-def _result_type(exam: Any, path: Path) -> type[Result]:
-    if exam not in _TYPES:
-        raise BadResult(
-            f"{path} holds a result of '{exam}'; this vitscope knows: {', '.join(sorted(_TYPES))}"
-        )
-    return _TYPES[exam]

@@ -30,17 +30,14 @@ from vitscope.results.result import NewerSchema, Result, check_schema, read_chec
 
 SCHEMA = 1
 FILE = "run.json"
+_ANEW = "remove it and repeat the command that made the run"
 
 
 class Run:
     """A run folder, open for reading (`Run.open`) or for writing (`with Run.start(...)`)."""
 
     def __init__(
-        self,
-        path: Path,
-        record: dict[str, Any],
-        lock: FolderLock | None = None,
-        made: Sequence[Path] = (),
+        self, path: Path, record: dict[str, Any], lock: FolderLock | None = None, made: Sequence[Path] = ()
     ) -> None:
         self.path = path
         self._made = made  # folders that were not there before, the innermost first
@@ -194,28 +191,25 @@ class Run:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    file = path / "run.json"
+    file = path / FILE
     try:
         record = json.loads(read_plain(file))
     except NotADirectoryError:
         raise BadResult(f"{path} is a file; give the folder of a run") from None
     except FileNotFoundError:
-        raise BadResult(
-            f"{path} is no run folder: it has no run.json; try: vitscope diagnose MODEL --out {path}"
-        ) from None
+        again = f"try: vitscope diagnose MODEL --out {path}"
+        raise BadResult(f"{path} is no run folder: it has no run.json; {again}") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise BadResult(
-            f"{file} is damaged ({reason(error)}); remove it and repeat the command that made the run"
-        ) from error
+        raise BadResult(f"{file} is damaged ({reason(error)}); {_ANEW}") from error
     check_schema(file, record, SCHEMA)
     if problem := problem_with(record, Record):
-        raise BadResult(f"{file} is damaged ({problem}); remove it and repeat the command that made the run")
+        raise BadResult(f"{file} is damaged ({problem}); {_ANEW}")
     return record
 
 
 def _earlier(path: Path, options: Any) -> list[dict[str, Any]]:
     """Records of what other commands did in this folder; the same command going on is not another one."""
-    if not (path / "run.json").exists():
+    if not (path / FILE).exists():
         return []
     previous = _read(path)
     earlier = list(previous.pop("earlier", []))

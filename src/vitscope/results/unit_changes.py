@@ -62,10 +62,7 @@ class UnitChanges:
     ) -> pd.DataFrame:
         """The changes across each unit, then those of each kind, which belong to no one unit.
 
-        Args:
-            quantity: What to call them.
-            column: Of the arrays, where there are several numbers per unit.
-            extra: Columns of the rows of units.
+        `column` is that of the arrays where there are several numbers per unit, `extra` columns of the rows of units.
         """
         at = (slice(None),) if column is None else (slice(None), column)
         unit = (self.change[at], self.change_low[at], self.change_high[at])
@@ -150,15 +147,12 @@ def changes_in_words(result: Result, what: str) -> str:
         said.append(
             f"{mean.value:+.3g} [{mean.low:+.3g}, {mean.high:+.3g}] across {plural(kind)} ({found.counts})"
         )
-    strongest: Any = max(units.itertuples(), key=_size)
+    rows: list[Any] = list(units.itertuples())
+    strongest = max(rows, key=lambda row: abs(row.value))
     return (
         f"On average {what} by {'; '.join(said)}. "
         f"The largest change is {with_interval(strongest)} across {strongest.unit} ({strongest.kind})."
     )
-
-
-def _size(row: Any) -> float:
-    return abs(float(row.value))
 
 
 def mean_over_units(
@@ -167,14 +161,7 @@ def mean_over_units(
     high: Sequence[float] | np.ndarray,
     measured: tuple[float, float] | None = None,
 ) -> UnitMean:
-    """The mean of the units' effects, each with its interval over images.
-
-    Args:
-        value: (units,) one or more.
-        low: The lower ends.
-        high: The upper ends.
-        measured: The interval of the mean, if it was measured image by image.
-    """
+    """The mean of the effects of one or more units; `measured` is its interval, if it was measured image by image."""
     effect, lowest, highest = (np.asarray(numbers, dtype=np.float64) for numbers in (value, low, high))
     ends = measured or (float(lowest.mean()), float(highest.mean()))
     return UnitMean(float(effect.mean()), *ends, len(effect), float(effect.min()), float(effect.max()))

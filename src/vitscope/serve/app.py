@@ -93,9 +93,9 @@ def make_app(pages: Pages, hosts: list[str], token: str | None = None, cookie: s
 
     def curve(folder: Path) -> Response:
         figure = pages.curve(folder)
-        return (
-            _absent("no finished epoch") if figure is None else Response(figure, media_type="image/svg+xml")
-        )
+        if figure is None:
+            return _absent("no finished epoch")
+        return Response(figure, media_type="image/svg+xml")
 
     def file(request: Request) -> Response:
         found = below(pages.index.root, request.path_params["path"])

@@ -5,8 +5,8 @@ import re
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
@@ -44,20 +44,19 @@ class Kept(Generic[T]):
         self._most = most
         self._made: OrderedDict[Path, tuple[Fingerprint, T]] = OrderedDict()
 
-    def get(self, folder: Path, mark: Fingerprint) -> tuple[T] | None:
-        """What was made from files with this mark, in a tuple; None: nothing."""
-        known = self._made.get(folder)
-        if known is None or known[0] != mark:
-            return None
-        self._made.move_to_end(folder)
-        return (known[1],)
-
-    def put(self, folder: Path, mark: Fingerprint, made: T) -> None:
-        """Keep it, and forget the one that was asked for the longest time ago."""
-        self._made[folder] = (mark, made)
-        self._made.move_to_end(folder)
-        while len(self._made) > self._most:
-            self._made.popitem(last=False)
+    def get(
+        self, folder: Path, drawing: Callable[[], AbstractContextManager[None]], make: Callable[[Path], T]
+    ) -> T:
+        """What was made of the run's files, inside `drawing`; the one asked for the longest time ago is forgotten."""
+        mark = fingerprint(folder)
+        with drawing():
+            known = self._made.get(folder)
+            if known is None or known[0] != mark:
+                known = self._made[folder] = (mark, make(folder))
+            self._made.move_to_end(folder)
+            while len(self._made) > self._most:
+                self._made.popitem(last=False)
+        return known[1]
 
 
 class Pages:
@@ -97,10 +96,8 @@ class Pages:
     def training(self, folder: Path, trouble: str = "") -> str:
         """The page that follows a training, or says what keeps the run from being shown."""
         facts = self.progress(folder)
-        trouble = (
-            trouble.replace(f"{folder}{os.sep}", "").replace(str(self.index.root), ".")
-            or facts["entry"].trouble
-        )
+        trouble = trouble.replace(f"{folder}{os.sep}", "").replace(str(self.index.root), ".")
+        trouble = trouble or facts["entry"].trouble
         return self._templates.get_template("training.html").render(**facts, trouble=trouble, version=VERSION)
 
     def progress(self, folder: Path) -> dict[str, Any]:
@@ -112,23 +109,11 @@ class Pages:
 
     def curve(self, folder: Path) -> bytes | None:
         """The figure of a training as SVG; None while no epoch is finished."""
-        mark = fingerprint(folder)
-        with self._drawing():
-            known = self._curves.get(folder, mark)
-            if known is None:
-                known = (_draw_curve(folder),)
-                self._curves.put(folder, mark, known[0])
-        return known[0]
+        return self._curves.get(folder, self._drawing, _draw_curve)
 
     def report(self, folder: Path) -> str:
         """The page that `vs.report` makes of the run, with a way back to the index."""
-        mark = fingerprint(folder)
-        with self._drawing():
-            known = self._reports.get(folder, mark)
-            if known is None:
-                known = (self._make_report(folder),)
-                self._reports.put(folder, mark, known[0])
-        return known[0]
+        return self._reports.get(folder, self._drawing, self._make_report)
 
     @contextmanager
     def _drawing(self) -> Iterator[None]:
@@ -175,10 +160,8 @@ def _draw_curve(folder: Path) -> bytes | None:
     from vitscope.drawing.style import styled
     from vitscope.plots.training import plot_training
 
-    path = folder / "metrics.csv"
     with styled(**{"svg.hashsalt": "training"}):
         try:
-            check_plain(iter([path] if path.exists() else []))
             return render(plot_training(folder, new_panel()), "svg")
         except VitscopeError:
             return None

@@ -81,12 +81,9 @@ def problem_with_path(value: Any) -> str | None:
         return "it is empty"
     if "\0" in text:
         return "it holds a zero byte"
-    if (
-        any(len(os.fsencode(part)) > _LONGEST_NAME for part in Path(text).parts)
-        or len(os.fsencode(text)) > _LONGEST_PATH
-    ):
-        return "no file system takes a name of this length"
-    return None
+    longest = max(len(os.fsencode(part)) for part in Path(text).parts or (".",))
+    too_long = longest > _LONGEST_NAME or len(os.fsencode(text)) > _LONGEST_PATH
+    return "no file system takes a name of this length" if too_long else None
 
 
 def _take_base(value: Any, base: Any) -> tuple[Any, str | None]:
@@ -100,7 +97,9 @@ def _take_base(value: Any, base: Any) -> tuple[Any, str | None]:
     if base is float:
         return _real(value)
     if base is str:
-        return value, _problem_with_text(value)
+        if not isinstance(value, str):
+            return value, "_"
+        return value, "it holds a zero byte" if "\0" in value else None
     if origin is Literal:
         known = any(type(word) is type(value) and word == value for word in get_args(base))
         return value, None if known else "_"
@@ -130,9 +129,8 @@ def _scalar(value: Any) -> Any:
 
 def _whole(value: Any) -> tuple[Any, str | None]:
     value = _scalar(value)
-    if _is_bool(value) or not isinstance(value, numbers.Integral):
-        return value, "_"
-    return int(value), None
+    whole = isinstance(value, numbers.Integral) and not _is_bool(value)
+    return (int(value), None) if whole else (value, "_")
 
 
 def _real(value: Any) -> tuple[Any, str | None]:
@@ -142,7 +140,7 @@ def _real(value: Any) -> tuple[Any, str | None]:
     try:
         number = float(value)
     except OverflowError:
-        return value, "_"
+        number = math.inf
     if not math.isfinite(number):
         return value, "_"
     return (value if isinstance(value, int | float) else number), None
@@ -180,9 +178,16 @@ def _problem_with_mapping(value: Any, kinds: tuple[Any, ...]) -> str | None:
     for name, item in value.items() if kinds else ():
         if take(name, kinds[0])[1] is not None:
             return f"{shown(name)} is no name in it"
-        if (problem := take(item, kinds[1])[1]) is not None:
-            return f"its {name} is {shown(item)}" + ("" if problem == "_" else f": {problem}")
+        if problem := _problem_with_item(name, item, kinds[1]):
+            return problem
     return None
+
+
+def _problem_with_item(name: str, item: Any, hint: Any) -> str | None:
+    problem = take(item, hint)[1]
+    if problem is None:
+        return None
+    return f"its {name} is {shown(item)}" + ("" if problem == "_" else f": {problem}")
 
 
 def _problem_with_record(value: Any, record: Any) -> str | None:
@@ -195,12 +200,6 @@ def _problem_with_record(value: Any, record: Any) -> str | None:
             return f"it lacks {name}"
     for name, declared in hints.items():
         hint = get_args(declared)[0] if get_origin(declared) is NotRequired else declared
-        if name in value and (problem := take(value[name], hint)[1]) is not None:
-            return f"its {name} is {shown(value[name])}" + ("" if problem == "_" else f": {problem}")
+        if name in value and (problem := _problem_with_item(name, value[name], hint)):
+            return problem
     return None
-
-
-def _problem_with_text(value: Any) -> str | None:
-    if not isinstance(value, str):
-        return "_"
-    return "it holds a zero byte" if "\0" in value else None

@@ -9,7 +9,7 @@ in evaluation mode. The spectrum is the collection of all of them. Two numbers s
     NEP = share of negative values             (how far from convex)
     APE = mean of the positive values          (how sharp)
 
-Their intervals are over batches (`spectrum_numbers`).
+Their intervals are over batches (`results/loss_numbers.py`).
 """
 
 from typing import Any, Literal
