@@ -103,7 +103,7 @@ def test_numbers_of_numpy_are_written_down_as_plain_ones() -> None:
 
 def test_every_argument_of_an_operation_has_a_type() -> None:
     for name, operation in vs.surgery.OPERATIONS.items():
-        for parameter in inspect.signature(operation).parameters.values():
+        for parameter in inspect.signature(inspect.unwrap(operation)).parameters.values():
             assert parameter.annotation not in (parameter.empty, Any), f"{name} {parameter.name}"
 
 
