@@ -33,6 +33,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = {i for i in items if isinstance(i, pytest.Function) and not compares_numbers(i.function)}
         config.hook.pytest_deselected(items=list(others))
         items[:] = [item for item in items if item not in others]
+    sharing = {item.path for item in items if _shares_with_its_file(item)}
+    # what a process without work takes over comes from the end: there nothing has to be made again for it
+    items.sort(key=lambda item: item.path not in sharing)
+
+
+def _shares_with_its_file(item: pytest.Item) -> bool:
+    """Whether something is made once for all tests of a file: it would be made again by every process that has some."""
+    info = getattr(item, "_fixtureinfo", None)
+    definitions = [one for several in info.name2fixturedefs.values() for one in several] if info else []
+    return any(one.scope == "module" for one in definitions)
 
 
 def pytest_collection_finish() -> None:
