@@ -1,6 +1,7 @@
 """The documentation: its code runs, its commands are understood, its links lead somewhere."""
 
 import importlib
+import json
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import yaml
 
 from tests.exam_lists import rooms
+from tests.processes import run
 from vitscope.cli.app import VERBS, read_options
 
 ROOT = Path(__file__).parents[2]
@@ -22,11 +24,11 @@ CODE = re.compile(r"^(?: {4}|\$ )+(?:\$ )?(vitscope [a-z].*)$", re.MULTILINE)
 
 
 def test_python_blocks_run(tmp_path):
-    """The blocks of a page one after the other, each page on its own; one process, because torch takes long to load."""
+    """The blocks of a page one after the other, each page on its own; one process for all."""
     script = tmp_path / "run.py"
     script.write_text(
-        "import sys\n"
-        "for page, *blocks in eval(sys.stdin.read()):\n"
+        "import json, pathlib\n"
+        "for page, *blocks in json.loads(pathlib.Path('pages.json').read_text()):\n"
         "    names = {'__name__': page}\n"
         "    for number, block in enumerate(blocks):\n"
         "        exec(compile(block, f'{page}, block {number}', 'exec'), names)\n"
@@ -37,14 +39,8 @@ def test_python_blocks_run(tmp_path):
         if "```python" in page.read_text()
     ]
     assert len(pages) >= 4
-    done = subprocess.run(
-        [sys.executable, script],
-        input=repr(pages),
-        text=True,
-        capture_output=True,
-        cwd=tmp_path,
-        timeout=900,
-    )
+    (tmp_path / "pages.json").write_text(json.dumps(pages))
+    done = run(script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
