@@ -1,4 +1,4 @@
-"""What exams and corruptions are called, known before they are imported, which takes seconds."""
+"""What exams, operations and corruptions are called, known before they are imported, which takes seconds."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -13,6 +13,11 @@ EXAM_NAMES = sorted(
     file.stem
     for file in Path(__file__).parents[1].glob("exams/*/*.py")
     if _DECLARED.search(file.read_text("utf-8"))
+)
+OPERATION_NAMES = sorted(
+    name
+    for file in Path(__file__).parents[1].glob("surgery/*.py")
+    for name in re.findall(r"^@operation\ndef (\w+)", file.read_text("utf-8"), re.MULTILINE)
 )
 
 # The corruptions of CIFAR-C and ImageNet-C

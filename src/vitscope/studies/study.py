@@ -1,0 +1,234 @@
+"""What a study is: arms that are trained with several seeds, exams of the trained models, comparisons with a rule.
+
+    study = Study.read("cb.yaml")
+    study.arm("broadcast").operations
+
+Everything is said before anything runs, and a comparison's rule with it. No torch is needed to read a study; whether
+models, recipes, operations and options fit together is looked at by `studies.graph`, before the first job begins.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from vitscope.core.arguments import Probability, names_checked
+from vitscope.core.errors import BadArgument, did_you_mean
+from vitscope.studies.parts import (
+    TRAINING,
+    VALIDATION,
+    Arm,
+    Comparison,
+    Look,
+    check_word,
+    read_rule,
+    refuse_twice,
+)
+from vitscope.studies.study_file import SHARED, read_study_file
+
+__all__ = ["Arm", "Comparison", "Look", "Study"]
+
+
+@names_checked
+@dataclass(frozen=True)
+class Study:
+    """A question, and all that answers it.
+
+    Attributes:
+        name: Also of the folder that its tables go into.
+        question: In words.
+        arms: What is compared.
+        looks: What is measured of every trained model.
+        comparisons: What is decided, and how.
+        validation: Share of the training images that nobody trains on: what is examined instead of the test images.
+    """
+
+    name: str
+    question: str
+    arms: tuple[Arm, ...]
+    looks: tuple[Look, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    validation: Probability | None = None
+
+    def __post_init__(self) -> None:
+        check_word(self.name, "a study's name")
+        for kind, found in (("arm", self.arms), ("exam", self.looks), ("comparison", self.comparisons)):
+            refuse_twice((one.label if isinstance(one, Look) else one.name for one in found), kind)
+        if not self.arms or not self.looks:
+            raise BadArgument(
+                f"study {self.name} has no {'exams' if self.arms else 'arms'}; name at least one"
+            )
+        if self.validation is not None and not 0 < self.validation < 1:
+            raise BadArgument(
+                f"validation is {self.validation}; expected a share between 0 and 1, such as 0.2"
+            )
+        for arm in self.arms:
+            self._check_start(arm)
+        for look in self.looks:
+            self._check_look(look)
+        for comparison in self.comparisons:
+            self._check_comparison(comparison)
+
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> Study:
+        """The study in a YAML file."""
+        said = read_study_file(path)
+        try:
+            return _from_file(said)
+        except BadArgument as error:
+            raise BadArgument(f"{os.fspath(path)}: {error}") from None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything in it, as plain values; equal studies give equal ones."""
+        return asdict(self)
+
+    def arm(self, name: str) -> Arm:
+        """The arm of this name."""
+        return {arm.name: arm for arm in self.arms}[self._known_arm(name, "there")]
+
+    def looks_at(self, arm: str) -> tuple[Look, ...]:
+        """The exams that this arm goes through."""
+        return tuple(look for look in self.looks if not look.arms or arm in look.arms)
+
+    def with_seeds(self, number: int) -> Study:
+        """The same with the first `number` seeds of every arm, or with so many from 0 on if it has fewer."""
+        arms = (replace(arm, seeds=_first(arm.seeds, number)) for arm in self.arms)
+        return replace(self, arms=tuple(arms))
+
+    def only(self, names: Sequence[str]) -> Study:
+        """The same with these arms, those that they start from, and the comparisons that are left."""
+        wanted = {self._known_arm(name, "only") for name in names}
+        while more := {arm.start for arm in self.arms if arm.name in wanted and arm.start} - wanted:
+            wanted |= more
+        looks = (
+            replace(look, arms=tuple(arm for arm in look.arms if arm in wanted))
+            for look in self.looks
+            if not look.arms or wanted & set(look.arms)
+        )
+        return replace(
+            self,
+            arms=tuple(arm for arm in self.arms if arm.name in wanted),
+            looks=tuple(looks),
+            comparisons=tuple(one for one in self.comparisons if {one.of, one.against} <= wanted | {None}),
+        )
+
+    def _known_arm(self, name: str, where: str) -> str:
+        names = [arm.name for arm in self.arms]
+        if name not in names:
+            raise BadArgument(f"{where}: no arm '{name}'; {did_you_mean(name, names)}")
+        return name
+
+    def _check_start(self, arm: Arm) -> None:
+        """Refuse a start that is no arm, leads around in a circle, or is not trained with these seeds."""
+        way = [arm.name]
+        while (start := self.arm(way[-1]).start) is not None:
+            self._known_arm(start, f"arm {way[-1]}: from")
+            if start in way:
+                raise BadArgument(f"arm {arm.name} starts from itself: {' from '.join([*way, start])}")
+            way.append(start)
+        if len(way) > 1 and (lacking := [s for s in arm.seeds if s not in self.arm(way[1]).seeds]):
+            raise BadArgument(
+                f"arm {arm.name}: seed {lacking[0]}, with which {way[1]} is not trained; it has "
+                f"{', '.join(map(str, self.arm(way[1]).seeds))}"
+            )
+
+    def _check_look(self, look: Look) -> None:
+        for name in look.arms:
+            self._known_arm(name, f"exam {look.label}: arms")
+        if look.split == VALIDATION and self.validation is None:
+            raise BadArgument(
+                f"exam {look.label}: split is {VALIDATION}, but no training images are held out; "
+                "add a line such as 'validation: 0.2', or take another split"
+            )
+
+    def _check_comparison(self, one: Comparison) -> None:
+        where = f"comparison {one.name}"
+        labels = [look.label for look in self.looks]
+        if one.label not in (*labels, TRAINING):
+            raise BadArgument(
+                f"{where}: quantity is '{one.quantity}' and no exam is labelled '{one.label}'; "
+                f"{did_you_mean(one.label, [*labels, TRAINING])}"
+            )
+        for key, name in (("of", one.of), ("against", one.against)):
+            if name is None:
+                continue
+            self._known_arm(name, f"{where}: {key}")
+            if one.label != TRAINING and one.label not in [look.label for look in self.looks_at(name)]:
+                raise BadArgument(
+                    f"{where}: exam {one.label} does not look at arm {name}; add it to the exam's arms"
+                )
+        if one.against == one.of:
+            raise BadArgument(
+                f"{where}: {one.of} is compared with itself; name another arm, or leave 'against' out"
+            )
+
+
+def _from_file(said: Mapping[str, Any]) -> Study:
+    shared = {key: said[key] for key in SHARED if key in said}
+    arms: dict[str, Arm] = {}
+    waiting = dict(said["arms"])
+    while waiting:  # an arm takes from the one that it starts from what it does not say itself
+        ready = [name for name, given in waiting.items() if given.get("from") not in waiting]
+        for name in ready or waiting:
+            given = waiting.pop(name)
+            if not ready:
+                raise BadArgument(f"arm {name} starts from itself, by way of {given['from']}")
+            start = arms.get(given["from"]) if "from" in given else None
+            if "from" in given and start is None:
+                raise BadArgument(
+                    f"arm {name}: from: no arm '{given['from']}'; {did_you_mean(given['from'], said['arms'])}"
+                )
+            arms[name] = _arm(name, given, shared, start)
+    split = VALIDATION if said.get("validation") else "test"
+    looks = [Look(label, **{"split": split, **given}) for label, given in said["exams"].items()]
+    return Study(
+        said["name"],
+        said.get("question", ""),
+        tuple(arms[name] for name in said["arms"]),
+        tuple(looks),
+        tuple(_comparison(i, given) for i, given in enumerate(said["comparisons"])),
+        said.get("validation"),
+    )
+
+
+def _arm(name: str, given: Mapping[str, Any], shared: Mapping[str, Any], start: Arm | None) -> Arm:
+    own = {key: value for key, value in given.items() if key != "from"}
+    base = dict(shared)
+    if start is not None:
+        for key in ("model", "arguments"):
+            if key in given:
+                raise BadArgument(f"arm {name}: it has '{key}' and 'from'; its model is that of {start.name}")
+        base = {key: getattr(start, key) for key in (*SHARED, "model", "arguments")}
+    elif "model" not in given:
+        raise BadArgument(
+            f"arm {name}: no model; add 'model: vit_mini', or the arm it starts from: 'from: ARM'"
+        )
+    own["changes"] = {**base.get("changes", {}), **given.get("changes", {})}
+    seeds = own.get("seeds", base.get("seeds", 3))
+    own["seeds"] = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    return Arm(name, **{**base, **own}, start=None if start is None else start.name)
+
+
+def _comparison(number: int, given: Mapping[str, Any]) -> Comparison:
+    where = f"comparisons[{number}]"
+    for key in ("of", "quantity", "rule"):
+        if key not in given:
+            raise BadArgument(
+                f"{where}: no '{key}'; expected of, quantity, rule, and against for a difference"
+            )
+    of, against, quantity = given["of"], given.get("against"), given["quantity"]
+    name = given.get("name") or f"{quantity}: {of}" + (f" - {against}" if against else "")
+    rule = read_rule(given["rule"], f"comparison {name}")
+    what = f"{quantity} of {of}" + (f" minus that of {against}" if against else "")
+    return Comparison(
+        name, given.get("statement") or f"{what} is {given['rule'].strip()}", of, against, quantity, rule
+    )
+
+
+def _first(seeds: Sequence[int], number: int) -> tuple[int, ...]:
+    if number <= len(seeds):
+        return tuple(seeds[:number])
+    unused = (seed for seed in range(number + len(seeds)) if seed not in seeds)
+    return (*seeds, *(seed for seed, _ in zip(unused, range(number - len(seeds)), strict=False)))
