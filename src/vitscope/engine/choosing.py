@@ -22,6 +22,7 @@ from vitscope.data.fetchers import is_unlabelled
 from vitscope.data.frames import FrameData
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
+from vitscope.recipes.recipe import Recipe
 from vitscope.results import Result
 
 # diagnosis: what goes on inside; evaluation: how good and how robust the predictions are
@@ -151,6 +152,8 @@ def _with(exam: Exam, given: Mapping[str, Any]) -> Exam:
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, Recipe):
+        return value.to_dict()
     return str(value) if isinstance(value, Path) else value
 
 

@@ -103,14 +103,18 @@ def run_exams(
     out: str | os.PathLike[str] | None,
     name: str,
     stream: Stream = "read",
+    figures: bool = True,
 ) -> dict[str, Result]:
-    """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`)."""
+    """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`).
+
+    Without `figures` none are drawn into the run folder.
+    """
     names = [exam.result.exam for exam in chosen]
     with kept_anatomies():
         if out is None:
             results = {r.exam: r for r in _examined(model, data, chosen, request, name, stream)}
         else:
-            results = _kept(model, data, chosen, request, Path(out), name, stream)
+            results = _kept(model, data, chosen, request, Path(out), name, stream, figures)
     return {exam: results[exam] for exam in names}
 
 
@@ -122,6 +126,7 @@ def _kept(
     out: Path,
     name: str,
     stream: Stream,
+    figures: bool,
 ) -> dict[str, Result]:
     """Results that the run folder holds, and those that are made and put there."""
     recorded = {"data": data_name(data), "exams": [exam.result.exam for exam in chosen], **request}
@@ -139,7 +144,8 @@ def _kept(
         for result in _examined(model, data, todo, request, name, stream, partial_pass, parts):
             results[result.exam] = result
             if run is not None:
-                save_figures(result, run.path / "figures")  # first: a result marks its exam as finished
+                if figures:  # first: a result marks its exam as finished
+                    save_figures(result, run.path / "figures")
                 run.save_result(result, keys[result.exam] or "")
                 parts[result.exam].clear()
         distributed.barrier()

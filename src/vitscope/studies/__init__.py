@@ -8,8 +8,9 @@ A job that is done is not done again. The same job by hand:
     python -m vitscope.studies runs/1/job/job.json
 """
 
+from vitscope.studies.engines import Backend, make_runner, run_jobs
 from vitscope.studies.job import Function, Job, Outcome, address, execute, find_function, outcome_of
-from vitscope.studies.runners import Backend, JobFailed, Runner, make_runner, run_jobs
+from vitscope.studies.runners import JobFailed, Runner
 
 __all__ = [
     "Backend",

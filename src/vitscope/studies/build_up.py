@@ -27,9 +27,9 @@ from vitscope.models.sources.run_folder import copy_model
 from vitscope.results import Run
 from vitscope.studies.build_up_candidate import candidate_folder, keep_base, run_candidate
 from vitscope.studies.build_up_search import BuildUp, Counts, Search
+from vitscope.studies.engines import Backend, make_runner
 from vitscope.studies.job import Function, Job, find_function
 from vitscope.studies.job import address as address_of
-from vitscope.studies.runners import Backend, make_runner
 from vitscope.surgery.tools.choose import Example, Heads
 from vitscope.surgery.tools.operate import read_words
 from vitscope.surgery.tools.replaceable import conv_stages

@@ -1,30 +1,33 @@
-"""Who does jobs: this process, processes of this machine, or a Ray cluster.
+"""Who does jobs: this process, or processes of this machine (`ray_runner` has a Ray cluster).
 
 A runner is told which jobs to start and then waited on for one of them, so that jobs can be begun on speculation and
 dropped when they turn out not to be needed.
 
+A runner is waited on, or asked now and then what has come of a job (`poll`), as a study does.
+
 A local process is `python -m vitscope.studies out/job/job.json`, what it says goes to `out/job/log.txt`. It ends with
 the one that started it: it reads its standard input, a pipe that closes when the other end is gone, however that came
-about. The machines of a cluster must share the folders of the jobs.
+about.
 """
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+import traceback
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Self
 
 from vitscope.core.errors import VitscopeError
 from vitscope.studies.job import Job, Outcome, address, execute, find_function, outcome_of
 
-Backend = Literal["local", "ray"]
 LOG = "log.txt"
 END_WITH_STARTER = "--end-with-starter"
 TRUST_CODE = "--trust-code"
+THREADS = "OMP_NUM_THREADS"
 _POLL = 0.05  # seconds between two looks
 _PATIENCE = 20.0  # seconds that a job has to end when asked to
 _LAST_LINES = 3
@@ -35,9 +38,16 @@ class JobFailed(VitscopeError):
 
 
 class Runner:
-    """Does jobs in this process, each when it is waited for; a context manager."""
+    """Does jobs in this process, each when it is waited for; a context manager.
+
+    Args:
+        threads: Of a job; default: as many as this process has.
+    """
 
     room = 1  # jobs that can be under way at once
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads
 
     def start(self, job: Job) -> None:
         """Let a job begin as soon as there is room; one that is under way or done is left at that."""
@@ -45,6 +55,14 @@ class Runner:
     def wait(self, job: Job) -> Outcome:
         """The job's outcome; begins it if that was not done yet."""
         return execute(job)
+
+    def poll(self, job: Job) -> Outcome | None:
+        """The outcome of a job that was started, None while it is under way; in this process it is done now.
+
+        Raises:
+            JobFailed: It ended with an error. Started again, it gets another chance.
+        """
+        return execute_logged(job, self._threads)
 
     def drop(self, job: Job) -> None:
         """End a job that nobody waits for any more."""
@@ -76,10 +94,18 @@ def check_importable(job: Job) -> None:
 
 
 class LocalProcesses(Runner):
-    """Does up to `workers` jobs at once, each in a process of its own."""
+    """Does up to `workers` jobs at once, each in a process of its own.
 
-    def __init__(self, workers: int) -> None:
-        self.room = workers
+    Args:
+        workers: How many.
+        threads: Of each; default: its share of the cores, unless the environment says how many.
+        gpus: Of each; they are numbered from 0. Default: all jobs see all.
+    """
+
+    def __init__(self, workers: int, threads: int | None = None, gpus: int | None = None) -> None:
+        super().__init__(threads)
+        self.room, self._gpus = workers, gpus
+        self._places: dict[Path, int] = {}  # which of the workers does a job
         self._waiting: dict[Path, Job] = {}
         self._running: dict[Path, subprocess.Popen[bytes]] = {}
 
@@ -93,17 +119,21 @@ class LocalProcesses(Runner):
 
     def wait(self, job: Job) -> Outcome:
         """See `Runner`."""
-        while True:
-            process = self._running.get(job.folder)
-            ended = process is not None and process.poll() is not None
-            done = outcome_of(job)
-            if done is not None:
-                return done
-            if process is not None and ended:
-                del self._running[job.folder]
-                raise _failure(job, process.returncode)
+        while (done := self.poll(job)) is None:
             self.start(job)
             time.sleep(_POLL)
+        return done
+
+    def poll(self, job: Job) -> Outcome | None:
+        """See `Runner`."""
+        process = self._running.get(job.folder)
+        ended = process is not None and process.poll() is not None  # before the look at what it has left
+        done = outcome_of(job)
+        if done is None and process is not None and ended:
+            del self._running[job.folder]
+            raise _failure(job, process.returncode)
+        self._begin()
+        return done
 
     def drop(self, job: Job) -> None:
         """See `Runner`."""
@@ -119,9 +149,22 @@ class LocalProcesses(Runner):
         self._running.clear()
 
     def _begin(self) -> None:
-        busy = sum(process.poll() is None for process in self._running.values())
-        for folder in list(self._waiting)[: max(self.room - busy, 0)]:
-            self._running[folder] = _launch(self._waiting.pop(folder), self.room)
+        busy = {self._places[folder] for folder, process in self._running.items() if process.poll() is None}
+        free = [place for place in range(self.room) if place not in busy]
+        for place, folder in zip(free, list(self._waiting), strict=False):
+            self._places[folder] = place
+            self._running[folder] = _launch(self._waiting.pop(folder), self._environment(place))
+
+    def _environment(self, place: int) -> dict[str, str]:
+        # processes that each take all cores slow each other down
+        threads = max((os.cpu_count() or 1) // self.room, 1)
+        told = {THREADS: str(threads), **os.environ}
+        if self._threads is not None:
+            told[THREADS] = str(self._threads)
+        if self._gpus is not None:
+            own = range(place * self._gpus, (place + 1) * self._gpus)
+            told["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, own))
+        return told
 
 
 def end_with_starter() -> None:
@@ -137,12 +180,9 @@ def end_with_starter() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _launch(job: Job, workers: int) -> "subprocess.Popen[bytes]":
+def _launch(job: Job, env: dict[str, str]) -> "subprocess.Popen[bytes]":
     path = job.write()
-    # processes that each take all cores slow each other down
-    threads = max((os.cpu_count() or 1) // workers, 1)
     command = [sys.executable, "-m", "vitscope.studies", str(path), END_WITH_STARTER, TRUST_CODE]
-    env = {"OMP_NUM_THREADS": str(threads), **os.environ}
     with open(path.with_name(LOG), "ab") as log:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=env)
 
@@ -170,85 +210,24 @@ def _failure(job: Job, code: int) -> JobFailed:
     return JobFailed(f"job {job.out} {how}: {last} (all of it: {log})")
 
 
-class RayCluster(Runner):
-    """Lets Ray place the jobs; `workers` of them at once, as far as the cluster has room."""
-
-    def __init__(self, workers: int, address: str | None) -> None:
-        try:
-            import ray  # type: ignore[import-not-found]
-        except ImportError as error:
-            raise VitscopeError(
-                "backend 'ray' needs Ray, which is not installed: pip install ray, or use workers=N on this machine"
-            ) from error
-        self.room = max(workers, 1)
-        self._ray = ray
-        ray.init(address=address, ignore_reinit_error=True)
-        self._execute = ray.remote(_execute_file)
-        self._begun: dict[Path, Any] = {}
-
-    def start(self, job: Job) -> None:
-        """See `Runner`."""
-        check_importable(job)
-        if job.folder not in self._begun and outcome_of(job) is None:
-            self._begun[job.folder] = self._execute.remote(str(job.write().absolute()))
-
-    def wait(self, job: Job) -> Outcome:
-        """See `Runner`."""
-        self.start(job)
-        begun = self._begun.pop(job.folder, None)
-        try:
-            if begun is not None:
-                self._ray.get(begun)
-        except self._ray.exceptions.RayError as error:
-            raise JobFailed(f"job {job.out} failed on the cluster: {error}") from error
-        done = outcome_of(job)
-        if done is None:
-            raise JobFailed(
-                f"job {job.out} left no result here; the cluster's machines and this one must share that folder"
-            )
-        return done
-
-    def drop(self, job: Job) -> None:
-        """See `Runner`."""
-        begun = self._begun.pop(job.folder, None)
-        if begun is not None:
-            self._ray.cancel(begun, force=True)
-
-    def close(self) -> None:
-        """See `Runner`."""
-        for begun in self._begun.values():
-            self._ray.cancel(begun, force=True)
-        self._begun.clear()
-
-
-def _execute_file(path: str) -> None:
-    execute(Job.read(path))
-
-
-def make_runner(workers: int = 0, backend: Backend = "local", address: str | None = None) -> Runner:
-    """The runner for so many workers.
-
-    Args:
-        workers: Jobs at once in processes of their own; 0: one after another in this process.
-        backend: "local" for this machine, "ray" for a cluster.
-        address: Of the Ray cluster; None: the one that Ray finds, or a new one on this machine.
-    """
-    if workers < 0:
-        raise VitscopeError(f"workers is {workers}; expected 0 (this process) or a number of processes")
-    if backend == "ray":
-        return RayCluster(workers, address)
-    if backend != "local" or address is not None:
-        raise VitscopeError(
-            f"backend '{backend}' with address {address!r}; expected 'local' without one, or 'ray'"
-        )
-    return LocalProcesses(workers) if workers else Runner()
-
-
-def run_jobs(
-    jobs: Sequence[Job], workers: int = 0, backend: Backend = "local", address: str | None = None
-) -> list[Outcome]:
-    """Do all jobs and give their outcomes in order; the first failure ends the others."""
-    with make_runner(workers, backend, address) as runner:
-        for job in jobs:
-            runner.start(job)
-        return [runner.wait(job) for job in jobs]
+def execute_logged(job: Job, threads: int | None = None) -> Outcome:
+    """Do a job in this process, with what it says in its log, as that of a process of its own is."""
+    log = job.write().with_name(LOG)
+    before = os.environ.get(THREADS)
+    if threads is not None:
+        os.environ[THREADS] = str(threads)
+    try:
+        with open(log, "a") as said, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            try:
+                return execute(job)
+            except Exception:
+                traceback.print_exc()
+                raise
+    except Exception as error:
+        why = str(error) if isinstance(error, VitscopeError) else f"{type(error).__name__}: {error}"
+        raise JobFailed(f"job {job.out} failed: {why} (all of it: {log})") from error
+    finally:
+        if before is None:
+            os.environ.pop(THREADS, None)
+        else:
+            os.environ[THREADS] = before

@@ -150,16 +150,21 @@ def find_model(
     img_size: int | None,
     recipe: Recipe,
     trust_code: bool = False,
+    **arguments: Any,
 ) -> nn.Module:
-    """The model itself, or a new one with a head for the classes and the recipe's stochastic depth."""
+    """The model itself, or a new one with a head for the classes and the recipe's stochastic depth.
+
+    `arguments` are of `create_model`, and go before what follows from classes and recipe.
+    """
     if isinstance(model, nn.Module):
         return model
     n_classes = len(classes) if classes else None
     asked: dict[str, Any] = {"num_classes": n_classes, "img_size": img_size, "trust_code": trust_code}
+    asked |= arguments
     try:
-        return create_model(model, drop_path_rate=recipe.drop_path, **asked)
+        return create_model(model, **{"drop_path_rate": recipe.drop_path, **asked})
     except UnknownArgument as error:
-        if error.argument != "drop_path_rate":
+        if error.argument != "drop_path_rate" or "drop_path_rate" in arguments:
             raise
         return create_model(model, **asked)
 

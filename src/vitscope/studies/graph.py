@@ -1,0 +1,222 @@
+"""The jobs of a study: trainings, operations and exams, each known by what it depends on.
+
+Jobs are asked for as `make` does: an exam whose result is in the store asks for nothing, one that is missing asks for
+its model, and only a model that is not there is trained.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vitscope.findings import Result
+from vitscope.studies.images import Part
+from vitscope.studies.job import Job
+from vitscope.studies.parts import Arm
+from vitscope.studies.resolve import Images, ResolvedArm, ResolvedLook, as_plain, part_of, plain, said_of
+from vitscope.studies.store import Kind, Store, key_of
+from vitscope.studies.study import Study
+
+_WORK = "vitscope.studies.work:"
+_FUNCTIONS: Mapping[Kind, str] = {
+    "train": _WORK + "train_arm",
+    "operate": _WORK + "operate_arm",
+    "examine": _WORK + "examine",
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A job, and what has to be done before it."""
+
+    kind: Kind
+    key: str
+    job: Job
+    arm: str
+    seed: int
+    needs: tuple[str, ...] = ()  # keys of other jobs
+    labels: tuple[str, ...] = ()  # of the exams in it
+    exams: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What a line about it says."""
+        what = {"train": "train", "operate": "operate on"}.get(self.kind) or "examine"
+        which = f" ({', '.join(self.labels)})" if self.labels else ""
+        return f"{what} {self.arm}, seed {self.seed}{which}"
+
+
+@dataclass
+class Plan:
+    """A study's jobs, and the keys of everything that it needs.
+
+    Attributes:
+        missing: Jobs that have to be done, by key, the most telling first.
+        looks: Per arm, seed and label the key and the exam of a result.
+        trainings: Per arm and seed the key of the training.
+    """
+
+    study: Study
+    store: Store
+    missing: dict[str, Node] = field(default_factory=dict)
+    looks: dict[tuple[str, int, str], tuple[str, str]] = field(default_factory=dict)
+    trainings: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def results(self) -> dict[tuple[str, int], dict[str, Result]]:
+        """What is in the store of the study's results: per arm and seed, by label."""
+        found: dict[tuple[str, int], dict[str, Result]] = {}
+        for (arm, seed, label), (key, exam) in self.looks.items():
+            if self.store.has_result(key, exam):
+                found.setdefault((arm, seed), {})[label] = self.store.result(key, exam)
+        return found
+
+    def training(self) -> dict[tuple[str, int], dict[str, Any]]:
+        """How the trainings went that are done: the last row of each with its seconds and parameters, and all rows."""
+        return {
+            place: self.store.training(key)
+            for place, key in self.trainings.items()
+            if self.store.has_training(key)
+        }
+
+
+def plan_study(
+    study: Study, store: Store, file: str | os.PathLike[str] | None = None, trust_code: bool = False
+) -> Plan:
+    """The jobs of a study, most telling first; refuses what does not fit together.
+
+    Args:
+        study: What is asked.
+        store: Where results are looked for, and go to.
+        file: The file that the study stands in, if it does.
+        trust_code: Run code that the file names.
+    """
+    return _Planner(study, store, None if file is None else os.fspath(file), trust_code).plan()
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A model of a study: how jobs make it, what tells it from others, and the job that it comes from."""
+
+    arguments: dict[str, Any]
+    identity: Any
+    node: Node | None = None
+
+
+class _Planner:
+    def __init__(self, study: Study, store: Store, file: str | None, trust_code: bool) -> None:
+        self.study, self.store = study, store
+        self.arms = {arm.name: ResolvedArm(arm, file, trust_code) for arm in study.arms}
+        self.images = Images()
+        self.nodes: dict[str, Node] = {}  # of models, whether they are there or not
+        self.made: dict[tuple[str, int], _Made] = {}
+        self.result = Plan(study, store)
+
+    def plan(self) -> Plan:
+        for arm, seed in self._places():
+            self._add(arm, seed)
+        return self.result
+
+    def _places(self) -> Iterator[tuple[Arm, int]]:
+        """Arms and seeds in the order of what they tell: the first seed of all arms, then the second, and so on."""
+        compared = {name for one in self.study.comparisons for name in (one.of, one.against)}
+        arms = sorted(self.study.arms, key=lambda arm: arm.name not in compared)
+        for number in range(max(len(arm.seeds) for arm in arms)):
+            for arm in arms:
+                if number < len(arm.seeds):
+                    yield arm, arm.seeds[number]
+
+    def _add(self, arm: Arm, seed: int) -> None:
+        made = self._model(arm, seed)
+        if arm.train and made.node is not None:
+            self.result.trainings[arm.name, seed] = made.node.key
+            if not self.store.has_training(made.node.key):
+                self._ask(made.node)
+        asked: dict[Any, list[tuple[ResolvedLook, str]]] = {}
+        times: dict[Any, int] = {}  # that an exam was met for the same images: a pass can do it once
+        for look in self.study.looks_at(arm.name):
+            resolved = ResolvedLook(look, self.arms[arm.name])
+            part = part_of(look, arm, self.study.validation)
+            with said_of(f"exam {look.label}"):
+                identity = self.images.identity(part)
+            content = {
+                **{"job": "exam", "model": made.identity, "exam": look.exam, "images": identity},
+                **{"version": resolved.exam.result.version, "settings": resolved.settings},
+                **{**as_plain(part), "data": None, "limit": look.limit, "batch_size": look.batch_size},
+            }
+            key = key_of(content)
+            self.result.looks[arm.name, seed, look.label] = (key, look.exam)
+            if not self.store.has_result(key, look.exam):
+                place: Any = (part, look.limit, look.batch_size)
+                number = times[place, look.exam] = times.get((place, look.exam), -1) + 1
+                together = (place, number) if resolved.shares_a_pass else key
+                asked.setdefault(together, []).append((resolved, key))
+        for group in asked.values():
+            self._ask(self._examination(arm, seed, made, group))
+
+    def _examination(self, arm: Arm, seed: int, made: _Made, group: list[tuple[ResolvedLook, str]]) -> Node:
+        first = group[0][0].look
+        arguments = {
+            "model": made.arguments,
+            "seed": seed,
+            "looks": [{"exam": one.look.exam, "options": one.options, "key": key} for one, key in group],
+            "limit": first.limit,
+            "batch_size": first.batch_size,
+            **as_plain(part_of(first, arm, self.study.validation)),
+        }
+        key = key_of({"job": "examine", "looks": sorted(key for _, key in group)})
+        needs = (made.node.key,) if made.node is not None else ()
+        labels = tuple(one.look.label for one, _ in group)
+        exams = tuple(one.look.exam for one, _ in group)
+        return self._node("examine", key, arguments, arm, seed, needs, labels, exams)
+
+    def _model(self, arm: Arm, seed: int) -> _Made:
+        if (arm.name, seed) not in self.made:
+            self.made[arm.name, seed] = self._find_model(arm, seed)
+        return self.made[arm.name, seed]
+
+    def _find_model(self, arm: Arm, seed: int) -> _Made:
+        """The model of an arm: trained, operated on, or taken as it comes."""
+        resolved = self.arms[arm.name]
+        needs: tuple[str, ...] = ()
+        if arm.start is not None:
+            start = self._model(self.study.arm(arm.start), seed)
+            model, identity = start.arguments, start.identity
+            needs = (start.node.key,) if start.node is not None else ()
+            if not arm.train and not resolved.operations:
+                return start
+        else:
+            model = {"name": arm.model, "arguments": resolved.arguments, "trust_code": resolved.trusted}
+            identity = {"name": arm.model, "arguments": resolved.arguments, "weights": resolved.weights}
+            if not arm.train and not resolved.operations:
+                return _Made(model, {**identity, "seed": seed})
+        content = {"model": identity, "operations": resolved.operations, "seed": seed}
+        arguments: dict[str, Any] = {"model": model, "operations": resolved.operations, "seed": seed}
+        kind: Kind = "operate"
+        if arm.train:
+            kind = "train"
+            part = Part(arm.data, "train", arm.fraction, self.study.validation)
+            with said_of(f"arm {arm.name}"):
+                content["images"] = self.images.identity(part)
+            shared = {
+                "recipe": resolved.choices,
+                "fraction": arm.fraction,
+                "validation": self.study.validation,
+            }
+            content |= shared
+            arguments |= {**shared, "data": arm.data}
+        key = key_of({"job": kind, **content})
+        node = self._node(kind, key, arguments, arm, seed, needs)
+        self.nodes[key] = node
+        trusted = {"trust_code": resolved.trusted} if resolved.trusted else {}
+        return _Made({"name": arm.model, "from": kind, "key": key, **trusted}, {kind: key}, node)
+
+    def _node(self, kind: Kind, key: str, arguments: dict[str, Any], arm: Arm, seed: int, *rest: Any) -> Node:
+        job = Job(_FUNCTIONS[kind], plain(arguments), self.store.job_folder(kind, key))
+        return Node(kind, key, job, arm.name, seed, *rest)
+
+    def _ask(self, node: Node) -> None:
+        """Put a job on the list, and before it those of its models that are not there."""
+        for need in node.needs:
+            if not self.store.has_model(self.nodes[need].kind, need):
+                self._ask(self.nodes[need])
+        self.result.missing.setdefault(node.key, node)

@@ -1,0 +1,43 @@
+"""The images of a study: what an arm is trained on, what is held out, what an exam looks at.
+
+Which images these are does not depend on the seed of a training: all trainings of an arm see the same part of the
+training images, and all arms are examined on the same held-out ones, so that they can be compared image by image.
+"""
+
+from dataclasses import dataclass
+
+from vitscope.data import ImageData, load_data
+from vitscope.studies.parts import VALIDATION
+from vitscope.training.candidate import split
+
+SEED = 0  # of every choice of images
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the images that a name stands for.
+
+    Attributes:
+        data: What `load_data` takes.
+        split: "train", "validation", or any that the data has.
+        fraction: Part of every class of the training images.
+        validation: Share of the training images that is held out, before a fraction is taken of the others.
+    """
+
+    data: str
+    split: str
+    fraction: float = 1.0
+    validation: float | None = None
+
+    def load(self) -> ImageData:
+        """The images."""
+        if self.split not in ("train", VALIDATION) or (self.split == VALIDATION and self.validation is None):
+            return load_data(self.data, split=self.split)
+        images = load_data(self.data, split="train")
+        if self.validation is not None:
+            learned, held_out = split(images, self.validation, SEED)
+            if self.split == VALIDATION:
+                held_out.split = VALIDATION
+                return held_out
+            images = learned
+        return images.fraction(self.fraction, SEED)

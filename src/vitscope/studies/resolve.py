@@ -1,0 +1,168 @@
+"""What the words of a study stand for: recipes written out, operations and options by their types, images opened.
+
+Everything that can be refused without building a model is refused here, before a job begins, by arm or exam.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import vitscope.exams  # noqa: F401 they are found by their names
+from vitscope.core.errors import BadArgument, VitscopeError
+from vitscope.data import ImageData
+from vitscope.data.catalog import CATALOG
+from vitscope.engine.choosing import find_exams, with_options
+from vitscope.engine.exam import Exam
+from vitscope.engine.facts import data_fingerprint
+from vitscope.models.create import check_name
+from vitscope.models.errors import UntrustedCode
+from vitscope.models.trust import allow_data, allow_model
+from vitscope.recipes.named import get_recipe
+from vitscope.recipes.recipe import Recipe
+from vitscope.studies.images import Part
+from vitscope.studies.parts import OF_THE_ARM, VALIDATION, Arm, Look
+from vitscope.surgery.tools.operate import plan_operations
+
+_FILES = ("config.json", "model.safetensors")  # of a run folder: the model, and its weights
+_CHOICES = ("pretrained", "checkpoint")  # of `create_model`, that whoever writes a study makes
+
+
+@contextmanager
+def said_of(where: str) -> Iterator[None]:
+    """Inside, errors begin with the place of the study that they are about."""
+    try:
+        yield
+    except VitscopeError as error:
+        raise BadArgument(f"{where}: {error}") from error
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON gives it back, so that a job is the same in this process and in another."""
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+class ResolvedArm:
+    """An arm with its words looked up.
+
+    Args:
+        arm: The arm.
+        file: The file that it stands in, if it does: code that a file names has to be trusted.
+        trust_code: Whether it is.
+    """
+
+    def __init__(self, arm: Arm, file: str | None, trust_code: bool) -> None:
+        self.arm = arm
+        with said_of(f"arm {arm.name}"):
+            self.recipe = get_recipe(arm.recipe, **arm.changes)
+            if self.recipe.distill is not None and arm.train:
+                raise BadArgument(
+                    f"recipe {arm.recipe} learns from a teacher, which an arm cannot have; take another"
+                )
+            self.operations = plain([plan for said in arm.operations for plan in plan_operations(said)])
+            self.arguments = plain(dict(arm.arguments))
+            self.trusted = self._is_trusted(file, trust_code)
+
+    def _is_trusted(self, file: str | None, trust_code: bool) -> bool:
+        """Whether there is code to be trusted, and it is; refuses what is not."""
+        arm = self.arm
+        if file is not None:
+            given = {key: value for key, value in self.arguments.items() if key not in _CHOICES}
+            allow_model(arm.model, given, file, trust_code)
+            allow_data(arm.data, file, trust_code)
+        if arm.start is not None:
+            return trust_code
+        try:
+            check_name(arm.model, False)
+        except UntrustedCode:
+            check_name(arm.model, trust_code)
+            return trust_code
+        return False
+
+    @cached_property
+    def choices(self) -> dict[str, Any]:
+        """Every choice of the recipe; what it is called is none."""
+        return {key: value for key, value in plain(self.recipe.to_dict()).items() if key != "name"}
+
+    @cached_property
+    def weights(self) -> str | None:
+        """What the files of a model that lies in a run folder are, if it does."""
+        files = [Path(self.arm.model, name) for name in _FILES]
+        if ":" in self.arm.model or not all(file.is_file() for file in files):
+            return None
+        digest = hashlib.sha256()
+        for file in files:
+            digest.update(file.read_bytes())
+        return digest.hexdigest()
+
+
+class ResolvedLook:
+    """An exam with the options that it has on one arm."""
+
+    def __init__(self, look: Look, arm: ResolvedArm) -> None:
+        self.look = look
+        options = dict(look.options)
+        if options.get("recipe") == OF_THE_ARM:
+            options["recipe"] = arm.recipe
+        with said_of(f"exam {look.label}"):
+            self.exam: Exam = with_options(
+                find_exams([look.exam]), {look.exam: options} if options else None
+            )[0]
+        self.options = plain({key: _written(value) for key, value in options.items()})
+
+    @property
+    def shares_a_pass(self) -> bool:
+        """Whether others can be done in the same pass over the images."""
+        return isinstance(self.exam, type)
+
+    @property
+    def settings(self) -> Any:
+        """The options as they tell one exam from another."""
+        return json.loads(self.exam.settings) if self.exam.settings else {}
+
+
+def _written(value: Any) -> Any:
+    """A recipe among options as its choices, whatever it is called."""
+    if isinstance(value, Recipe):
+        return {key: choice for key, choice in value.to_dict().items() if key != "name"}
+    return value
+
+
+class Images:
+    """The images that a study uses, each opened once."""
+
+    def __init__(self) -> None:
+        self._opened: dict[Part, ImageData] = {}
+        self._identities: dict[Part, str] = {}
+
+    def open(self, part: Part) -> ImageData:
+        """The images of a part."""
+        if part not in self._opened:
+            self._opened[part] = part.load()
+        return self._opened[part]
+
+    def identity(self, part: Part) -> str:
+        """What tells this data from other data: its name if that says all, else what its files are."""
+        if part.data in CATALOG:
+            self.open(part)  # which refuses what is not there
+            return part.data
+        whole = Part(part.data, "train" if part.split == VALIDATION else part.split)
+        if whole not in self._identities:
+            self._identities[whole] = data_fingerprint(self.open(whole)) or ""
+        self.open(part)
+        return f"{part.data} {self._identities[whole]}"
+
+
+def part_of(look: Look, arm: Arm, validation: float | None) -> Part:
+    """The images that an exam looks at: of the arm's own data with its fraction and without what is held out."""
+    if look.data is not None or look.split not in ("train", VALIDATION):
+        return Part(look.data or arm.data, look.split)
+    return Part(arm.data, look.split, arm.fraction if look.split == "train" else 1.0, validation)
+
+
+def as_plain(part: Part) -> Mapping[str, Any]:
+    """A part of the images among the arguments of a job, and in its key."""
+    return {"data": part.data, "split": part.split, "fraction": part.fraction, "validation": part.validation}

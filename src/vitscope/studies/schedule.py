@@ -1,0 +1,123 @@
+"""The jobs of a study from the first to the last, on whatever does them.
+
+A job begins when those that it needs are done and there is room. One that fails is tried again, then it is reported
+with its log, and what needs it is left out while the rest goes on. What is done is in the store: after Ctrl-C, or after
+a machine that went down, the same study goes on from there.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vitscope.studies.graph import Node
+from vitscope.studies.runners import JobFailed, Runner
+from vitscope.studies.store import Store
+
+State = Literal["waiting", "running", "done", "failed", "left out"]
+_POLL = 0.05  # seconds between two looks
+
+
+@dataclass
+class Task:
+    """A job under way: where it stands."""
+
+    node: Node
+    state: State = "waiting"
+    began: float = 0.0  # by `time.monotonic`
+    seconds: float = 0.0  # that it took
+    failures: list[str] = field(default_factory=list)  # why, one for every time
+
+
+@dataclass(frozen=True)
+class Report:
+    """How the jobs of a study ended."""
+
+    tasks: Mapping[str, Task]
+
+    def of(self, state: State) -> list[Task]:
+        """Those that ended so."""
+        return [task for task in self.tasks.values() if task.state == state]
+
+    @property
+    def failures(self) -> list[str]:
+        """A line for each job that failed and what it kept others from."""
+        return [f"{task.node.title}: {task.failures[-1]}" for task in self.of("failed")]
+
+
+class Schedule:
+    """Does the jobs that are missing.
+
+    Args:
+        nodes: In the order in which they should begin, if they can.
+        store: That their results go to.
+        runner: Does them.
+        retries: How often a job that failed is tried again.
+        seconds: After this time no job begins any more; None: until all are done.
+        expected: How long a job takes, if that is known; one that would not be done in time does not begin.
+        show: Is given all tasks whenever one changes, and now and then.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        store: Store,
+        runner: Runner,
+        retries: int = 1,
+        seconds: float | None = None,
+        expected: Callable[[Node], float | None] = lambda node: None,
+        show: Callable[[Mapping[str, Task]], None] = lambda tasks: None,
+    ) -> None:
+        self.tasks = {node.key: Task(node) for node in nodes}
+        self._store, self._runner, self._retries, self._show = store, runner, retries, show
+        self._until = None if seconds is None else time.monotonic() + seconds
+        self._expected = expected
+
+    def run(self) -> Report:
+        """Until nothing is left that could be done."""
+        for task in self.tasks.values():  # it is missing, whatever was written down when it was last done
+            self._store.forget_outcome(task.node.kind, task.node.key)
+        while True:
+            self._begin()
+            running = [task for task in self.tasks.values() if task.state == "running"]
+            if not running:
+                break
+            self._show(self.tasks)
+            changed = [self._look(task) for task in running]
+            if not any(changed):
+                time.sleep(_POLL)
+        for task in self.tasks.values():
+            task.state = "left out" if task.state == "waiting" else task.state
+        self._show(self.tasks)
+        return Report(self.tasks)
+
+    def _begin(self) -> None:
+        """Start what can begin, as far as there is room."""
+        room = self._runner.room - sum(task.state == "running" for task in self.tasks.values())
+        for task in self.tasks.values():
+            if room <= 0:
+                return
+            if task.state == "waiting" and self._is_ready(task) and self._is_in_time(task):
+                self._runner.start(task.node.job)
+                task.state, task.began = "running", time.monotonic()
+                room -= 1
+
+    def _is_ready(self, task: Task) -> bool:
+        needed = [self.tasks[key] for key in task.node.needs if key in self.tasks]
+        return all(one.state == "done" for one in needed)
+
+    def _is_in_time(self, task: Task) -> bool:
+        return self._until is None or time.monotonic() + (self._expected(task.node) or 0.0) <= self._until
+
+    def _look(self, task: Task) -> bool:
+        """Whether a job that was running is not any more."""
+        try:
+            outcome = self._runner.poll(task.node.job)
+        except JobFailed as error:
+            task.failures.append(str(error))
+            task.state = "waiting" if len(task.failures) <= self._retries else "failed"
+            return True
+        if outcome is None:
+            return False
+        task.state, task.seconds = "done", outcome.seconds
+        return True

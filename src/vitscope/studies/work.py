@@ -1,0 +1,201 @@
+"""What the jobs of a study do: train an arm, operate on a trained model, examine one.
+
+Their folders lie in the study's store, `out.parent.parent`: jobs name each other by keys, so that a store can be moved.
+Everything random follows from the seed of the training, whichever process does the job, and after whatever other.
+"""
+
+import math
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
+from vitscope.data import ImageData
+from vitscope.engine.choosing import find_exams, with_options
+from vitscope.engine.diagnose import run_exams
+from vitscope.models import create_model, save_model
+from vitscope.recipes.recipe import Recipe
+from vitscope.recipes.seeding import preserved, seed_all
+from vitscope.studies.images import SEED, Part
+from vitscope.studies.runners import THREADS
+from vitscope.studies.store import Store
+from vitscope.surgery.tools.record import OPERATIONS
+from vitscope.training import train
+from vitscope.training.setup import find_model
+
+SAVE_EVERY = 500  # steps of a training that may be lost, besides those of an epoch
+
+
+def train_arm(
+    out: Path,
+    model: Mapping[str, Any],
+    operations: Sequence[Sequence[Any]],
+    recipe: Mapping[str, Any],
+    data: str,
+    fraction: float,
+    validation: float | None,
+    seed: int,
+) -> dict[str, Any]:
+    """Train one arm with one seed, or go on with it; leaves an ordinary run folder.
+
+    Args:
+        out: The folder.
+        model: What it starts as; see `make`.
+        operations: Names with arguments, done before the training.
+        recipe: Every choice of it.
+        data: What `load_data` takes.
+        fraction: Part of every class of the training images.
+        validation: Share of the training images that is held out instead of the test images.
+        seed: Of the weights and of everything else.
+    """
+    choices = Recipe(**recipe)
+    images = Part(data, "train", fraction, validation).load()
+    held_out = None if validation is None else Part(data, "validation", 1.0, validation).load()
+    with alone(seed):
+        net = make(model, operations, Store.of_job(out), images, choices)
+        done = train(
+            net,
+            images,
+            choices,
+            out,
+            held_out=held_out,
+            seed=seed,
+            resume=True,
+            save_every=SAVE_EVERY,
+            workers=_loaders(),
+            progress=False,
+        )
+    parameters = sum(parameter.numel() for parameter in net.parameters())
+    facts = {"parameters": parameters, "images": len(images), "device": str(next(net.parameters()).device)}
+    Store.of_job(out).keep_training(out.name, facts)
+    last = {"accuracy": done.accuracy, "train_loss": done.train_loss}
+    return {"parameters": parameters, **{key: _finite(value) for key, value in last.items()}}
+
+
+def operate_arm(
+    out: Path, model: Mapping[str, Any], operations: Sequence[Sequence[Any]], seed: int
+) -> dict[str, Any]:
+    """Operate on a model that is not trained after that, and leave it in a run folder."""
+    with alone(seed):
+        net = make(model, operations, Store.of_job(out))
+        save_model(net, out)
+    return {"parameters": sum(parameter.numel() for parameter in net.parameters())}
+
+
+def examine(
+    out: Path,
+    model: Mapping[str, Any],
+    seed: int,
+    looks: Sequence[Mapping[str, Any]],
+    data: str,
+    split: str,
+    limit: int | None,
+    batch_size: int,
+    fraction: float = 1.0,
+    validation: float | None = None,
+) -> list[str]:
+    """Exams of one model on the same images; those that can share a pass over them.
+
+    Args:
+        out: Where the work is done; each result goes to the place in the store that its key stands for.
+        model: Which; see `make`.
+        seed: Of weights that do not come from a training. Images and bootstrap of all exams have one seed.
+        looks: "exam", "options" and "key" of each; every exam once.
+        data: What `load_data` takes.
+        split: Which images; see `Part`.
+        limit: How many of them.
+        batch_size: Images per forward pass.
+        fraction: See `Part`.
+        validation: See `Part`.
+    """
+    store = Store.of_job(out)
+    missing = [look for look in looks if not store.has_result(look["key"], look["exam"])]
+    if missing:
+        options = {look["exam"]: _read(look["options"]) for look in missing if look["options"]}
+        chosen = with_options(find_exams([look["exam"] for look in missing]), options)
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        request = {"limit": limit, "batch_size": batch_size, "seed": SEED, "device": device}
+        images = Part(data, split, fraction, validation).load()
+        with alone(seed):
+            net = make(model, (), store).eval().to(device)
+            found = run_exams(net, images, chosen, request, out, str(model["name"]), figures=False)
+        for look in missing:
+            found[look["exam"]].save(store.result_folder(look["key"], look["exam"]), look["key"])
+    for left in out.iterdir():  # what is kept lies where its key stands for
+        if left.name != "job":
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+    return [look["key"] for look in looks]
+
+
+@contextmanager
+def alone(seed: int) -> Iterator[None]:
+    """Inside, random draws begin at the seed, and torch has the threads that the job was given."""
+    before, given = torch.get_num_threads(), os.environ.get(THREADS, "")
+    with preserved():
+        seed_all(seed)
+        try:
+            torch.set_num_threads(int(given) if given.isdigit() else before)
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def make(
+    model: Mapping[str, Any],
+    operations: Sequence[Sequence[Any]],
+    store: Store,
+    images: ImageData | None = None,
+    recipe: Recipe | None = None,
+) -> nn.Module:
+    """A model as a job needs it, operated on; draws from torch's generator.
+
+    Args:
+        model: {"name", "arguments", "trust_code"}, or of another job {"name", "from": "train" or "operate", "key"}.
+        operations: Names with arguments.
+        store: Where the other jobs' folders are.
+        images: That it is to be trained on: they say how many classes it has and, of one size, how large they are.
+        recipe: That it is to be trained by: says the stochastic depth of models that have it.
+    """
+    trusted = bool(model.get("trust_code", False))
+    if "key" in model:
+        net = create_model(store.job_folder(model["from"], model["key"]), trust_code=trusted)
+    elif images is None or recipe is None:
+        net = create_model(model["name"], **{"pretrained": None, **model["arguments"]}, trust_code=trusted)
+    else:
+        given = dict(model["arguments"])
+        side = given.pop("img_size", side_of(images))
+        net = find_model(model["name"], images.classes, side, recipe, trusted, **given)
+    for name, arguments in operations:
+        OPERATIONS[name](net, **arguments)
+    return net
+
+
+def side_of(images: ImageData) -> int | None:
+    """How large the images are, if they are square and all of one size; else a model's own size is taken."""
+    if images.images is None or images.images.shape[1] != images.images.shape[2]:
+        return None
+    return int(images.images.shape[1])
+
+
+def _read(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of an exam, with a recipe that is written out as one."""
+    return {
+        key: Recipe(**value) if key == "recipe" and isinstance(value, Mapping) else value
+        for key, value in options.items()
+    }
+
+
+def _loaders() -> int | None:
+    """Processes that load images: as many as this job has threads, without its own; None: as a training has."""
+    threads = torch.get_num_threads()
+    return None if threads >= (os.cpu_count() or 1) > 1 else threads - 1
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
