@@ -15,7 +15,7 @@ from vitscope.engine.scores import error_interval, least_error
 from vitscope.exams.prediction.prediction import PredictionAccumulator, PredictionResult, prediction, scores
 from vitscope.results import Result, tidy
 from vitscope.results.paired import Flips, differences, flips
-from vitscope.results.paired import _difference as difference
+from vitscope.results.paired import difference_of_replicates as difference
 
 
 def predictions(n: int, noise: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -102,7 +102,7 @@ def differences(first: Result, second: Result) -> pd.DataFrame:
     for label in common:
         names.append(label.partition(", ")[::2])
         ends = [found[label] for found in known if label in found]
-        rows.append(_difference(names[-1][0], ours[label], theirs[label], n, ends))
+        rows.append(difference_of_replicates(names[-1][0], ours[label], theirs[label], n, ends))
     value, low, high = np.array(rows).reshape(-1, 3).T
     conditions = [condition or None for _, condition in names]
     return tidy([name for name, _ in names], value, low, high, first.n, condition=conditions)
@@ -146,7 +146,7 @@ def check_same_images(first: Result, second: Result) -> None:
         )
 
 
-def _difference(
+def difference_of_replicates(
     name: str, first: np.ndarray, second: np.ndarray, n: int, ends: list[tuple[float, float, float]]
 ) -> tuple[float, float, float]:
     """Value and interval of a difference, from (1 + replicates,) of both over `n` independent images.
