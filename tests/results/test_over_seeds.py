@@ -104,7 +104,7 @@ def test_what_seeds_and_images_do_together_counts_once() -> None:
     drawn = weights(n)
     found = [over_seeds(trainings(rng, seeds, (0.5, 0.8, 2.0), n, drawn)) for _ in range(300)]
     known = 0.5**2 / seeds + 0.8**2 + 2.0**2 / seeds
-    estimated = np.mean([one.seed_error**2 + one.image_error**2 for one in found])
+    estimated = np.mean([one.seed_error**2 + one.rest_error**2 for one in found])
     factor = (student(n - 1) / NORMAL) ** 2  # of the results' own intervals, for few images
     assert known < estimated < 1.1 * factor * known
     assert np.var([one.value for one in found]) == pytest.approx(known, rel=0.25)
@@ -118,7 +118,8 @@ def test_without_replicates_the_interval_is_wider() -> None:
     assert second.value == first.value
     assert second.seed_error == first.seed_error
     assert second.image_error == pytest.approx(np.mean([one.half for one in known]) / NORMAL)
-    assert second.image_error > first.image_error
+    assert second.image_error > first.image_error > first.rest_error
+    assert second.rest_error == second.image_error
 
 
 def test_seeds_alone_have_students_interval() -> None:
@@ -144,9 +145,8 @@ def test_numbers_that_never_differ_are_certain() -> None:
 
 @pytest.mark.parametrize("seeds", [2, 3, 8])
 def test_p_is_the_level_at_which_the_interval_reaches_the_bound(seeds: int) -> None:
-    found = OverSeeds(1.0, math.nan, 0.0, seeds, 100, 0.3, 0.2)
     half = math.hypot(student(seeds - 1) * 0.3, NORMAL * 0.2)
-    found = OverSeeds(1.0, 1 - half, 1 + half, seeds, 100, 0.3, 0.2)
+    found = OverSeeds(1.0, 1 - half, 1 + half, seeds, 100, 0.3, 0.25, 0.2)
     assert found.p_value(found.low) == pytest.approx(0.05, rel=1e-6)
     assert found.p_value(found.high) == pytest.approx(0.05, rel=1e-6)
     assert found.p_value(1.0) == pytest.approx(1.0)

@@ -12,9 +12,9 @@ The spread of the d_s holds the first and the last term, the bootstrap over imag
 would count twice. It is known from the replicates (d_s^r, with the same images for all seeds): it is the spread over r
 of what a seed's replicate has beyond the mean of all seeds'. With
 
-    A = var_s(d_s)/S,     B = image error² - (seed x image)²/S,     half² = t² A + z² B
+    A = var_s(d_s)/S,     B = image error² - (seed x image)²/S,     half² = t² A + z² B, and at least z² image error²
 
-where t is Student's quantile for S - 1 degrees of freedom and z the normal one. Both are exact where one of the two
+where t is Student's quantile for S - 1 degrees of freedom and z the normal one. It is exact where one of the two
 errors is all there is, and in between the interval covers the truth a little more often than it says, with two seeds
 as well. (One Student's t with Satterthwaite's degrees of freedom does not: with two seeds it covers 88 % at worst.)
 
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -65,7 +65,8 @@ class OverSeeds:
     seeds: int
     n: int  # images
     seed_error: float  # standard error by the spread of the seeds; NaN of one training
-    image_error: float  # the rest of it, by the images
+    image_error: float  # by the images
+    rest_error: float  # by what images do to all seeds alike, which their spread does not hold
 
     def p_value(self, bound: float) -> float:
         """How often chance alone would lead at least as far away from `bound`, to either side."""
@@ -79,15 +80,19 @@ class OverSeeds:
         if self.seed_error == self.image_error == 0:
             return float(away == 0)
         least, most = math.log(_LEAST_P), 0.0
-        if self._half(_LEAST_P) < away:
+        if self.reach(_LEAST_P) < away:
             return _LEAST_P
         for _ in range(50):
             middle = (least + most) / 2
-            least, most = (middle, most) if self._half(math.exp(middle)) > away else (least, middle)
+            least, most = (middle, most) if self.reach(math.exp(middle)) > away else (least, middle)
         return math.exp(most)
 
-    def _half(self, level: float) -> float:
-        return _reach(self.seed_error, self.image_error, self.seeds, level)
+    def reach(self, level: float) -> float:
+        """Half the width of the interval of several trainings that leaves out `level`; 0.05: of the 95 % one."""
+        from scipy.special import ndtri, stdtrit
+
+        t, z = stdtrit(self.seeds - 1, level / 2), ndtri(level / 2)
+        return max(math.hypot(t * self.seed_error, z * self.rest_error), abs(z) * self.image_error)
 
 
 def over_seeds(measured: Sequence[Measured]) -> OverSeeds:
@@ -96,13 +101,22 @@ def over_seeds(measured: Sequence[Measured]) -> OverSeeds:
     n = min(one.n for one in measured)
     if len(measured) == 1:
         (one,) = measured
-        return OverSeeds(one.value, one.low, one.high, 1, n, math.nan, one.half / NORMAL)
+        error = one.half / NORMAL
+        return OverSeeds(one.value, one.low, one.high, 1, n, math.nan, error, error)
     count, value = len(values), float(values.mean())
-    seeds = float(values.var(ddof=1)) / count
     images, shared = _image_variance(measured)
-    seed_error, image_error = math.sqrt(seeds), math.sqrt(max(images - shared / count, 0.0))
-    half = _reach(seed_error, image_error, count, 0.05)
-    return OverSeeds(value, value - half, value + half, count, n, seed_error, image_error)
+    found = OverSeeds(
+        value,
+        value,
+        value,
+        count,
+        n,
+        seed_error=math.sqrt(float(values.var(ddof=1)) / count),
+        image_error=math.sqrt(images),
+        rest_error=math.sqrt(max(images - shared / count, 0.0)),
+    )
+    half = found.reach(0.05)
+    return replace(found, low=value - half, high=value + half)
 
 
 def difference(quantity: str, first: Measured, second: Measured) -> Measured:
@@ -149,14 +163,6 @@ def _image_variance(measured: Sequence[Measured]) -> tuple[float, float]:
     scale = error / single
     alone = float(np.square(standard_error(known - mean)).sum()) / (len(measured) - 1)
     return (scale * float(standard_error(mean)[0])) ** 2, scale**2 * alone
-
-
-def _reach(seed_error: float, image_error: float, seeds: int, level: float) -> float:
-    """Half the width of the interval that leaves out `level`."""
-    from scipy.special import ndtri, stdtrit
-
-    t, z = stdtrit(seeds - 1, level / 2), ndtri(level / 2)
-    return math.hypot(t * seed_error, z * image_error)
 
 
 def _two_sided(z: float) -> float:
