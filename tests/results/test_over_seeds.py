@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from vitscope.core.statistics import NORMAL, few_interval, poisson_weights, score_interval, standard_error, student
+from vitscope.core.statistics import (
+    NORMAL,
+    few_interval,
+    poisson_weights,
+    score_interval,
+    standard_error,
+    student,
+)
 from vitscope.results.over_seeds import Measured, OverSeeds, difference, holm, over_seeds
 
 REPLICATES = 200
@@ -178,7 +185,7 @@ def test_holm_against_the_definition() -> None:
 
 
 def test_holm_keeps_a_study_from_finding_anything_by_chance() -> None:
-    """Of eight comparisons two are real. Without correction one of the other six is found in about a quarter of studies."""
+    """Of eight comparisons two are real. Uncorrected, one of the others is found in about a quarter of studies."""
     rng, studies, wrong, raw = np.random.default_rng(3), 2000, 0, 0
     for _ in range(studies):
         shared = rng.standard_normal()  # comparisons with the same arm hang together

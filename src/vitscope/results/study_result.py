@@ -1,0 +1,144 @@
+"""What a study found, as tables: every number of every arm and seed, comparisons with verdicts, curves, cost.
+
+On disk it is a folder with `study.json` (everything, read back without loss) and a csv file per table, for people and
+other tools. A row whose `seed` is empty holds the mean over the seeds, with an interval over seeds and images.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vitscope.core import pd
+from vitscope.core.arguments import checked
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult
+from vitscope.results.atomic import atomic_write
+from vitscope.results.plain_files import read_plain
+from vitscope.results.provenance import provenance
+from vitscope.results.result import check_schema
+
+SCHEMA = 1
+FILE = "study.json"
+PAGE = "study.html"
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "numbers": tuple("arm seed exam unit kind stage depth condition quantity value low high n seeds".split()),
+    "comparisons": tuple(
+        "name statement of against quantity value low high seeds n p holm_p rule verdict note".split()
+    ),
+    "by_seed": ("name", "seed", "value", "low", "high"),  # the comparisons, training by training
+    "differences": tuple(
+        "arm against exam condition quantity value low high seeds n p".split()
+    ),  # of all numbers of whole models
+    "curves": tuple("arm seed epoch train_loss nll accuracy low high lr seconds".split()),
+    "arms": tuple(
+        "arm model operations recipe changes data fraction trained asked done parameters flops seconds "
+        "images_per_second weights note".split()
+    ),
+}
+_WHOLE = frozenset("seed stage n seeds epoch done parameters flops".split())
+_NUMBERS = frozenset(
+    "depth value low high p holm_p train_loss nll accuracy lr fraction seconds images_per_second".split()
+)
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResult:
+    """The tables of a study; `TABLES` says which columns each has."""
+
+    name: str
+    question: str
+    study: Mapping[str, Any]  # all that was asked for, as `Study.to_dict` has it
+    tables: Mapping[str, pd.DataFrame]
+    missing: tuple[str, ...] = ()  # what is not done yet, or failed, in words
+    path: Path | None = field(default=None, compare=False)  # the folder that holds it
+
+    def table(self) -> pd.DataFrame:
+        """Every number: arm, seed, exam ..., quantity, value, low, high, n; without a seed: over all of them."""
+        return self.tables["numbers"]
+
+    def comparisons(self) -> pd.DataFrame:
+        """What the study was to decide: the number, its interval, p values, the rule and the verdict."""
+        return self.tables["comparisons"]
+
+    def differences(self) -> pd.DataFrame:
+        """Every number of a whole model minus that of the first arm; nothing here is corrected for its many tests."""
+        return self.tables["differences"]
+
+    @property
+    def page(self) -> Path | None:
+        """The page, if it was written."""
+        found = None if self.path is None else self.path / PAGE
+        return found if found is not None and found.exists() else None
+
+    @checked
+    def save(self, folder: str | os.PathLike[str]) -> StudyResult:
+        """Write `study.json` and a csv file per table; the same result, which knows where it is."""
+        content = {
+            "schema": SCHEMA,
+            "name": self.name,
+            "question": self.question,
+            "study": self.study,
+            "missing": list(self.missing),
+            "provenance": provenance(),
+            "tables": {name: _rows(table) for name, table in self.tables.items()},
+        }
+        text = json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+        for name, table in self.tables.items():
+            atomic_write(Path(folder) / f"{name}.csv", table.to_csv(index=False))
+        atomic_write(Path(folder) / FILE, text + "\n")
+        return StudyResult(self.name, self.question, self.study, self.tables, self.missing, Path(folder))
+
+    @staticmethod
+    @checked
+    def load(folder: str | os.PathLike[str]) -> StudyResult:
+        """Read what `save` wrote."""
+        path = Path(folder) / FILE
+        try:
+            content = json.loads(read_plain(path))
+            check_schema(path, content, SCHEMA)
+            tables = {name: as_table(name, content["tables"][name]) for name in TABLES}
+            named = (content["name"], content["question"], content["study"])
+            return StudyResult(*named, tables, tuple(content["missing"]), Path(folder))
+        except FileNotFoundError:
+            raise BadResult(
+                f"no study in {folder}: {FILE} is missing; give the folder that vitscope study wrote to"
+            ) from None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise BadResult(f"{path} is damaged ({reason(error)}); run the study again") from error
+
+
+def as_table(name: str, rows: Any) -> pd.DataFrame:
+    """Rows (dicts) as the table of this name: its columns in order, whole numbers as such, texts or None."""
+    table = pd.DataFrame(list(rows), columns=list(TABLES[name]))
+    for column in table:
+        values = [None if _unknown(value) else value for value in table[column]]
+        if column in _WHOLE:
+            table[column] = pd.array(values, dtype="Int64")
+        elif column in _NUMBERS:
+            table[column] = [math.nan if value is None else float(value) for value in values]
+        else:
+            table[column] = pd.Series(values, dtype=object)
+    return table
+
+
+def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """A dict per row without what is unknown; infinity, which JSON lacks, as text."""
+    return [
+        {column: _plain(value) for column, value in row.items() if not _unknown(value)}
+        for row in table.to_dict("records")
+    ]
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
+
+
+def _unknown(value: Any) -> bool:
+    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
