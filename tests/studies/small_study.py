@@ -64,5 +64,5 @@ def training() -> dict[tuple[str, int], dict[str, Any]]:
                 }
                 for e in (1, 2, 3)
             ]
-            found[arm, seed] = {**rows[-1], "seconds": 27.0, "parameters": 1000 + place, "metrics": rows}
+            found[arm, seed] = {**rows[-1], "seconds": 27.0, "parameters": 1000 + place, "rows": rows}
     return found

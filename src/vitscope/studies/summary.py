@@ -52,7 +52,7 @@ def summarise(
         study: What was asked.
         results: Of every arm and seed that was examined, by label.
         training: What every training recorded: the last row of its metrics, `seconds`, `parameters`, and under
-            `metrics` its rows, one per epoch.
+            `rows` all of them, one per epoch.
         notes: What there is to say about an arm: why it failed, that its weights are random.
     """
     training, notes = training or {}, notes or {}
@@ -259,7 +259,7 @@ def _whole_quantities(facts: _Facts, arm: str, seed: int) -> Iterator[Quantity]:
 
 def _curves(facts: _Facts, arm: Arm) -> Iterator[Row]:
     for seed in facts.done(arm):
-        for row in (facts.of(arm.name, seed)[1] or {}).get("metrics", ()):
+        for row in (facts.of(arm.name, seed)[1] or {}).get("rows", ()):
             kept = {name: row[name] for name in TABLES["curves"] if name in row}
             yield {**kept, "arm": arm.name, "seed": seed}
 
