@@ -118,7 +118,7 @@ class _Planner:
 
     def _places(self) -> Iterator[tuple[Arm, int]]:
         """Arms and seeds in the order of what they tell: the first seed of all arms, then the second, and so on."""
-        compared = {name for one in self.study.comparisons for name in (one.of, one.against)}
+        compared = {name for one in self.study.comparisons for name in one.arms}
         arms = sorted(self.study.arms, key=lambda arm: arm.name not in compared)
         for number in range(max(len(arm.seeds) for arm in arms)):
             for arm in arms:
@@ -143,10 +143,12 @@ class _Planner:
                 **{"version": resolved.exam.result.version, "settings": resolved.settings},
                 **{**as_plain(part), "data": None, "limit": look.limit, "batch_size": look.batch_size},
             }
+            if look.checkpoint is not None:
+                content["checkpoint"] = look.checkpoint
             key = key_of(content)
             self.result.looks[arm.name, seed, look.label] = (key, look.exam)
             if not self.store.has_result(key, look.exam):
-                place: Any = (part, look.limit, look.batch_size)
+                place: Any = (part, look.limit, look.batch_size, look.checkpoint)
                 number = times[place, look.exam] = times.get((place, look.exam), -1) + 1
                 together = (place, number) if resolved.shares_a_pass else key
                 asked.setdefault(together, []).append((resolved, key))
@@ -163,6 +165,8 @@ class _Planner:
             "batch_size": first.batch_size,
             **as_plain(part_of(first, arm, self.study.validation)),
         }
+        if first.checkpoint is not None:
+            arguments["checkpoint"] = first.checkpoint
         key = key_of({"job": "examine", "looks": sorted(key for _, key in group)})
         needs = (made.node.key,) if made.node is not None else ()
         labels = tuple(one.look.label for one, _ in group)

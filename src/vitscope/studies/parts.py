@@ -80,6 +80,7 @@ class Look:
         batch_size: Images per forward pass.
         data: What `load_data` takes; None: the data of the arm.
         arms: Those that are examined; empty: all.
+        checkpoint: The moment of the training to look at ("init", "warmup", "best" ...); None: its end.
     """
 
     label: str
@@ -90,6 +91,7 @@ class Look:
     batch_size: Count = 128
     data: str | None = None
     arms: tuple[str, ...] = ()
+    checkpoint: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "exam", self.exam or self.label)
@@ -105,32 +107,70 @@ class Look:
 @names_checked
 @dataclass(frozen=True)
 class Comparison:
-    """A number of one arm, or its difference to another arm's, and where its interval has to lie.
+    """A number of one arm, or of several together, and where its interval has to lie.
 
     Attributes:
         name: What tables call it.
         statement: What holds if the rule is met.
-        of: An arm.
+        of: An arm; None if `contrast` or `slope` says which.
         against: The arm whose number is subtracted, training by training; None: the number of `of` alone.
         quantity: `LABEL.QUANTITY[column=value,...]`, as in prediction.accuracy or fourier.change[kind=msa].
         rule: Decides the verdict.
+        contrast: Weights of arms whose numbers are added up: {a: 1, b: -1, c: -1, d: 1} is (a - b) - (c - d).
+        slope: Arms with a number each, or with a quantity: the number's slope against that, by least squares.
+        log: Of the number's logarithm; in a slope, against the logarithm.
     """
 
     name: str
     statement: str
-    of: str
+    of: str | None
     against: str | None
     quantity: str
     rule: Rule
+    contrast: Mapping[str, float] = field(default_factory=dict)
+    slope: Mapping[str, float | str] = field(default_factory=dict)
+    log: bool = False
 
     def __post_init__(self) -> None:
-        if not _QUANTITY.fullmatch(self.quantity):
-            raise BadArgument(f"comparison {self.name}: quantity is '{self.quantity}'; expected {QUANTITY}")
+        where = f"comparison {self.name}"
+        for quantity in (self.quantity, *(x for x in self.slope.values() if isinstance(x, str))):
+            if not _QUANTITY.fullmatch(quantity):
+                raise BadArgument(f"{where}: quantity is '{quantity}'; expected {QUANTITY}")
+        said = [name for name in ("of", "contrast", "slope") if getattr(self, name)]
+        if len(said) != 1 or (self.against and not self.of):
+            raise BadArgument(
+                f"{where}: {' and '.join(said) or 'no arm'}; expected one of: of (and against), contrast, slope"
+            )
+        if 0 < len(self.slope) < 2:
+            raise BadArgument(f"{where}: a slope over one arm; name two or more")
+        if self.log and any(not isinstance(x, str) and x <= 0 for x in self.slope.values()):
+            raise BadArgument(f"{where}: log of a number that is not above 0 in slope")
 
     @property
     def label(self) -> str:
         """The exam that the quantity is of."""
         return self.quantity.partition(".")[0]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All exams that are needed."""
+        return (
+            self.label,
+            *(x.partition(".")[0] for x in self.slope.values() if isinstance(x, str)),
+        )
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """All arms that it is about."""
+        return tuple(name for name in (self.of, self.against, *self.contrast, *self.slope) if name)
+
+    @property
+    def subject(self) -> str:
+        """What the number is of, beside the arm that is subtracted."""
+        if self.slope:
+            return f"slope over {', '.join(self.slope)}"
+        signed = [f"{weight:+g} {arm}" for arm, weight in self.contrast.items()]
+        return self.of or " ".join(signed).replace("+1 ", "+ ").replace("-1 ", "- ").removeprefix("+ ")
 
 
 def read_rule(text: str, where: str) -> Rule:

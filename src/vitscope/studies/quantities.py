@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -233,6 +233,12 @@ def _paired(first: Result, second: Result) -> bool:
     except VitscopeError:
         return False
     return True
+
+
+def same_images(results: Sequence[Result | None]) -> bool:
+    """Whether replicate r of all of them drew the same images; no results have none that could differ."""
+    known = [one for one in results if one is not None]
+    return all(_paired(known[0], other) for other in known[1:])
 
 
 def _says(cell: Any, value: str) -> bool:

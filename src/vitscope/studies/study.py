@@ -111,7 +111,7 @@ class Study:
             self,
             arms=tuple(arm for arm in self.arms if arm.name in wanted),
             looks=tuple(looks),
-            comparisons=tuple(one for one in self.comparisons if {one.of, one.against} <= wanted | {None}),
+            comparisons=tuple(one for one in self.comparisons if set(one.arms) <= wanted),
         )
 
     def _known_arm(self, name: str, where: str) -> str:
@@ -145,21 +145,22 @@ class Study:
 
     def _check_comparison(self, one: Comparison) -> None:
         where = f"comparison {one.name}"
-        labels = [look.label for look in self.looks]
-        if one.label not in (*labels, TRAINING):
-            raise BadArgument(
-                f"{where}: quantity is '{one.quantity}' and no exam is labelled '{one.label}'; "
-                f"{did_you_mean(one.label, [*labels, TRAINING])}"
-            )
-        for key, name in (("of", one.of), ("against", one.against)):
-            if name is None:
-                continue
-            self._known_arm(name, f"{where}: {key}")
-            if one.label != TRAINING and one.label not in [look.label for look in self.looks_at(name)]:
+        known = [*(look.label for look in self.looks), TRAINING]
+        for label in one.labels:
+            if label not in known:
                 raise BadArgument(
-                    f"{where}: exam {one.label} does not look at arm {name}; add it to the exam's arms"
+                    f"{where}: quantity is '{one.quantity}' and no exam is labelled '{label}'; "
+                    f"{did_you_mean(label, known)}"
                 )
-        if one.against == one.of:
+        for name in one.arms:
+            self._known_arm(name, where)
+            looked_at = [look.label for look in self.looks_at(name)]
+            for label in one.labels:
+                if label not in (TRAINING, *looked_at):
+                    raise BadArgument(
+                        f"{where}: exam {label} does not look at arm {name}; add it to the exam's arms"
+                    )
+        if one.of and one.against == one.of:
             raise BadArgument(
                 f"{where}: {one.of} is compared with itself; name another arm, or leave 'against' out"
             )
@@ -213,18 +214,25 @@ def _arm(name: str, given: Mapping[str, Any], shared: Mapping[str, Any], start: 
 
 def _comparison(number: int, given: Mapping[str, Any]) -> Comparison:
     where = f"comparisons[{number}]"
-    for key in ("of", "quantity", "rule"):
+    for key in ("quantity", "rule"):
         if key not in given:
             raise BadArgument(
                 f"{where}: no '{key}'; expected of, quantity, rule, and against for a difference"
             )
-    of, against, quantity = given["of"], given.get("against"), given["quantity"]
-    name = given.get("name") or f"{quantity}: {of}" + (f" - {against}" if against else "")
-    rule = read_rule(given["rule"], f"comparison {name}")
-    what = f"{quantity} of {of}" + (f" minus that of {against}" if against else "")
-    return Comparison(
-        name, given.get("statement") or f"{what} is {given['rule'].strip()}", of, against, quantity, rule
+    several = {key: given[key] for key in ("contrast", "slope", "log") if key in given}
+    for key in ("contrast", "slope"):
+        for arm, number_of in several.get(key, {}).items():
+            numeric = isinstance(number_of, int | float) and not isinstance(number_of, bool)
+            if not numeric and not (key == "slope" and isinstance(number_of, str)):
+                raise BadArgument(f"{where}: {key} of {arm} is {number_of!r}; expected a number")
+    rule = read_rule(given["rule"], where)
+    asked = Comparison("?", "?", given.get("of"), given.get("against"), given["quantity"], rule, **several)
+    what = f"{asked.quantity}: {asked.subject}"
+    name = given.get("name") or what + (f" - {asked.against}" if asked.against else "")
+    told = f"{asked.quantity} of {asked.subject}" + (
+        f" minus that of {asked.against}" if asked.against else ""
     )
+    return replace(asked, name=name, statement=given.get("statement") or f"{told} is {given['rule'].strip()}")
 
 
 def _first(seeds: Sequence[int], number: int) -> tuple[int, ...]:

@@ -44,6 +44,7 @@ LOOK: dict[str, Any] = {  # every other key is an option of the exam
     "batch_size": Count,
     "data": str,
     "arms": tuple[str, ...],
+    "checkpoint": str,
 }
 COMPARISON: dict[str, Any] = {
     "name": str,
@@ -52,6 +53,9 @@ COMPARISON: dict[str, Any] = {
     "against": str,
     "quantity": str,
     "rule": str,
+    "contrast": Named,
+    "slope": Named,
+    "log": bool,
 }
 
 

@@ -20,6 +20,7 @@ from vitscope.results import Result
 from vitscope.results.numbers import is_share
 from vitscope.results.over_seeds import Measured, OverSeeds, holm, over_seeds
 from vitscope.results.study_result import TABLES, StudyResult, as_table
+from vitscope.studies.contrasts import measure_comparison
 from vitscope.studies.parts import TRAINING, Arm, Comparison
 from vitscope.studies.quantities import (
     Quantity,
@@ -163,7 +164,7 @@ def _comparisons(facts: _Facts) -> tuple[list[Row], list[Row]]:
         row = {
             "name": one.name,
             "statement": one.statement,
-            "of": one.of,
+            "of": one.subject,
             "against": one.against,
             "quantity": one.quantity,
             "seeds": len(found),
@@ -189,15 +190,11 @@ def _by_seed(facts: _Facts, one: Comparison) -> tuple[dict[int, Measured], str]:
     """The number of every seed that has it, and what there is to say about the others."""
     found: dict[int, Measured] = {}
     lacking: dict[str, list[int]] = {}
-    others = facts.study.arm(one.against).seeds if one.against else None
-    seeds = [seed for seed in facts.study.arm(one.of).seeds if others is None or seed in others]
+    common = [set(facts.study.arm(arm).seeds) for arm in one.arms]
+    seeds = [seed for seed in facts.study.arm(one.arms[0]).seeds if all(seed in own for own in common)]
     for seed in seeds:
         try:
-            if one.against is None:
-                measured = measure(one.quantity, *facts.of(one.of, seed))
-            else:
-                pair = facts.of(one.of, seed), facts.of(one.against, seed)
-                measured = measure_difference(one.quantity, *pair)
+            measured = measure_comparison(one, {arm: facts.of(arm, seed) for arm in one.arms})
         except VitscopeError as error:
             lacking.setdefault(str(error), []).append(seed)
             continue
@@ -207,9 +204,9 @@ def _by_seed(facts: _Facts, one: Comparison) -> tuple[dict[int, Measured], str]:
             found[seed] = measured
     told = [f"seed {', '.join(map(str, seeds))}: {why}" for why, seeds in lacking.items()]
     if not seeds:
-        told.append(f"{one.of} and {one.against} have no seed in common")
+        told.append(f"{' and '.join(one.arms)} have no seed in common")
     if len(found) == 1:
-        told.insert(0, ONE_TRAINING if one.against else "one training: says nothing about another")
+        told.insert(0, ONE_TRAINING if len(one.arms) > 1 else "one training: says nothing about another")
     return found, "; ".join(told)
 
 

@@ -99,6 +99,7 @@ def examine(
     batch_size: int,
     fraction: float = 1.0,
     validation: float | None = None,
+    checkpoint: str | None = None,
 ) -> list[str]:
     """Exams of one model on the same images; those that can share a pass over them.
 
@@ -113,6 +114,7 @@ def examine(
         batch_size: Images per forward pass.
         fraction: See `Part`.
         validation: See `Part`.
+        checkpoint: The moment of the training; None: its end.
     """
     store = Store.of_job(out)
     missing = [look for look in looks if not store.has_result(look["key"], look["exam"])]
@@ -123,7 +125,7 @@ def examine(
         request = {"limit": limit, "batch_size": batch_size, "seed": SEED, "device": device}
         images = Part(data, split, fraction, validation).load()
         with alone(seed):
-            net = make(model, (), store).eval().to(device)
+            net = make(model, (), store, checkpoint=checkpoint).eval().to(device)
             found = run_exams(net, images, chosen, request, out, str(model["name"]), figures=False)
         for look in missing:
             found[look["exam"]].save(store.result_folder(look["key"], look["exam"]), look["key"])
@@ -152,6 +154,7 @@ def make(
     store: Store,
     images: ImageData | None = None,
     recipe: Recipe | None = None,
+    checkpoint: str | None = None,
 ) -> nn.Module:
     """A model as a job needs it, operated on; draws from torch's generator.
 
@@ -161,10 +164,12 @@ def make(
         store: Where the other jobs' folders are.
         images: That it is to be trained on: they say how many classes it has and, of one size, how large they are.
         recipe: That it is to be trained by: says the stochastic depth of models that have it.
+        checkpoint: Of another job's training, the moment to take.
     """
     trusted = bool(model.get("trust_code", False))
     if "key" in model:
-        net = create_model(store.job_folder(model["from"], model["key"]), trust_code=trusted)
+        folder = store.job_folder(model["from"], model["key"])
+        net = create_model(folder, checkpoint=checkpoint, trust_code=trusted)
     elif images is None or recipe is None:
         net = create_model(model["name"], **{"pretrained": None, **model["arguments"]}, trust_code=trusted)
     else:

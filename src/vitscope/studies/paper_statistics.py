@@ -1,0 +1,208 @@
+"""Numbers of one trained model that the papers' claims are about and that no single row of a table holds.
+
+Each is declared under the name that cards and studies write (`fourier.late_msa_change`); see `studies.quantities`.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from vitscope.claims.features import EARLY, end_excess
+from vitscope.core import pd
+from vitscope.findings.covariance import CovarianceResult
+from vitscope.findings.lesion import LesionResult
+from vitscope.findings.passes import PassesResult
+from vitscope.results import Result
+from vitscope.results.unit_changes import changes_of, mean_over_units
+from vitscope.studies.quantities import statistic
+
+Ends = tuple[float, float, float]  # value, low, high
+_HALF = 0.5
+
+
+@statistic("fourier.late_msa_change")
+def late_msa_change(results: Mapping[str, Result]) -> Ends | None:
+    """D1: mean change of high frequencies across MSAs beyond the first third of the depth."""
+    found = changes_of(results["fourier"].summary(), "msa", beyond=EARLY)
+    return None if found is None else found.mean.interval
+
+
+@statistic("variance.stage_end_excess")
+def stage_end_excess(results: Mapping[str, Result]) -> Ends | None:
+    """D3: variance after the last convolution of a stage over the others', relative, mean over stages."""
+    table = results["variance"].summary()
+    levels = table[(table["quantity"] == "variance") & (table["kind"] == "conv")]
+    stages = [stage for _, stage in levels.groupby("stage") if len(stage) > 1]
+    found = [end_excess(*stage[["value", "low", "high"]].to_numpy().T) for stage in stages]
+    known = np.array([one for one in found if not math.isnan(one[0])])
+    return mean_over_units(*known.T).interval if len(known) else None
+
+
+@statistic("lesion.conv_first_minus_last")
+def conv_first_minus_last(results: Mapping[str, Result]) -> Ends | None:
+    """D5: accuracy lost without a convolution at the beginning of a stage minus without one at its end."""
+    return _contrast(results, "conv first", "conv last")
+
+
+@statistic("lesion.mlp_first_minus_msa_first")
+def mlp_first_minus_msa_first(results: Mapping[str, Result]) -> Ends | None:
+    """D5: at the beginning of a stage, without an MLP minus without an MSA."""
+    return _contrast(results, "mlp first", "msa first")
+
+
+@statistic("lesion.msa_last_minus_mlp_last")
+def msa_last_minus_mlp_last(results: Mapping[str, Result]) -> Ends | None:
+    """D5: at the end of a stage, without an MSA minus without an MLP."""
+    return _contrast(results, "msa last", "mlp last")
+
+
+def _contrast(results: Mapping[str, Result], more: str, less: str) -> Ends | None:
+    result = results["lesion"]
+    assert isinstance(result, LesionResult)
+    found = [one for one in result.contrasts if (one.more, one.less) == (more, less)]
+    return (found[0].value, found[0].low, found[0].high) if found else None
+
+
+@statistic("attention.entropy_share")
+def entropy_share(results: Mapping[str, Result]) -> Ends | None:
+    """E1: entropy of attention over that of uniform attention, mean over layers."""
+    table = results["attention"].summary()
+    entropy, bound = _layers(table, "entropy"), _layers(table, "entropy_bound")["value"]
+    share = entropy[["value", "low", "high"]].div(bound.loc[entropy.index], axis=0)
+    return mean_over_units(*share.to_numpy().T).interval if len(share) else None
+
+
+@statistic("attention.upper_entropy")
+def upper_entropy(results: Mapping[str, Result]) -> Ends | None:
+    """E1: entropy of attention, mean over the upper half of the layers."""
+    return _upper(_layers(results["attention"].summary(), "entropy"))
+
+
+@statistic("attention.last_class_entropy")
+def last_class_entropy(results: Mapping[str, Result]) -> Ends | None:
+    """E5: entropy of the class token's attention in the last layer."""
+    rows = _layers(results["attention"].table(), "class_entropy")
+    known = rows[rows["value"].notna()][["value", "low", "high"]].to_numpy()
+    return tuple(known[-1].tolist()) if len(known) else None
+
+
+@statistic("cb_scale.mean_gain")
+def mean_gain(results: Mapping[str, Result]) -> Ends | None:
+    """E3: mean scale of CB_S in the upper half of the layers minus in the lower half."""
+    return _gain(results["cb_scale"].table(), "mean")
+
+
+@statistic("cb_scale.ratio_gain")
+def ratio_gain(results: Mapping[str, Result]) -> Ends | None:
+    """E3: the same of the ratio of the quantiles over channels."""
+    return _gain(results["cb_scale"].table(), "ratio")
+
+
+@statistic("covariance.reach_gained")
+def reach_gained(results: Mapping[str, Result]) -> Ends | None:
+    """D8: how much further points are tied together at the end of the first stage than after the stem, in pixels."""
+    result = results["covariance"]
+    assert isinstance(result, CovarianceResult)
+    table = result.table()
+    shape = {unit.name: unit.map_shape for unit in result.units}
+    names = [name for name in shape if shape[name] == next(iter(shape.values()))]
+    if len(names) < 2:
+        return None
+    last, first = (table[table["unit"] == name] for name in (names[-1], names[0]))
+    reaches = {end: _reach(last, end) - _reach(first, other) for end, other in _OPPOSITE.items()}
+    return reaches["value"], reaches["low"], reaches["high"]
+
+
+_OPPOSITE = {"value": "value", "low": "high", "high": "low"}
+
+
+def _reach(rows: pd.DataFrame, end: str) -> float:
+    """The distance in pixels at which the correlation has fallen to one half, between the points it is known at."""
+    ordered = rows.sort_values("pixels")
+    pixels, level = ordered["pixels"].to_numpy(float), ordered[end].to_numpy(float)
+    below = np.flatnonzero(level < _HALF)
+    if not len(below):
+        return float(pixels[-1])
+    place = int(below[0])
+    if place == 0:
+        return float(pixels[0])
+    share = (level[place - 1] - _HALF) / (level[place - 1] - level[place])
+    return float(pixels[place - 1] + share * (pixels[place] - pixels[place - 1]))
+
+
+@statistic("passes.nll_of_one")
+def nll_of_one(results: Mapping[str, Result]) -> Ends | None:
+    """F9: NLL of one pass with dropout on."""
+    rows = _passes(results)
+    return _row(rows[rows["passes"] == 1])
+
+
+@statistic("passes.nll_of_all")
+def nll_of_all(results: Mapping[str, Result]) -> Ends | None:
+    """F9: NLL of the average over the most passes."""
+    rows = _passes(results)
+    return _row(rows[rows["passes"] == rows["passes"].max()])
+
+
+@statistic("passes.nll_gained")
+def nll_gained(results: Mapping[str, Result]) -> Ends | None:
+    """F9: NLL of the most passes minus that of one, as if the two had seen different images."""
+    one, every = nll_of_one(results), nll_of_all(results)
+    if one is None or every is None:
+        return None
+    half = math.hypot(one[2] - one[1], every[2] - every[1]) / 2
+    return every[0] - one[0], every[0] - one[0] - half, every[0] - one[0] + half
+
+
+@statistic("corruption.noise_drop")
+def noise_drop(results: Mapping[str, Result]) -> Ends | None:
+    """F2: accuracy lost under noise: that of clean images minus that of noisy ones."""
+    table = results["corruption"].summary()
+    rows = table[table["unit"].isna()].set_index(["quantity", "condition"])
+    everything, noise = ("generated corruptions", "generated noise")
+    try:
+        clean = rows.loc["accuracy", everything]["value"] + rows.loc["drop", everything]["value"]
+        noisy = rows.loc["accuracy", noise]
+    except KeyError:
+        return None
+    value = float(clean - noisy["value"])
+    return value, value - float(noisy["high"] - noisy["value"]), value + float(noisy["value"] - noisy["low"])
+
+
+def _passes(results: Mapping[str, Result]) -> pd.DataFrame:
+    result = results["passes"]
+    assert isinstance(result, PassesResult)
+    return result.of("nll")
+
+
+def _row(rows: pd.DataFrame) -> Ends | None:
+    if not len(rows):
+        return None
+    value, low, high = rows.iloc[0][["value", "low", "high"]].to_numpy(float).tolist()
+    return value, low, high
+
+
+def _layers(table: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """The rows of whole layers, by unit, in the order of depth."""
+    rows = table[(table["quantity"] == quantity) & table["unit"].notna()]
+    rows = rows[rows["head"].isna()] if "head" in rows else rows
+    return rows.set_index("unit")
+
+
+def _upper(rows: pd.DataFrame) -> Ends | None:
+    upper = rows[len(rows) // 2 :][["value", "low", "high"]].to_numpy(float)
+    return mean_over_units(*upper.T).interval if len(upper) else None
+
+
+def _gain(table: pd.DataFrame, quantity: str) -> Ends | None:
+    """Mean over the upper half of the layers minus over the lower half; errors of layers are independent."""
+    rows = table[table["quantity"] == quantity][["value", "low", "high"]].to_numpy(float)
+    middle = len(rows) // 2
+    if not middle:
+        return None
+    lower, upper = rows[:middle], rows[-middle:]
+    value = float(upper[:, 0].mean() - lower[:, 0].mean())
+    halves = (rows[[*range(middle), *range(-middle, 0)], 2] - rows[[*range(middle), *range(-middle, 0)], 1]) / 2
+    half = float(np.sqrt((halves**2).sum())) / middle
+    return value, value - half, value + half
