@@ -206,6 +206,8 @@ class _Planner:
                 "fraction": arm.fraction,
                 "validation": self.study.validation,
             }
+            if arm.checkpoint_every is not None:
+                shared["checkpoint_every"] = arm.checkpoint_every
             content |= shared
             arguments |= {**shared, "data": arm.data}
         key = key_of({"job": kind, **content})

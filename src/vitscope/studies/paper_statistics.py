@@ -203,6 +203,8 @@ def _gain(table: pd.DataFrame, quantity: str) -> Ends | None:
         return None
     lower, upper = rows[:middle], rows[-middle:]
     value = float(upper[:, 0].mean() - lower[:, 0].mean())
-    halves = (rows[[*range(middle), *range(-middle, 0)], 2] - rows[[*range(middle), *range(-middle, 0)], 1]) / 2
+    halves = (
+        rows[[*range(middle), *range(-middle, 0)], 2] - rows[[*range(middle), *range(-middle, 0)], 1]
+    ) / 2
     half = float(np.sqrt((halves**2).sum())) / middle
     return value, value - half, value + half

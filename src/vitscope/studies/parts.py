@@ -18,7 +18,7 @@ TRAINING = "training"  # the label of what a training itself recorded: training.
 OF_THE_ARM = "arm"  # as a recipe among an exam's options: the one that the arm was trained with
 VALIDATION = "validation"  # the split of training images that were held out
 QUANTITY = "LABEL.QUANTITY, such as prediction.accuracy or fourier.change[kind=msa]"
-_QUANTITY = re.compile(r"[\w-]+\.[^\[\]\s]+(\[[^\[\]]+\])?")
+_QUANTITY = re.compile(r"[\w-]+\.[^\[\]\s][^\[\]]*(\[[^\[\]]+\])?")
 _SIDES = ("above", "below", "within")
 
 
@@ -38,6 +38,7 @@ class Arm:
         fraction: Part of every class of them.
         seeds: One training each.
         start: The arm whose trained model is operated on ("from" in a file); None: a new model.
+        checkpoint_every: Epochs between two checkpoints of the training to keep besides init, warmup, best and last.
         train: Whether it is trained here. If not, and without `start`, it has the weights that come with its name.
     """
 
@@ -52,6 +53,7 @@ class Arm:
     seeds: Annotated[tuple[Seed, ...], NotEmpty] = (0, 1, 2)
     start: str | None = None
     train: bool = True
+    checkpoint_every: Count | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, f"arm {self.name}: ")

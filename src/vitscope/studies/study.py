@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vitscope.core.arguments import Probability, names_checked
+from vitscope.core.arguments.files import read_yaml
 from vitscope.core.errors import BadArgument, did_you_mean
 from vitscope.studies.parts import (
     TRAINING,
@@ -26,7 +27,7 @@ from vitscope.studies.parts import (
     read_rule,
     refuse_twice,
 )
-from vitscope.studies.study_file import SHARED, read_study_file
+from vitscope.studies.study_file import SHARED, check_study
 
 __all__ = ["Arm", "Comparison", "Look", "Study"]
 
@@ -74,11 +75,17 @@ class Study:
     @staticmethod
     def read(path: str | os.PathLike[str]) -> Study:
         """The study in a YAML file."""
-        said = read_study_file(path)
+        where = os.fspath(path)
+        return Study.from_plain(read_yaml(path, f"the study {where}", "name: my-study"), where)
+
+    @staticmethod
+    def from_plain(content: Mapping[str, Any], where: str) -> Study:
+        """A study from what a file would say; errors begin with `where`."""
+        said = check_study(content, where)
         try:
             return _from_file(said)
         except BadArgument as error:
-            raise BadArgument(f"{os.fspath(path)}: {error}") from None
+            raise BadArgument(f"{where}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in it, as plain values; equal studies give equal ones."""

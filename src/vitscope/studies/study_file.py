@@ -1,11 +1,9 @@
 """What a study's file says, as plain values of the right types; a refusal names the file and the place in it."""
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from vitscope.core.arguments import Count, Fraction, Probability, Seed, from_yaml
-from vitscope.core.arguments.files import read_yaml
 from vitscope.core.arguments.kinds import describe, shown
 from vitscope.core.errors import BadArgument, did_you_mean
 
@@ -19,6 +17,7 @@ SHARED: dict[str, Any] = {  # what a study says for all its arms, and an arm for
     "recipe": str,
     "changes": Named,
     "seeds": Seeds,
+    "checkpoint_every": Count,
 }
 STUDY: dict[str, Any] = {
     "name": str,
@@ -59,10 +58,9 @@ COMPARISON: dict[str, Any] = {
 }
 
 
-def read_study_file(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The keys of `STUDY` that the file has; arms, exams and comparisons are dicts of theirs."""
-    where = os.fspath(path)
-    said = typed(read_yaml(path, f"the study {where}", "name: my-study"), STUDY, where)
+def check_study(content: Named, where: str) -> dict[str, Any]:
+    """The keys of `STUDY` that the content has; arms, exams and comparisons are dicts of theirs."""
+    said = typed(content, STUDY, where)
     for key in ("name", "arms", "exams"):
         if not said.get(key):
             raise BadArgument(f"{where} does not say '{key}'; {_EXAMPLES[key]}")

@@ -41,6 +41,7 @@ def train_arm(
     fraction: float,
     validation: float | None,
     seed: int,
+    checkpoint_every: int | None = None,
 ) -> dict[str, Any]:
     """Train one arm with one seed, or go on with it; leaves an ordinary run folder.
 
@@ -53,6 +54,7 @@ def train_arm(
         fraction: Part of every class of the training images.
         validation: Share of the training images that is held out instead of the test images.
         seed: Of the weights and of everything else.
+        checkpoint_every: Epochs between two checkpoints to keep.
     """
     choices = Recipe(**recipe)
     images = Part(data, "train", fraction, validation).load()
@@ -68,6 +70,7 @@ def train_arm(
             seed=seed,
             resume=True,
             save_every=SAVE_EVERY,
+            checkpoint_every=checkpoint_every,
             workers=_loaders(),
             progress=False,
         )

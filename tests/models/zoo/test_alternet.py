@@ -221,3 +221,8 @@ def test_mini_is_as_large_as_its_siblings() -> None:
 def test_refuses_what_does_not_fit(arguments: dict[str, tuple[int, ...]]) -> None:
     with pytest.raises(CannotBuild, match="give"):
         AlterNet(img_size=32, **arguments)
+
+
+def test_channels_that_timm_rounds_up_fit_the_msas() -> None:
+    model = vs.create_model("alternet_mini", blocks=(1, 2, 2, 2), channels=(4, 4, 12, 12), msa=(0, 1, 1, 1))
+    assert model(torch.zeros(1, 3, 32, 32)).shape == (1, 10)

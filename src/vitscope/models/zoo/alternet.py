@@ -31,7 +31,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from timm.layers import DropPath
+from timm.layers import DropPath, make_divisible
 from timm.models import generate_default_cfgs
 from torch import Tensor, nn
 
@@ -222,7 +222,7 @@ class AlterNet(PreResNet):
             layers = stage.get_submodule("blocks")
             assert isinstance(layers, nn.Sequential)
             for place in msa_places(blocks[index], msa[index]):
-                size = channels[index]
+                size = make_divisible(channels[index])  # as timm makes its Conv blocks
                 layers[place] = MSABlock(
                     size,
                     heads[index],
