@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from vitscope.report import report as report
     from vitscope.studies.build_up import build_up as build_up
     from vitscope.studies.compare import compare as compare
+    from vitscope.studies.run import study as study
+    from vitscope.studies.study import Study as Study
     from vitscope.surgery.tools.operate import operate as operate
     from vitscope.training import train as train
 
@@ -67,6 +69,8 @@ _WHERE = {
     "Result": "vitscope.findings:Result",
     "save_model": "vitscope.models:save_model",
     "studies": "vitscope.studies",
+    "study": "vitscope.studies.run:study",
+    "Study": "vitscope.studies.study:Study",
     "surgery": "vitscope.surgery",
     "train": "vitscope.training:train",
     "training": "vitscope.training",

@@ -8,6 +8,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.studies.job import Job, Outcome
 from vitscope.studies.ray_runner import RayCluster
 from vitscope.studies.runners import LocalProcesses, Runner
+from vitscope.studies.workers import LocalWorkers
 
 Backend = Literal["local", "ray"]
 Engine = Literal["here", "local", "ray"]
@@ -74,7 +75,7 @@ def study_runner(
         raise VitscopeError(f"gpus_per_job is {wanted:g}; this machine has {there} to give, as whole ones")
     room = max((os.cpu_count() or 1) // cpus, 1)
     room = min(room, there // int(wanted)) if wanted else room
-    return LocalProcesses(workers or room, cpus, int(wanted) if there else None)
+    return LocalWorkers(workers or room, cpus, int(wanted) if there else None)
 
 
 def _gpus() -> int:

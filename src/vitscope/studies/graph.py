@@ -5,7 +5,7 @@ its model, and only a model that is not there is trained.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,8 @@ class Node:
     seed: int
     needs: tuple[str, ...] = ()  # keys of other jobs
     labels: tuple[str, ...] = ()  # of the exams in it
-    exams: tuple[str, ...] = ()
+    images: int = 0  # that exams look at in one pass
+    shares_a_pass: bool = False  # exams that need one pass, and no more
 
     @property
     def title(self) -> str:
@@ -58,6 +59,7 @@ class Plan:
 
     study: Study
     store: Store
+    arms: Mapping[str, ResolvedArm]
     missing: dict[str, Node] = field(default_factory=dict)
     looks: dict[tuple[str, int, str], tuple[str, str]] = field(default_factory=dict)
     trainings: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -77,6 +79,11 @@ class Plan:
             for place, key in self.trainings.items()
             if self.store.has_training(key)
         }
+
+
+def pass_key(looks: Iterable[str]) -> str:
+    """The key of the job that does these exams together."""
+    return key_of({"job": "examine", "looks": sorted(looks)})
 
 
 def plan_study(
@@ -109,7 +116,7 @@ class _Planner:
         self.images = Images()
         self.nodes: dict[str, Node] = {}  # of models, whether they are there or not
         self.made: dict[tuple[str, int], _Made] = {}
-        self.result = Plan(study, store)
+        self.result = Plan(study, store, self.arms)
 
     def plan(self) -> Plan:
         for arm, seed in self._places():
@@ -118,7 +125,7 @@ class _Planner:
 
     def _places(self) -> Iterator[tuple[Arm, int]]:
         """Arms and seeds in the order of what they tell: the first seed of all arms, then the second, and so on."""
-        compared = {name for one in self.study.comparisons for name in one.arms}
+        compared = self.study.compared
         arms = sorted(self.study.arms, key=lambda arm: arm.name not in compared)
         for number in range(max(len(arm.seeds) for arm in arms)):
             for arm in arms:
@@ -167,11 +174,13 @@ class _Planner:
         }
         if first.checkpoint is not None:
             arguments["checkpoint"] = first.checkpoint
-        key = key_of({"job": "examine", "looks": sorted(key for _, key in group)})
+        key = pass_key([key for _, key in group])
         needs = (made.node.key,) if made.node is not None else ()
         labels = tuple(one.look.label for one, _ in group)
-        exams = tuple(one.look.exam for one, _ in group)
-        return self._node("examine", key, arguments, arm, seed, needs, labels, exams)
+        there = len(self.images.open(part_of(first, arm, self.study.validation)))
+        images = min(there, first.limit or there)
+        shared = group[0][0].shares_a_pass
+        return self._node("examine", key, arguments, arm, seed, needs, labels, images, shared)
 
     def _model(self, arm: Arm, seed: int) -> _Made:
         if (arm.name, seed) not in self.made:

@@ -27,6 +27,7 @@ from vitscope.studies.job import Job, Outcome, address, execute, find_function, 
 LOG = "log.txt"
 END_WITH_STARTER = "--end-with-starter"
 TRUST_CODE = "--trust-code"
+Process = subprocess.Popen[bytes]
 THREADS = "OMP_NUM_THREADS"
 _POLL = 0.05  # seconds between two looks
 _PATIENCE = 20.0  # seconds that a job has to end when asked to
@@ -107,7 +108,7 @@ class LocalProcesses(Runner):
         self.room, self._gpus = workers, gpus
         self._places: dict[Path, int] = {}  # which of the workers does a job
         self._waiting: dict[Path, Job] = {}
-        self._running: dict[Path, subprocess.Popen[bytes]] = {}
+        self._running: dict[Path, Process] = {}
 
     def start(self, job: Job) -> None:
         """See `Runner`."""
@@ -131,7 +132,7 @@ class LocalProcesses(Runner):
         done = outcome_of(job)
         if done is None and process is not None and ended:
             del self._running[job.folder]
-            raise _failure(job, process.returncode)
+            raise failure(job, process.returncode)
         self._begin()
         return done
 
@@ -140,12 +141,12 @@ class LocalProcesses(Runner):
         self._waiting.pop(job.folder, None)
         process = self._running.pop(job.folder, None)
         if process is not None:
-            _end([process])
+            end_processes([process])
 
     def close(self) -> None:
         """See `Runner`."""
         self._waiting.clear()
-        _end(list(self._running.values()))
+        end_processes(list(self._running.values()))
         self._running.clear()
 
     def _begin(self) -> None:
@@ -153,7 +154,15 @@ class LocalProcesses(Runner):
         free = [place for place in range(self.room) if place not in busy]
         for place, folder in zip(free, list(self._waiting), strict=False):
             self._places[folder] = place
-            self._running[folder] = _launch(self._waiting.pop(folder), self._environment(place))
+            self._running[folder] = self._launch(self._waiting.pop(folder), place)
+
+    def _launch(self, job: Job, place: int) -> Process:
+        """A process that is at the job."""
+        path = job.write()
+        command = [sys.executable, "-m", "vitscope.studies", str(path), END_WITH_STARTER, TRUST_CODE]
+        env = self._environment(place)
+        with open(path.with_name(LOG), "ab") as log:
+            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=env)
 
     def _environment(self, place: int) -> dict[str, str]:
         # processes that each take all cores slow each other down
@@ -173,21 +182,19 @@ def end_with_starter() -> None:
     def watch() -> None:
         while os.read(0, 1024):  # not sys.stdin, whose lock a thread must not hold when Python ends
             pass
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(_PATIENCE)
-        os._exit(1)
+        end_this()
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _launch(job: Job, env: dict[str, str]) -> "subprocess.Popen[bytes]":
-    path = job.write()
-    command = [sys.executable, "-m", "vitscope.studies", str(path), END_WITH_STARTER, TRUST_CODE]
-    with open(path.with_name(LOG), "ab") as log:
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=env)
+def end_this() -> None:
+    """In a thread: ask this process to end, as SIGTERM does, and end it if it does not."""
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(_PATIENCE)
+    os._exit(1)
 
 
-def _end(processes: "list[subprocess.Popen[bytes]]") -> None:
+def end_processes(processes: list[Process]) -> None:
     """Ask them to end, and end those that do not."""
     for process in processes:
         process.terminate()
@@ -202,7 +209,8 @@ def _end(processes: "list[subprocess.Popen[bytes]]") -> None:
             process.stdin.close()
 
 
-def _failure(job: Job, code: int) -> JobFailed:
+def failure(job: Job, code: int) -> JobFailed:
+    """What is said about a job whose process ended with this code and left no result."""
     log = job.folder / LOG
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     last = " | ".join(lines[-_LAST_LINES:]) or "it said nothing"

@@ -62,6 +62,14 @@ class Store:
         """Let a job whose model was removed be done again."""
         (self.job_folder(kind, key) / "job" / "result.json").unlink(missing_ok=True)
 
+    def seconds(self, kind: Kind, key: str) -> float | None:
+        """How long a job took, if it is done."""
+        try:
+            content = json.loads(read_plain(self.job_folder(kind, key) / "job" / "result.json"))
+            return float(content["seconds"])
+        except (OSError, ValueError, KeyError, TypeError, BadResult):
+            return None
+
     def result_folder(self, key: str, exam: str) -> Path:
         """Where the result of one exam lies."""
         return self.path / "exams" / key / "exams" / exam

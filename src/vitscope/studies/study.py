@@ -95,6 +95,11 @@ class Study:
         """The arm of this name."""
         return {arm.name: arm for arm in self.arms}[self._known_arm(name, "there")]
 
+    @property
+    def compared(self) -> set[str]:
+        """Names of the arms that a comparison is about."""
+        return {name for one in self.comparisons for name in (one.of, one.against) if name is not None}
+
     def looks_at(self, arm: str) -> tuple[Look, ...]:
         """The exams that this arm goes through."""
         return tuple(look for look in self.looks if not look.arms or arm in look.arms)

@@ -1,0 +1,170 @@
+"""`vitscope study FILE.yaml`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from vitscope.cli.as_typed import notes_as_typed
+from vitscope.cli.options import CodeOptions
+from vitscope.core.arguments import Count, CountFromZero, NotNegative
+from vitscope.core.errors import VitscopeError
+
+if TYPE_CHECKING:
+    from vitscope.studies.cost import Cost
+    from vitscope.studies.graph import Plan
+    from vitscope.studies.run import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(CodeOptions):
+    """Train arms with several seeds, examine them, compare them: what a YAML file says (see docs/studies.md).
+
+    What is done is not done again, whichever study did it; the same command goes on where it was stopped.
+    """
+
+    file: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="FILE.yaml")]
+    """Arms, seeds, exams, comparisons and their rules."""
+    out: Path | None = None
+    """Folder for tables and page; default: runs/NAME."""
+    store: Path = Path("runs/studies")
+    """Folder for trained models and results, which all studies share."""
+    engine: Literal["here", "local", "ray"] = "local"
+    """Who does the jobs: this process, processes of this machine, or a Ray cluster."""
+    workers: Count | None = None
+    """Jobs at once; default: as many as there is room for."""
+    address: str | None = None
+    """Of the Ray cluster; default: the one that Ray finds, or a new one on this machine."""
+    cpus_per_job: Count = 1
+    """Threads of each job, whoever does it."""
+    gpus_per_job: NotNegative | None = None
+    """GPUs of each job; default: one where this machine has any."""
+    dry_run: bool = False
+    """Print the jobs with their cost, measured by a few steps, and do none."""
+    budget: str | None = None
+    """A time such as 6h or 90min: do the most telling jobs that fit into it."""
+    seeds: Count | None = None
+    """So many seeds, instead of those of the file."""
+    only: tuple[str, ...] = ()
+    """Arms to do, with those that they start from; default: all."""
+    retries: CountFromZero = 1
+    """How often a job that failed is tried again."""
+
+
+def run(options: Options) -> None:
+    """Do the study, print what was decided, say where the rest is."""
+    from vitscope.report.console import wide_console
+    from vitscope.studies.run import Request, do_study
+
+    given: dict[str, Any] = {**vars(options)}
+    out, dry_run = given.pop("out"), given.pop("dry_run")
+    request = Request(given.pop("file"), **given)
+    with notes_as_typed("study", Options):
+        if dry_run:
+            _print_plan(request)
+            return
+        done = do_study(request, out)
+        console = wide_console()
+        console.print(_verdicts(done.result.comparisons()))
+        for line in done.result.missing:
+            print(f"missing: {line}")
+        print(f"kept in {done.result.path}" + (f"; open {done.result.page}" if done.result.page else ""))
+    left = len(done.report.of("left out"))
+    if done.report.failures:
+        also = f", and {left} that need them were left out" if left else ""
+        failures = "; ".join(done.report.failures)
+        number = len(done.report.failures)
+        raise VitscopeError(
+            f"{number} job{'s' if number > 1 else ''} failed{also}: {failures}; the same command tries again"
+        )
+    if left:
+        print(f"{left} jobs did not fit into the budget; the same command goes on with them")
+
+
+def _verdicts(comparisons: Any) -> Any:
+    """What the study decided, as a table."""
+    from rich.table import Table
+
+    table = Table("comparison", "value", "95 % interval", "seeds", "rule", "p (Holm)", "verdict", box=None)
+    for row in comparisons.to_dict("records"):
+        interval = f"{row['low']:+.4g} to {row['high']:+.4g}"
+        p = "" if row["holm_p"] != row["holm_p"] else f"{row['holm_p']:.3g}"
+        said = [
+            row["name"],
+            f"{row['value']:+.4g}",
+            interval,
+            str(row["seeds"]),
+            row["rule"],
+            p,
+            row["verdict"],
+        ]
+        table.add_row(*said)
+    return table
+
+
+def _print_plan(request: "Request") -> None:
+    """The jobs of each arm and seed, and what they cost."""
+    from vitscope.report.console import wide_console
+    from vitscope.studies.cost import affordable, costs_of, read_budget, total
+    from vitscope.studies.engines import study_runner
+    from vitscope.studies.progress import duration
+    from vitscope.studies.run import plan_request
+
+    plan, rehearsal = plan_request(request)
+    costs = costs_of(plan, rehearsal)
+    wide_console().print(_jobs(plan, costs))
+    seconds, disk, known = total(costs.values())
+    about = "about" if known else "more than"
+    print(f"{len(plan.missing)} jobs to do: {about} {duration(seconds)} of one worker, {_size(disk)} of disk")
+    if not known:
+        unknown = [plan.missing[key].labels[0] for key, cost in costs.items() if cost.seconds is None]
+        print(f"not counted, since they were never done here: {', '.join(dict.fromkeys(unknown))}")
+    if request.budget is not None:
+        engine = (
+            request.engine,
+            request.workers,
+            request.address,
+            request.cpus_per_job,
+            request.gpus_per_job,
+        )
+        with study_runner(*engine) as runner:
+            room = runner.room
+        chosen = affordable(plan, costs, read_budget(request.budget), room)
+        print(f"into {request.budget} with {room} at once fit {len(chosen)}:")
+        for node in chosen:
+            print(f"  {node.title}")
+
+
+def _jobs(plan: "Plan", costs: "dict[str, Cost]") -> Any:
+    from rich.table import Table
+
+    from vitscope.studies.cost import total
+    from vitscope.studies.progress import duration
+
+    table = Table("arm", "seed", "model", "exams", "time", "disk", "known from", box=None, pad_edge=False)
+    for arm in plan.study.arms:
+        for seed in arm.seeds:
+            nodes = [node for node in plan.missing.values() if (node.arm, node.seed) == (arm.name, seed)]
+            made = next((node.kind for node in nodes if node.kind != "examine"), None)
+            labels = [label for node in nodes for label in node.labels]
+            all_of_them = len(plan.study.looks_at(arm.name))
+            exams = f"{all_of_them - len(labels)} of {all_of_them} done"
+            exams += f", missing: {', '.join(labels)}" if labels else ""
+            own = [costs[node.key] for node in nodes]
+            seconds, disk, known = total(own)
+            time = ("" if known else "> ") + duration(seconds) if own else ""
+            basis = ", ".join(dict.fromkeys(cost.basis for cost in own))
+            model = {"train": "to train", "operate": "to operate on"}.get(
+                made or "", "there" if labels else "done"
+            )
+            table.add_row(arm.name, str(seed), model, exams, time, _size(disk) if own else "", basis)
+    return table
+
+
+def _size(n: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if n < 1000:
+            return f"{n:.0f} {unit}"
+        n /= 1000
+    return f"{n:.1f} TB"

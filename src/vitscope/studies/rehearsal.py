@@ -1,0 +1,140 @@
+"""An arm before its first job: is the model built, does it take its operations, how long does a step take?
+
+What cannot be built or operated on is refused here, and not by the first job that tries, hours later.
+"""
+
+import math
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from vitscope.core.errors import BadArgument
+from vitscope.data import ImageData, batches
+from vitscope.studies.images import Part
+from vitscope.studies.parts import VALIDATION, Arm
+from vitscope.studies.resolve import ResolvedArm, said_of
+from vitscope.studies.store import Store
+from vitscope.studies.study import Study
+from vitscope.studies.work import alone, make
+from vitscope.surgery.tools.record import OPERATIONS, NoEffectWarning, record
+from vitscope.training.checkpoint import Progress
+from vitscope.training.disk import bytes_needed, checkpoints_expected
+from vitscope.training.loading import Readable
+from vitscope.training.setup import settle
+from vitscope.training.steps import Stepper
+
+STEPS = 4  # of a training that are taken; the first is not counted
+IMAGES = 64  # of a forward pass
+
+
+@dataclass(frozen=True)
+class Speed:
+    """What an arm costs on this machine, from a few steps of its training and a forward pass."""
+
+    image: float  # seconds of a forward pass, per image
+    weights: int  # bytes
+    training: float = 0.0  # seconds, with its looks at held-out images
+    disk: int = 0  # bytes of a training, at the moment when it holds most
+
+
+class Rehearsal:
+    """Makes the models of a study as its jobs will, without training them."""
+
+    def __init__(self, study: Study, arms: Mapping[str, ResolvedArm], store: Store) -> None:
+        self.study, self.arms, self.store = study, arms, store
+        self._speeds: dict[str, Speed] = {}
+
+    def make(self, arm: Arm) -> nn.Module:
+        """The model of an arm, operated on; refuses what cannot be made."""
+        with alone(arm.seeds[0]):
+            return self._make(arm)
+
+    def _make(self, arm: Arm) -> nn.Module:
+        resolved = self.arms[arm.name]
+        if arm.start is not None:
+            net = self._make(self.study.arm(arm.start))
+        else:
+            model = {"name": arm.model, "arguments": resolved.arguments, "trust_code": resolved.trusted}
+            with said_of(f"arm {arm.name}"):
+                images = self._training_images(arm) if arm.train else None
+                net = make(model, (), self.store, images, resolved.recipe)
+        with said_of(f"arm {arm.name}"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", NoEffectWarning)
+            for operation in resolved.operations:
+                before = len(record(net))
+                OPERATIONS[operation[0]](net, **operation[1])
+                if len(record(net)) == before:
+                    raise BadArgument(
+                        f"{operation[0]} changes nothing in {arm.model}; leave it out, or say where"
+                    )
+        return net
+
+    def speed(self, arm: Arm) -> Speed:
+        """What the arm costs."""
+        if arm.name not in self._speeds:
+            with alone(arm.seeds[0]):
+                self._speeds[arm.name] = self._measure(arm, self._make(arm))
+        return self._speeds[arm.name]
+
+    def _training_images(self, arm: Arm) -> ImageData:
+        return Part(arm.data, "train", arm.fraction, self.study.validation).load()
+
+    def _measure(self, arm: Arm, net: nn.Module) -> Speed:
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        net.to(device)
+        weights = sum(tensor.numel() * tensor.element_size() for tensor in net.state_dict().values())
+        images = self._training_images(arm)
+        image = _forward(net, images, device)
+        if not arm.train:
+            return Speed(image, weights)
+        recipe, validation = self.arms[arm.name].recipe, self.study.validation
+        config, classes = settle(net, images.classes, device)
+        stepper = Stepper(net, Readable(images, False), config, len(classes), recipe, arm.seeds[0], device)
+        step = _step(stepper)
+        held_out = Part(arm.data, "test" if validation is None else VALIDATION, 1.0, validation).load()
+        epochs = math.ceil(recipe.total_epochs)
+        kept = checkpoints_expected(recipe.epochs, None)
+        return Speed(
+            image,
+            weights,
+            epochs * (stepper.steps * step + len(held_out) * image),
+            bytes_needed(net, stepper.extra_tensors(), kept),
+        )
+
+
+def _step(stepper: Stepper) -> float:
+    """Seconds of a step, with the loading of its images."""
+    times = [time.perf_counter()]
+
+    def count(n_images: int, loss: float) -> bool:
+        times.append(time.perf_counter())
+        return len(times) > STEPS
+
+    try:
+        stepper.epoch(Progress(), count)
+    finally:
+        stepper.release()
+    counted = times[1:] if len(times) > 2 else times
+    return (counted[-1] - counted[0]) / (len(counted) - 1)
+
+
+def _forward(net: nn.Module, images: ImageData, device: torch.device) -> float:
+    """Seconds of a forward pass per image, with its loading; a first pass is not counted."""
+    net.eval()
+    with torch.inference_mode():
+        for _ in range(2):
+            began = time.perf_counter()
+            seen = 0
+            for shown, _labels, _indices in batches(
+                images, net, batch_size=IMAGES, limit=IMAGES, device=device
+            ):
+                net(shown)
+                seen += len(shown)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            spent = time.perf_counter() - began
+    return spent / seen

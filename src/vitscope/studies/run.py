@@ -1,0 +1,143 @@
+"""`vs.study("cb.yaml")`: read it, do what is missing, sum it up."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
+from vitscope.core.errors import BadArgument, warn
+from vitscope.results.study_result import StudyResult
+from vitscope.studies.cost import Cost, affordable, costs_of, read_budget
+from vitscope.studies.engines import Engine, study_runner
+from vitscope.studies.graph import Plan, plan_study
+from vitscope.studies.progress import Expectations, Show
+from vitscope.studies.rehearsal import Rehearsal
+from vitscope.studies.schedule import Report, Schedule
+from vitscope.studies.store import Store
+from vitscope.studies.study import Study
+from vitscope.studies.summary import summarise
+
+STORE = Path("runs/studies")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A study, and how it is to be done; `study` documents the fields."""
+
+    source: str | os.PathLike[str] | Study
+    store: str | os.PathLike[str] = STORE
+    engine: Engine = "local"
+    workers: int | None = None
+    address: str | None = None
+    cpus_per_job: int = 1
+    gpus_per_job: float | None = None
+    budget: str | None = None
+    seeds: int | None = None
+    only: Sequence[str] = ()
+    retries: int = 1
+    trust_code: bool = False
+    progress: bool = True
+
+
+@dataclass(frozen=True)
+class Done:
+    """A study as far as it was done."""
+
+    result: StudyResult
+    report: Report
+    plan: Plan
+
+
+@checked
+def study(
+    source: str | os.PathLike[str] | Study,
+    out: str | os.PathLike[str] | None = None,
+    store: str | os.PathLike[str] = STORE,
+    engine: Engine = "local",
+    workers: Count | None = None,
+    address: str | None = None,
+    *,
+    cpus_per_job: Count = 1,
+    gpus_per_job: NotNegative | None = None,
+    budget: str | None = None,
+    seeds: Count | None = None,
+    only: Sequence[str] = (),
+    retries: CountFromZero = 1,
+    trust_code: bool = False,
+    progress: bool = True,
+) -> StudyResult:
+    """Do a study: train what is not trained, examine what is not examined, compare, and write tables and a page.
+
+    What is in the store is not done again; after an interruption the same call goes on.
+
+    Args:
+        source: A YAML file, or a `Study`.
+        out: Folder for tables and page; default: runs/NAME.
+        store: Folder for trained models and results, which all studies share.
+        engine: Who does the jobs: "here" (this process), "local" (processes of this machine) or "ray" (a cluster).
+        workers: Jobs at once; default: as many as there is room for.
+        address: Of the Ray cluster; default: the one that Ray finds, or a new one on this machine.
+        cpus_per_job: Threads of each job, whoever does it.
+        gpus_per_job: GPUs of each; default: one where this machine has any.
+        budget: A time such as "6h": the most telling jobs that fit into it.
+        seeds: Instead of those of the study: so many.
+        only: Arms to do, with what they start from; default: all.
+        retries: How often a job that failed is tried again.
+        trust_code: Run code that the file names (see `create_model`).
+        progress: Show on stderr where it stands.
+
+    Returns:
+        Tables and comparisons of what is there. Jobs that failed are warned about.
+    """
+    given = Request(
+        source, store, engine, workers, address, cpus_per_job, gpus_per_job, budget, seeds, only, retries
+    )
+    done = do_study(replace(given, trust_code=trust_code, progress=progress), out)
+    for failure in done.report.failures:
+        warn(failure)
+    return done.result
+
+
+def plan_request(request: Request) -> tuple[Plan, Rehearsal]:
+    """What a study needs, looked at before anything is done."""
+    source, file = request.source, None
+    if not isinstance(source, Study):
+        file, source = os.fspath(source), Study.read(source)
+    asked = source.only(request.only) if request.only else source
+    asked = asked if request.seeds is None else asked.with_seeds(request.seeds)
+    plan = plan_study(asked, Store(request.store), file, request.trust_code)
+    rehearsal = Rehearsal(asked, plan.arms, plan.store)
+    unmade = {node.arm for node in plan.missing.values() if node.kind != "examine"}
+    for arm in asked.arms:
+        if arm.name in unmade:
+            rehearsal.make(arm)
+    return plan, rehearsal
+
+
+def do_study(request: Request, out: str | os.PathLike[str] | None = None) -> Done:
+    """A study from its file to its tables; `study` documents what can be asked for."""
+    seconds = None if request.budget is None else read_budget(request.budget)
+    plan, rehearsal = plan_request(request)
+    folder = Path(out) if out is not None else Path("runs") / plan.study.name
+    if folder.exists() and not folder.is_dir():
+        raise BadArgument(f"out is '{folder}', a file; expected a folder for tables and a page")
+    report = Report({})
+    if plan.missing:
+        report = _do(request, plan, rehearsal, seconds)
+    result = summarise(plan.study, plan.results(), plan.training()).save(folder)
+    return Done(result, report, plan)
+
+
+def _do(request: Request, plan: Plan, rehearsal: Rehearsal, seconds: float | None) -> Report:
+    nodes, costs = list(plan.missing.values()), dict[str, Cost]()
+    engine = (request.engine, request.workers, request.address, request.cpus_per_job, request.gpus_per_job)
+    with study_runner(*engine) as runner:
+        if seconds is not None:
+            costs = costs_of(plan, rehearsal)
+            nodes = affordable(plan, costs, seconds, runner.room)
+        known = {key: cost.seconds for key, cost in costs.items() if cost.seconds is not None}
+        expectations = Expectations(known)
+        shown = Show(plan.study.name, expectations, lambda: runner.room, request.progress)
+        with shown:
+            return Schedule(nodes, plan.store, runner, request.retries, seconds, expectations.of, shown).run()
