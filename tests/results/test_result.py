@@ -1,4 +1,5 @@
 import json
+import lzma
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ from vitscope.core.errors import BadArgument, BadResult
 from vitscope.findings.fourier import FourierResult
 from vitscope.findings.variance import VarianceResult
 from vitscope.results import Result, UnitRow
-from vitscope.results.result import result_types
+from vitscope.results.codec import encode
+from vitscope.results.result import PACKED, result_types
 
 NUMBERS: dict[str, Any] = {
     "value": np.array([0.1, 1 / 3]),
@@ -155,3 +157,19 @@ def test_exams_stand_after_the_one_they_name_and_the_others_last(monkeypatch):
     types = {exam: SimpleNamespace(after=after) for exam, after in kinds.items()}
     monkeypatch.setattr("vitscope.results.result._TYPES", types)
     assert list(result_types()) == ["late", "first", "a", "c", "b", "two", "one"]
+
+
+def test_packed_results_are_read_back_and_their_damage_is_noticed(tmp_path: Path) -> None:
+    result = example()
+    result.save(tmp_path / "plain")
+    result.save(tmp_path / "packed", packed=True)
+    assert [file.name for file in (tmp_path / "packed").iterdir()] == [PACKED]
+    pair = [encode(Result.load(tmp_path / place)) for place in ("plain", "packed")]
+    assert pair[0] == pair[1]
+    file = tmp_path / "packed" / PACKED
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    for damaged in (bytes(content), file.read_bytes()[:-9], lzma.compress(bytes(80 << 20))):
+        file.write_bytes(damaged)
+        with pytest.raises(BadResult):
+            Result.load(tmp_path / "packed")

@@ -2,13 +2,15 @@
 
 On disk a result is a folder with `result.json` (everything, read back without loss) and `<exam>.csv` (the
 table, for people and other tools). `result.json` is written last and carries a checksum, so that an
-incomplete or edited one is noticed.
+incomplete or edited one is noticed. Where many are kept that nobody reads by hand, `result.json.xz` stands in the
+place of both.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import lzma
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -22,10 +24,11 @@ from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
 from vitscope.results.atomic import atomic_write
 from vitscope.results.codec import decode, encode
-from vitscope.results.plain_files import read_plain
+from vitscope.results.plain_files import MOST_BYTES, read_plain
 from vitscope.results.provenance import provenance
 
 SCHEMA = 1
+PACKED = "result.json.xz"
 _TYPES: dict[str, type[Result]] = {}
 
 
@@ -83,8 +86,14 @@ class Result:
         return self.table()
 
     @checked
-    def save(self, folder: str | os.PathLike[str], key: str = "") -> None:
-        """Write `result.json` and `<exam>.csv`; `key` stands for the weights and options that gave it."""
+    def save(self, folder: str | os.PathLike[str], key: str = "", packed: bool = False) -> None:
+        """Write `result.json` and `<exam>.csv`, or `result.json.xz` alone.
+
+        Args:
+            folder: Where to.
+            key: Stands for the weights and options that gave it.
+            packed: Whether it is compressed.
+        """
         folder = Path(folder)
         content = {
             "schema": SCHEMA,
@@ -95,6 +104,10 @@ class Result:
             "result": encode(self),
         }
         content["sha256"] = _checksum(content)
+        if packed:
+            text = json.dumps(content, allow_nan=False)
+            atomic_write(folder / PACKED, lzma.compress(text.encode()))
+            return
         for name, table in self.tables().items():
             atomic_write(folder / f"{name}.csv", table.to_csv(index=False))
         atomic_write(folder / "result.json", json.dumps(content, indent=1, allow_nan=False) + "\n")
@@ -144,7 +157,7 @@ def result_types() -> dict[str, type[Result]]:
 def read_checked(path: Path) -> dict[str, Any]:
     """The content of a `result.json`, known to be whole and of a schema this version reads."""
     try:
-        content = json.loads(read_plain(path))
+        content = json.loads(_unpacked(path.with_name(PACKED)) if is_packed(path) else read_plain(path))
     except FileNotFoundError:
         places = (f"exams/*/{path.name}", f"*/{path.name}")
         inside = next(filter(None, (sorted(path.parent.glob(place)) for place in places)), None)
@@ -154,11 +167,27 @@ def read_checked(path: Path) -> dict[str, Any]:
         raise BadResult(
             f"no result in {path.parent}: {path.name} is missing; give the folder of {give}"
         ) from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, lzma.LZMAError) as error:
         raise BadResult(f"{path} is damaged ({reason(error)}); run the exam again") from error
     check_schema(path, content, SCHEMA)
     if not {"exam", "key", "result"} <= set(content) or content.get("sha256") != _checksum(content):
         raise BadResult(f"{path} is damaged: its content does not match its checksum; run the exam again")
+    return content
+
+
+def is_packed(path: Path) -> bool:
+    """Whether a compressed file stands in the place of this `result.json`."""
+    return not path.exists() and path.with_name(PACKED).exists()
+
+
+def _unpacked(path: Path) -> bytes:
+    """The content of a compressed file, which may not be larger than a plain one."""
+    decompressor = lzma.LZMADecompressor(memlimit=MOST_BYTES * 2)
+    content = decompressor.decompress(read_plain(path), MOST_BYTES)
+    if not decompressor.eof:
+        raise BadResult(
+            f"{path} is cut short, or unpacks to more than {MOST_BYTES} bytes; run the exam again"
+        )
     return content
 
 

@@ -106,7 +106,7 @@ class Scale:
         settings: By paper, or by another name that a card gives.
         exams: Options by label, as in a study's file.
         verdicts: Whether what comes out decides anything.
-        arms: By claim and arm, what this scale changes.
+        limits: In what models and trainings fall short of the papers', for those who read that something fails.
     """
 
     name: str
@@ -115,6 +115,7 @@ class Scale:
     settings: Mapping[str, Setting]
     exams: Mapping[str, Any]
     verdicts: bool = True
+    limits: str = ""
 
 
 def list_cards(claims: Sequence[str] = ()) -> list[Card]:

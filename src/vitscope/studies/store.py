@@ -2,7 +2,7 @@
 
     train/<key>/              an ordinary run folder, of one arm and one seed
     operate/<key>/            a model that was operated on and not trained after that
-    exams/<key>/exams/<exam>/ one exam of one model: result.json and its table
+    exams/<key>/exams/<exam>/ one exam of one model: result.json.xz
     trainings/<key>.json      how the training went; stays when train/<key> is removed to save disk
     passes/<key>/             exams under way that share a pass
 
@@ -24,7 +24,7 @@ from vitscope.core.errors import BadResult, warn
 from vitscope.findings import Result
 from vitscope.results import atomic_write
 from vitscope.results.plain_files import read_plain
-from vitscope.results.result import NewerSchema, read_checked, result_types
+from vitscope.results.result import NewerSchema, is_packed, read_checked, result_types
 
 SCHEMA = 1
 Kind = Literal["train", "operate", "examine"]
@@ -77,7 +77,7 @@ class Store:
     def has_result(self, key: str, exam: str) -> bool:
         """Whether an exam is finished; a damaged result counts as not made, and is said."""
         folder = self.result_folder(key, exam)
-        if not (folder / "result.json").exists():
+        if not (folder / "result.json").exists() and not is_packed(folder / "result.json"):
             return False
         try:
             return read_checked(folder / "result.json").get("version") == result_types()[exam].version

@@ -98,7 +98,7 @@ class Study:
     @property
     def compared(self) -> set[str]:
         """Names of the arms that a comparison is about."""
-        return {name for one in self.comparisons for name in (one.of, one.against) if name is not None}
+        return {name for one in self.comparisons for name in one.arms}
 
     def looks_at(self, arm: str) -> tuple[Look, ...]:
         """The exams that this arm goes through."""

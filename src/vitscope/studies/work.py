@@ -131,7 +131,8 @@ def examine(
             net = make(model, (), store, checkpoint=checkpoint).eval().to(device)
             found = run_exams(net, images, chosen, request, out, str(model["name"]), figures=False)
         for look in missing:
-            found[look["exam"]].save(store.result_folder(look["key"], look["exam"]), look["key"])
+            folder = store.result_folder(look["key"], look["exam"])
+            found[look["exam"]].save(folder, look["key"], packed=True)
     for left in out.iterdir():  # what is kept lies where its key stands for
         if left.name != "job":
             shutil.rmtree(left) if left.is_dir() else left.unlink()

@@ -1,0 +1,134 @@
+"""`vitscope reproduce C7 --scale cpu`: every statement of the papers as a study, with the rule fixed before the run.
+
+All cards share a store, so that a model which several of them need is trained once. The first seed of every card comes
+first, then the second, and so on: the table fills from the top, and its intervals shrink as seeds come in.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
+from vitscope.core.errors import VitscopeError, warn
+from vitscope.results.claim_record import ClaimRecord, revised
+from vitscope.results.provenance import now
+from vitscope.studies import paper_statistics  # noqa: F401 the cards' quantities
+from vitscope.studies.cards import Card, Scale, ScaleName, card_study, list_cards, read_scale
+from vitscope.studies.cost import read_budget
+from vitscope.studies.engines import Engine
+from vitscope.studies.run import Request, do_study
+
+OUT = Path("runs/reproduce")
+STORE = "store"
+
+
+@checked
+def reproduce(
+    claims: Sequence[str] = (),
+    scale: ScaleName = "cpu",
+    seeds: Count | None = None,
+    out: str | os.PathLike[str] | None = None,
+    store: str | os.PathLike[str] | None = None,
+    engine: Engine = "local",
+    workers: Count | None = None,
+    address: str | None = None,
+    *,
+    cpus_per_job: Count = 1,
+    gpus_per_job: NotNegative | None = None,
+    budget: str | None = None,
+    retries: CountFromZero = 1,
+    renew: bool = False,
+    progress: bool = True,
+) -> list[ClaimRecord]:
+    """Put statements of the papers to the test.
+
+    Args:
+        claims: Such as "C7", or a whole section, "C"; default: all.
+        scale: How large: "smoke" (seconds, decides nothing), "cpu" (hours of one core), "paper" (as the papers did).
+        seeds: Trainings of every arm, instead of the scale's.
+        out: A folder per claim goes there; default: runs/reproduce/SCALE.
+        store: Trained models and results, for all claims; default: `store` in `out`.
+        engine: Who does the jobs; see `study`.
+        workers: Jobs at once; see `study`.
+        address: Of the Ray cluster.
+        cpus_per_job: Threads of each job.
+        gpus_per_job: GPUs of each job.
+        budget: A time such as "6h", for all claims together.
+        retries: How often a job that failed is tried again.
+        renew: Go on with cards that were changed since they have results; that is written down.
+        progress: Show on stderr where it stands.
+
+    Returns:
+        What is known of each claim.
+
+    Raises:
+        VitscopeError: A card was changed after results were there, and `renew` is not given.
+    """
+    chosen, size = list_cards(claims), read_scale(scale)
+    folder = Path(out) if out is not None else OUT / scale
+    most = seeds or size.seeds
+    for card in chosen:
+        register(card, size, folder, renew)
+    request = Request(
+        "",
+        store or folder / STORE,
+        engine,
+        workers,
+        address,
+        cpus_per_job,
+        gpus_per_job,
+        retries=retries,
+        progress=progress,
+    )
+    left = None if budget is None else read_budget(budget)
+    _in_turns([card for card in chosen if scale in card.scales], size, most, folder, request, left)
+    return [record for card in chosen if (record := ClaimRecord.load(folder / card.claim)) is not None]
+
+
+def register(card: Card, scale: Scale, folder: Path, renew: bool = False) -> None:
+    """Write a card down before anything of it is done; refuses one that was changed since it has results."""
+    place = folder / card.claim
+    before = ClaimRecord.load(place)
+    revisions = before.revisions if before else ()
+    if before is not None and before.digest != card.digest and before.study is not None:
+        if not renew:
+            raise VitscopeError(
+                f"card {card.claim} was changed since its results in {place} were made, which makes them void; take it "
+                "back, or judge them anew by the changed card: renew (--renew), which stays written there"
+            )
+        revisions = revised(before)
+    unchanged = before is not None and before.digest == card.digest
+    ClaimRecord(
+        card.claim,
+        card.title,
+        card.statement,
+        card.definition,
+        card.published,
+        card.digest,
+        scale.name,
+        scale.about,
+        scale.limits,
+        f"vitscope reproduce {card.claim} --scale {scale.name}",
+        possible=scale.name in card.scales,
+        verdicts=scale.verdicts,
+        registered=before.registered if before and unchanged else now(),
+        revisions=revisions,
+    ).save(place)
+
+
+def _in_turns(
+    cards: Sequence[Card], scale: Scale, seeds: int, folder: Path, request: Request, left: float | None
+) -> None:
+    """One seed of all cards after another; `left` are the seconds of the budget."""
+    began = time.monotonic()
+    for number in range(1, seeds + 1):
+        for card in cards:
+            rest = None if left is None else left - (time.monotonic() - began)
+            if rest is not None and rest < 1:
+                return
+            study = card_study(card, scale, number)
+            given = replace(request, source=study, budget=None if rest is None else f"{rest:.0f}s")
+            for failure in do_study(given, folder / card.claim).report.failures:
+                warn(f"{card.claim}: {failure}")
