@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from vitscope.report import report as report
     from vitscope.studies.build_up import build_up as build_up
     from vitscope.studies.compare import compare as compare
+    from vitscope.studies.reproduce import reproduce as reproduce
     from vitscope.studies.run import study as study
     from vitscope.studies.study import Study as Study
     from vitscope.surgery.tools.operate import operate as operate
@@ -69,6 +70,7 @@ _WHERE = {
     "Result": "vitscope.findings:Result",
     "save_model": "vitscope.models:save_model",
     "studies": "vitscope.studies",
+    "reproduce": "vitscope.studies.reproduce:reproduce",
     "study": "vitscope.studies.run:study",
     "Study": "vitscope.studies.study:Study",
     "surgery": "vitscope.surgery",

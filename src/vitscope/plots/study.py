@@ -131,8 +131,9 @@ def arms_of(result: StudyResult) -> list[str]:
 
 
 def colour_of(result: StudyResult, arm: str) -> str:
-    """The colour of an arm, the same in all figures."""
-    return model_colour(arms_of(result).index(arm))
+    """The colour of an arm, the same in all figures; what is of several arms together has that of the text."""
+    arms = arms_of(result)
+    return model_colour(arms.index(arm)) if arm in arms else INK
 
 
 def line_of(result: StudyResult, arm: str) -> str:

@@ -125,7 +125,7 @@ def render_study(result: StudyResult) -> str:
             title=result.name,
             question=result.question,
             arms=arms,
-            judged=[_judged(result, row) for row in comparisons.itertuples()],
+            judged=judged_rows(result),
             tests=int(comparisons["p"].notna().sum()),
             main=main,
             differences=_differences(result),
@@ -171,6 +171,11 @@ def _card(result: StudyResult, row: Any) -> ArmCard:
 def _seeds(row: Any) -> str:
     asked = str(row.asked).split(", ")
     return row.asked if row.done == len(asked) else f"{row.done} of {len(asked)} done"
+
+
+def judged_rows(result: StudyResult) -> list[Judged]:
+    """The comparisons of a study, in its order."""
+    return [_judged(result, row) for row in result.comparisons().itertuples()]
 
 
 def _judged(result: StudyResult, row: Any) -> Judged:
