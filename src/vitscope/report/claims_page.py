@@ -146,10 +146,11 @@ def claims_markdown(records: Sequence[ClaimRecord]) -> str:
     lines = [
         "# What holds of the papers, and how that was found out",
         "",
-        f"Scale `{first.scale}`: {first.about}. {told}; {hours(records)}. Written by `vitscope reproduce --scale {first.scale} "
-        "--write docs/claims.md` from the results; no verdict is made by hand. The rule of each comparison was written down, and "
-        "its card's hash kept, before its first training began. Intervals are 95 % over seeds and images; a comparison is decided if its p "
-        "value, corrected for all comparisons of its claim (Holm), is below 0.05.",
+        f"Scale `{first.scale}`: {first.about}. {told}; {hours(records)}. Written by `vitscope reproduce --scale "
+        f"{first.scale} --write docs/claims.md` from the results; no verdict is made by hand. The rule of each "
+        "comparison was written down, and its card's hash kept, before its first training began. Intervals are 95 % "
+        "over seeds and images; a comparison is decided if its p value, corrected for all comparisons of its claim "
+        "(Holm), is below 0.05.",
         "",
         f"What differs from the papers at this scale: {first.limits}.",
     ]
@@ -167,8 +168,8 @@ def claims_markdown(records: Sequence[ClaimRecord]) -> str:
     lines += ["", "## Definitions", ""]
     for record in records:
         lines += [
-            f"**{record.claim}, {record.title}.** {record.statement} {record.definition} In the papers: {record.published} "
-            f"Again: `{record.command}`; card `{record.digest}`, registered {record.registered[:10]}.",
+            f"**{record.claim}, {record.title}.** {record.statement} {record.definition} In the papers: "
+            f"{record.published} Again: `{record.command}`; card `{record.digest}`, registered {record.registered[:10]}.",
             *(
                 f"The card was changed after results were there ({one['digest']}, {one['given up'][:10]})."
                 for one in record.revisions

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -65,8 +65,10 @@ class Card:
 
     @property
     def digest(self) -> str:
-        """Stands for everything on the card."""
-        text = json.dumps(asdict(self), sort_keys=True)
+        """Stands for everything that the card says; what it leaves out does not count."""
+        usual = {one.name: one.default for one in fields(self)}
+        said = {name: value for name, value in asdict(self).items() if value != usual[name]}
+        text = json.dumps(said, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
