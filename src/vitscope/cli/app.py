@@ -29,6 +29,7 @@ VERBS = {
     "train": "train a model",
     "study": "train arms with several seeds, examine them, compare them, as a file says",
     "reproduce": "put the papers' statements to the test, each by a rule that stands before it runs",
+    "survey": "examine many models as they come: one table, one atlas",
     "models": "list the models that can be named",
     "data": "list the data sets, or prepare one",
 }
@@ -41,6 +42,7 @@ GOES_ON = (
     "compare",
     "study",
     "reproduce",
+    "survey",
 )  # where they were stopped
 
 

@@ -169,7 +169,8 @@ def claims_markdown(records: Sequence[ClaimRecord]) -> str:
     for record in records:
         lines += [
             f"**{record.claim}, {record.title}.** {record.statement} {record.definition} In the papers: "
-            f"{record.published} Again: `{record.command}`; card `{record.digest}`, registered {record.registered[:10]}.",
+            f"{record.published} Again: `{record.command}`; card `{record.digest}`, registered "
+            f"{record.registered[:10]}.",
             *(
                 f"The card was changed after results were there ({one['digest']}, {one['given up'][:10]})."
                 for one in record.revisions

@@ -57,25 +57,30 @@ def study_runner(
         cpus: Cores of a job.
         gpus: GPUs of a job; default: one if this machine has any.
     """
-    if address is not None and engine != "ray":
-        raise VitscopeError(
-            f"address is '{address}', which only a cluster has; add engine='ray', or leave it out"
-        )
+    check_engine(engine, workers, address)
     there = _gpus() if gpus is None or engine == "local" else 0
     wanted = (1.0 if there else 0.0) if gpus is None else gpus
     if engine == "ray":
         return RayCluster(workers or 0, address, cpus, wanted)
     if engine == "here":
-        if workers not in (None, 1):
-            raise VitscopeError(
-                f"workers is {workers}, and this process does one job at a time; add engine='local'"
-            )
         return Runner(cpus)
     if wanted != int(wanted) or (wanted and wanted > there):
         raise VitscopeError(f"gpus_per_job is {wanted:g}; this machine has {there} to give, as whole ones")
     room = max((os.cpu_count() or 1) // cpus, 1)
     room = min(room, there // int(wanted)) if wanted else room
     return LocalWorkers(workers or room, cpus, int(wanted) if there else None)
+
+
+def check_engine(engine: Engine, workers: int | None, address: str | None) -> None:
+    """Refuse what does not go together."""
+    if address is not None and engine != "ray":
+        raise VitscopeError(
+            f"address is '{address}', which only a cluster has; add engine='ray', or leave it out"
+        )
+    if engine == "here" and workers not in (None, 1):
+        raise VitscopeError(
+            f"workers is {workers}, and this process does one job at a time; add engine='local'"
+        )
 
 
 def _gpus() -> int:

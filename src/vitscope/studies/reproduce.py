@@ -17,7 +17,7 @@ from vitscope.results.provenance import now
 from vitscope.studies import paper_statistics  # noqa: F401 the cards' quantities
 from vitscope.studies.cards import Card, Scale, ScaleName, card_study, list_cards, read_scale
 from vitscope.studies.cost import read_budget
-from vitscope.studies.engines import Engine
+from vitscope.studies.engines import Engine, check_engine
 from vitscope.studies.run import Request, do_study
 
 OUT = Path("runs/reproduce")
@@ -69,6 +69,10 @@ def reproduce(
     chosen, size = list_cards(claims), read_scale(scale)
     folder = Path(out) if out is not None else OUT / scale
     most = seeds or size.seeds
+    left = None if budget is None else read_budget(budget)
+    check_engine(engine, workers, address)
+    if folder.exists() and not folder.is_dir():
+        raise VitscopeError(f"out is '{folder}', a file; expected a folder for what is found")
     for card in chosen:
         register(card, size, folder, renew)
     request = Request(
@@ -82,7 +86,6 @@ def reproduce(
         retries=retries,
         progress=progress,
     )
-    left = None if budget is None else read_budget(budget)
     _in_turns([card for card in chosen if scale in card.scales], size, most, folder, request, left)
     return [record for card in chosen if (record := ClaimRecord.load(folder / card.claim)) is not None]
 
