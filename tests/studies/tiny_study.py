@@ -23,8 +23,8 @@ def arms(model: str = MODEL, **changed: Any) -> tuple[Arm, Arm, Arm]:
 
 
 LOOKS = (
-    Look("prediction", split="validation"),
-    Look("attention", split="validation"),
+    Look("prediction", split="validation", batch_size=40),
+    Look("attention", split="validation", batch_size=40),
     Look("train_loss", "prediction", split="train", limit=60),
 )
 BETTER = Comparison("better", "It is better", "broadcast", "plain", "prediction.accuracy", Rule("above"))
@@ -48,8 +48,8 @@ arms:
   broadcast: {{model: "{MODEL}", operations: [broadcast_context: {{kind: cb}}]}}
   local: {{from: plain, operations: [localize kernel=3], train: false}}
 exams:
-  prediction:
-  attention:
+  prediction: {{batch_size: 40}}
+  attention: {{batch_size: 40}}
   train_loss: {{exam: prediction, split: train, limit: 60}}
 comparisons:
   - {{name: better, statement: It is better, of: broadcast, against: plain, quantity: prediction.accuracy,

@@ -23,7 +23,7 @@ from vitscope.engine.exam import Exam
 from vitscope.engine.facts import data_fingerprint
 from vitscope.models.create import check_name
 from vitscope.models.errors import UntrustedCode
-from vitscope.models.trust import allow_data, allow_model
+from vitscope.models.trust import allow_data, allow_model, names_code
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.images import Part
@@ -91,19 +91,19 @@ class ResolvedArm:
             self.trusted = self._is_trusted(file, trust_code)
 
     def _is_trusted(self, file: str | None, trust_code: bool) -> bool:
-        """Whether there is code to be trusted, and it is; refuses what is not."""
+        """Whether there is code in it, which is trusted then; refuses what is not."""
         arm = self.arm
         if file is not None:
             given = {key: value for key, value in self.arguments.items() if key not in _CHOICES}
             allow_model(arm.model, given, file, trust_code)
             allow_data(arm.data, file, trust_code)
-        if arm.start is not None:
-            return trust_code
+        if names_code(arm.model):  # which the user has named, or the file, and that is trusted
+            return True
         try:
             check_name(arm.model, False)
         except UntrustedCode:
             check_name(arm.model, trust_code)
-            return trust_code
+            return True
         return False
 
     @cached_property
