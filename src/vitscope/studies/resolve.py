@@ -4,6 +4,7 @@ Everything that can be refused without building a model is refused here, before 
 """
 
 import hashlib
+import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,20 +13,23 @@ from pathlib import Path
 from typing import Any
 
 import vitscope.exams  # noqa: F401 they are found by their names
+from vitscope.core.arguments import from_yaml
+from vitscope.core.arguments.calling import hints_of
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.data import ImageData
 from vitscope.data.catalog import CATALOG
-from vitscope.engine.choosing import find_exams, with_options
+from vitscope.engine.choosing import find_exams, options_of, with_options
 from vitscope.engine.exam import Exam
 from vitscope.engine.facts import data_fingerprint
 from vitscope.models.create import check_name
 from vitscope.models.errors import UntrustedCode
-from vitscope.models.trust import allow_data, allow_model
+from vitscope.models.trust import allow_data, allow_model, names_code
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.images import Part
-from vitscope.studies.parts import OF_THE_ARM, VALIDATION, Arm, Look
-from vitscope.surgery.tools.operate import plan_operations
+from vitscope.studies.parts import OF_THE_ARM, VALIDATION, Arm, Look, Operation
+from vitscope.surgery.tools.operate import find_operation, plan_operations
+from vitscope.surgery.tools.record import OPERATIONS
 
 _FILES = ("config.json", "model.safetensors")  # of a run folder: the model, and its weights
 _CHOICES = ("pretrained", "checkpoint")  # of `create_model`, that whoever writes a study makes
@@ -37,12 +41,32 @@ def said_of(where: str) -> Iterator[None]:
     try:
         yield
     except VitscopeError as error:
-        raise BadArgument(f"{where}: {error}") from error
+        kind = UntrustedCode if isinstance(error, UntrustedCode) else BadArgument
+        raise kind(f"{where}: {error}") from error
 
 
 def plain(value: Any) -> Any:
     """A value as JSON gives it back, so that a job is the same in this process and in another."""
     return json.loads(json.dumps(value, allow_nan=False))
+
+
+def as_said(values: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Values of a YAML file by their types, where 1e-3 is a number, too; unknown names are left to who takes them."""
+    return {
+        name: from_yaml(value, hints[name], f"{where}{name}") if name in hints else value
+        for name, value in values.items()
+    }
+
+
+def _plans(said: Operation) -> list[tuple[str, dict[str, Any]]]:
+    """An operation, or several in order, with their arguments."""
+    if isinstance(said, str):
+        return plan_operations(said)
+    typed = {}
+    for name, given in said.items():
+        hints = hints_of(inspect.unwrap(OPERATIONS[find_operation(name)]))
+        typed[name] = as_said(given, hints, f"{name}.") if isinstance(given, Mapping) else given
+    return plan_operations(typed)
 
 
 class ResolvedArm:
@@ -57,29 +81,29 @@ class ResolvedArm:
     def __init__(self, arm: Arm, file: str | None, trust_code: bool) -> None:
         self.arm = arm
         with said_of(f"arm {arm.name}"):
-            self.recipe = get_recipe(arm.recipe, **arm.changes)
+            self.recipe = get_recipe(arm.recipe, **as_said(arm.changes, hints_of(Recipe), "changes."))
             if self.recipe.distill is not None and arm.train:
                 raise BadArgument(
                     f"recipe {arm.recipe} learns from a teacher, which an arm cannot have; take another"
                 )
-            self.operations = plain([plan for said in arm.operations for plan in plan_operations(said)])
+            self.operations = plain([plan for said in arm.operations for plan in _plans(said)])
             self.arguments = plain(dict(arm.arguments))
             self.trusted = self._is_trusted(file, trust_code)
 
     def _is_trusted(self, file: str | None, trust_code: bool) -> bool:
-        """Whether there is code to be trusted, and it is; refuses what is not."""
+        """Whether there is code in it, which is trusted then; refuses what is not."""
         arm = self.arm
         if file is not None:
             given = {key: value for key, value in self.arguments.items() if key not in _CHOICES}
             allow_model(arm.model, given, file, trust_code)
             allow_data(arm.data, file, trust_code)
-        if arm.start is not None:
-            return trust_code
+        if names_code(arm.model):  # which the user has named, or the file, and that is trusted
+            return True
         try:
             check_name(arm.model, False)
         except UntrustedCode:
             check_name(arm.model, trust_code)
-            return trust_code
+            return True
         return False
 
     @cached_property
@@ -104,13 +128,12 @@ class ResolvedLook:
 
     def __init__(self, look: Look, arm: ResolvedArm) -> None:
         self.look = look
-        options = dict(look.options)
-        if options.get("recipe") == OF_THE_ARM:
-            options["recipe"] = arm.recipe
         with said_of(f"exam {look.label}"):
-            self.exam: Exam = with_options(
-                find_exams([look.exam]), {look.exam: options} if options else None
-            )[0]
+            found = find_exams([look.exam])
+            options = as_said(look.options, options_of(found[0]), f"{look.exam}.")
+            if options.get("recipe") == OF_THE_ARM:
+                options["recipe"] = arm.recipe
+            self.exam: Exam = with_options(found, {look.exam: options} if options else None)[0]
         self.options = plain({key: _written(value) for key, value in options.items()})
 
     @property

@@ -1,0 +1,225 @@
+"""Real studies that take seconds: what comes out, what is not done again, what a kill leaves."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vitscope as vs
+from tests.processes import run as in_process
+from tests.studies.fragile import FRAGILE
+from tests.studies.tiny_study import FILE, LOOKS, arms, contents, tiny_study
+from vitscope.core.errors import BadArgument
+from vitscope.results import Result
+from vitscope.results.study_result import StudyResult
+from vitscope.studies.graph import plan_study
+from vitscope.studies.images import Part
+from vitscope.studies.run import Request, do_study, plan_request
+from vitscope.studies.store import Store
+from vitscope.studies.study import Study
+
+
+def done_here(study: Any, store: Path, out: Path, **changed: Any) -> Any:
+    return do_study(Request(study, store, "here", progress=False, **changed), out)
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store after a study that nothing has disturbed, done in this process; its tables lie beside it."""
+    folder = tmp_path_factory.mktemp("reference")
+    done = done_here(tiny_study(), folder / "store", folder / "out")
+    assert {task.state for task in done.report.tasks.values()} == {"done"}
+    assert len(done.report.tasks) == 9
+    return folder / "store"
+
+
+def missing(study: Study, store: Path) -> list[str]:
+    return [node.title for node in plan_study(study, Store(store)).missing.values()]
+
+
+def test_it_is_what_train_operate_and_diagnose_give(reference, tmp_path):
+    """The same by hand, with the functions of the same names."""
+    plan = plan_study(tiny_study(), Store(reference))
+    results = plan.results()
+    learned = Part("fashion", "train", 0.02, 0.02).load()
+    held_out = Part("fashion", "validation", 1.0, 0.02).load()
+    arm = arms()[0]
+    trained = vs.train(
+        arm.model, learned, held_out=held_out, changes=dict(arm.changes), out=tmp_path / "a", progress=False
+    )
+    model = vs.create_model(tmp_path / "a", trust_code=True)
+    found = vs.diagnose(model, held_out, ["prediction", "attention"], batch_size=40)
+    for label in ("prediction", "attention"):
+        assert_same(results["plain", 0][label], found[label])
+    assert_same(
+        results["plain", 0]["train_loss"], vs.diagnose(model, learned, ["prediction"], limit=60)["prediction"]
+    )
+    vs.operate(model, "localize kernel=3")
+    assert_same(
+        results["local", 0]["attention"],
+        vs.diagnose(model, held_out, ["attention"], batch_size=40)["attention"],
+    )
+    recorded = plan.training()["plain", 0]
+    assert recorded["accuracy"] == pytest.approx(trained.accuracy, abs=1e-6)
+    assert recorded["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    assert [row["epoch"] for row in recorded["rows"]] == [1, 2]
+    assert set(plan.training()) == {("plain", 0), ("broadcast", 0)}
+
+
+def assert_same(ours: Result, theirs: Result) -> None:
+    """To the bit; but for what the model is called."""
+    ours_table, theirs_table = ours.table(), theirs.table()
+    assert list(ours_table["quantity"]) == list(theirs_table["quantity"])
+    for column in ("value", "low", "high", "n"):
+        np.testing.assert_array_equal(ours_table[column], theirs_table[column])
+
+
+def test_tables_are_written_and_arms_differ(reference):
+    kept = StudyResult.load(reference.parent / "out")
+    table = done_here(tiny_study(), reference, reference.parent / "again").result.table()
+    assert set(table["arm"]) == {"plain", "broadcast", "local"}
+    values = (
+        table[(table["quantity"] == "nll") & (table["exam"] == "prediction")].groupby("arm")["value"].first()
+    )
+    assert values.nunique() == 3
+    assert kept.table().equals(table)
+    assert list(kept.comparisons()["name"]) == ["better"]
+
+
+def test_what_is_done_is_not_done_again(reference):
+    before = {path: path.stat().st_mtime_ns for path in reference.rglob("result.json")}
+    assert missing(tiny_study(), reference) == []
+    done = done_here(tiny_study(), reference, reference.parent / "again")
+    assert not done.report.tasks
+    assert {path: path.stat().st_mtime_ns for path in reference.rglob("result.json")} == before
+
+
+def test_another_study_takes_the_models_that_are_there(reference):
+    other = tiny_study(looks=(*LOOKS, dataclasses.replace(LOOKS[0], label="half", limit=30)))
+    other = dataclasses.replace(other, name="other", comparisons=())
+    assert missing(other, reference) == [
+        f"examine {arm}, seed 0 (half)" for arm in ("plain", "broadcast", "local")
+    ]
+    more = tiny_study(arms=arms(seeds=(0, 1)))
+    assert all("seed 1" in title for title in missing(more, reference))
+
+
+def test_results_outlive_the_weights(reference, tmp_path):
+    store = tmp_path / "store"
+    shutil.copytree(reference, store)
+    shutil.rmtree(store / "train")
+    shutil.rmtree(store / "operate")
+    assert missing(tiny_study(), store) == []
+    plan = plan_study(tiny_study(), Store(store))
+    assert contents(store) == contents(reference)
+    assert set(plan.training()) == {("plain", 0), ("broadcast", 0)}
+    key, exam = plan.looks["local", 0, "train_loss"]
+    shutil.rmtree(Store(store).result_folder(key, exam))
+    assert missing(tiny_study(), store) == [
+        "train plain, seed 0",
+        "operate on local, seed 0",
+        "examine local, seed 0 (train_loss)",
+    ]
+
+
+def test_a_damaged_result_is_made_again(reference, tmp_path):
+    store = tmp_path / "store"
+    shutil.copytree(reference, store)
+    key, exam = plan_study(tiny_study(), Store(store)).looks["plain", 0, "attention"]
+    (Store(store).result_folder(key, exam) / "result.json").write_text("{}")
+    with pytest.warns(UserWarning, match="it is done again"):
+        done = done_here(tiny_study(), store, tmp_path / "out")
+    assert [task.node.title for task in done.report.tasks.values()] == ["examine plain, seed 0 (attention)"]
+    assert contents(store) == contents(reference)
+
+
+def test_weights_alone_are_removed_and_made_again(reference, tmp_path):
+    """Who saves disk removes the weights, and not what stands beside them."""
+    store = tmp_path / "store"
+    shutil.copytree(reference, store)
+    plan = plan_study(tiny_study(), Store(store))
+    (Store(store).job_folder("train", plan.trainings["broadcast", 0]) / "model.safetensors").unlink()
+    key, exam = plan.looks["broadcast", 0, "train_loss"]
+    shutil.rmtree(Store(store).result_folder(key, exam))
+    done = done_here(tiny_study(), store, tmp_path / "out")
+    assert [task.state for task in done.report.tasks.values()] == ["done", "done"]
+    assert contents(store) == contents(reference)
+
+
+def command(folder: Path, orders: Path, *more: str) -> Any:
+    """`vitscope study` in a process of its own, which dies where the orders say."""
+    (folder / "tiny.yaml").write_text(FILE)
+    words = [
+        "-m",
+        "vitscope.cli.app",
+        "study",
+        folder / "tiny.yaml",
+        "--store",
+        folder / "store",
+        "--trust-code",
+    ]
+    words += ["--out", folder / "out", *more]
+    return in_process(*words, environment={FRAGILE: str(orders)})
+
+
+@pytest.fixture
+def orders(tmp_path: Path) -> Path:
+    folder = tmp_path / "orders"
+    folder.mkdir()
+    return folder
+
+
+def test_a_study_that_is_killed_goes_on(reference, tmp_path, orders):
+    """In the middle of a training, then in the middle of an exam; the numbers are the same to the bit."""
+    (orders / "train").write_text("6")  # in the second epoch of the first training
+    assert command(tmp_path, orders, "--engine", "here").returncode == -9
+    assert (orders / "train.obeyed").exists()
+    assert contents(tmp_path / "store") == {}
+    (orders / "exam").write_text("2")
+    assert command(tmp_path, orders, "--engine", "here").returncode == -9
+    assert (orders / "exam.obeyed").exists()
+    went_on = command(tmp_path, orders, "--engine", "here")
+    assert went_on.returncode == 0, went_on.stderr
+    assert contents(tmp_path / "store") == contents(reference)
+    assert "9 of 9" not in went_on.stderr  # some were done before
+    first = (tmp_path / "out" / "numbers.csv").read_text().splitlines()
+    second = (reference.parent / "out" / "numbers.csv").read_text().splitlines()
+    assert [row for row in first if "second" not in row] == [row for row in second if "second" not in row]
+
+
+def test_a_worker_that_is_killed_is_replaced(reference, tmp_path, orders):
+    (orders / "train").write_text("6")
+    (orders / "exam").write_text("2")
+    done = command(tmp_path, orders, "--engine", "local", "--workers", "1")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("was ended by signal 9") == 2
+    assert done.stderr.count("it is tried again") == 2
+    assert "9 of 9 jobs done" in done.stderr
+    assert contents(tmp_path / "store") == contents(reference)
+
+
+def test_a_plan_with_its_cost(reference, tmp_path, orders):
+    told = command(tmp_path, orders, "--dry-run", "--budget", "90min")
+    assert told.returncode == 0, told.stderr
+    assert "9 jobs to do: about" in told.stdout
+    assert "to operate on  0 of 3 done, missing: prediction, attention, train_loss" in told.stdout
+    assert "a few steps" in told.stdout
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"arguments": {"embed_dm": 3}}, "arm plain: .*embed_dm"),
+        ({"operations": ("smooth",)}, "arm plain: smooth"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_built_is_refused_before_a_job_begins(tmp_path, changed, said):
+    study = tiny_study(arms=(dataclasses.replace(arms()[0], **changed),), comparisons=())
+    with pytest.raises(BadArgument, match=said):
+        plan_request(Request(study, tmp_path / "store"))
+    assert not (tmp_path / "store").exists()
