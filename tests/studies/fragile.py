@@ -1,10 +1,12 @@
-"""A tiny vision transformer whose process can be told to die in the middle of its training, or of an exam.
+"""A tiny vision transformer whose process can be told to die, or to wait, in the middle of its training or of an exam.
 
-What is in the folder `FRAGILE` says when: the file `train` or `exam` holds the number of the pass. It dies once.
+What is in the folder `FRAGILE` says when: the file `train` or `exam` holds the number of the pass in which it dies,
+`wait` that of an exam in which it waits for its end. Every order is obeyed once.
 """
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +26,20 @@ class FragileVit(VisionTransformer):
         self.trained = getattr(self, "trained", False) or self.training
         if os.environ.get(FRAGILE) and len(x) >= LEAST and self.training == self.trained:
             self.passes += 1
-            order = Path(os.environ[FRAGILE], "train" if self.training else "exam")
-            if order.exists() and int(order.read_text()) == self.passes:
-                order.rename(order.with_suffix(".obeyed"))
-                os.kill(os.getpid(), signal.SIGKILL)
+            for name in ("train",) if self.training else ("exam", "wait"):
+                order = Path(os.environ[FRAGILE], name)
+                if order.exists() and int(order.read_text()) == self.passes:
+                    obey(order)
         return super().forward(x, **kwargs)
+
+
+def obey(order: Path) -> None:
+    order.rename(order.with_suffix(".obeyed"))
+    if order.name != "wait":
+        os.kill(os.getpid(), signal.SIGKILL)
+    order.with_suffix(".pid").write_text(f"{os.getpid()}\n")
+    while True:
+        time.sleep(0.1)
 
 
 def fragile_vit(num_classes: int = 10, img_size: int = 32, drop_path_rate: float = 0.0) -> FragileVit:

@@ -11,29 +11,15 @@ import pytest
 import vitscope as vs
 from tests.processes import run as in_process
 from tests.studies.fragile import FRAGILE
-from tests.studies.tiny_study import FILE, LOOKS, arms, contents, tiny_study
+from tests.studies.tiny_study import FILE, LOOKS, arms, contents, done_here, tiny_study
 from vitscope.core.errors import BadArgument
 from vitscope.results import Result
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.graph import plan_study
 from vitscope.studies.images import Part
-from vitscope.studies.run import Request, do_study, plan_request
+from vitscope.studies.run import Request, plan_request
 from vitscope.studies.store import Store
 from vitscope.studies.study import Study
-
-
-def done_here(study: Any, store: Path, out: Path, **changed: Any) -> Any:
-    return do_study(Request(study, store, "here", progress=False, **changed), out)
-
-
-@pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The store after a study that nothing has disturbed, done in this process; its tables lie beside it."""
-    folder = tmp_path_factory.mktemp("reference")
-    done = done_here(tiny_study(), folder / "store", folder / "out")
-    assert {task.state for task in done.report.tasks.values()} == {"done"}
-    assert len(done.report.tasks) == 9
-    return folder / "store"
 
 
 def missing(study: Study, store: Path) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from vitscope.claims.verdict import Rule
 from vitscope.studies.parts import Arm, Comparison, Look
+from vitscope.studies.run import Done, Request, do_study
 from vitscope.studies.study import Study
 
 MODEL = "tests.studies.fragile:fragile_vit"
@@ -61,3 +62,8 @@ def contents(store: Path) -> dict[str, Any]:
     """Every result in a store, as it stands there."""
     found = store.glob("exams/*/exams/*/result.json")
     return {str(path.relative_to(store)): json.loads(path.read_text())["result"] for path in found}
+
+
+def done_here(study: Any, store: Path, out: Path, **changed: Any) -> Done:
+    """The study, in this process."""
+    return do_study(Request(study, store, "here", progress=False, **changed), out)

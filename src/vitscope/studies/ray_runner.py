@@ -33,7 +33,7 @@ class RayCluster(Runner):
             import ray
         except ImportError as error:
             raise VitscopeError(
-                "backend 'ray' needs Ray, which is not installed: pip install ray, or use workers=N on this machine"
+                "backend 'ray' needs Ray, which is not installed: pip install 'vitscope[cluster]', or use workers=N here"
             ) from error
         super().__init__(cpus)
         self._ray: Any = ray
