@@ -1,16 +1,15 @@
 """A card: one statement of the papers, what would show it, and the rule that decides, all written down before a run.
 
-A card names models (`vit`, `cnn` ...), exams and augmentation by what they are for; a scale says what stands for these
-names on a machine of some size: `smoke` (seconds), `cpu` (hours of one core), `paper` (the papers' models, data and
-epochs). The two together are a study. A card's hash is kept with its results: one that was changed since makes them
-void.
+A card names models (`vit`, `cnn` ...), exams and augmentation by what they are for; a scale (`studies.scales`) says
+what stands for these names on a machine of some size. The two together are a study. A card's hash is kept with its
+results: one that was changed since makes them void.
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -19,13 +18,10 @@ import vitscope.claims
 from vitscope.core.arguments import check_fields, names_checked
 from vitscope.core.arguments.files import read_yaml
 from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean
+from vitscope.studies.scales import SCALE_NAMES, Scale, ScaleName, Setting
 from vitscope.studies.study import Study
-from vitscope.studies.study_file import typed
 
 CARDS = Path(os.fspath(vitscope.claims.__path__[0])) / "cards"
-SCALES = CARDS.with_name("scales")
-ScaleName = Literal["smoke", "cpu", "paper"]
-SCALE_NAMES: tuple[ScaleName, ...] = ("smoke", "cpu", "paper")
 _DIGITS = 16
 
 
@@ -41,7 +37,7 @@ class Card:
         definition: What is measured.
         published: What the papers found, and where.
         paper: Whose setting it is studied in: "hdv" (How Do Vision Transformers Work?) or "ua" (Uniform Attention).
-        arms: As in a study's file, with models of the scale; `changes: strong` stands for the scale's augmentation.
+        arms: As in a study's file, with models of the scale; `changes` is weak or strong, for the scale's augmentation.
         exams: Of the scale, by label.
         comparisons: As in a study's file.
         scales: At which it can be studied.
@@ -72,54 +68,6 @@ class Card:
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-@names_checked
-@dataclass(frozen=True)
-class Setting:
-    """What the names on a card stand for: data, recipe and models.
-
-    Attributes:
-        data: What `load_data` takes.
-        models: By the names that cards use: model (or the name of one that it is `like`), arguments, operations.
-        fraction: Part of the training images; an arm's own is a part of that.
-        recipe: A name or a YAML file.
-        changes: Of the recipe.
-        strong: What `changes: strong` adds to that.
-        checkpoint_every: Epochs between kept checkpoints.
-    """
-
-    data: str
-    models: Mapping[str, Mapping[str, Any]]
-    fraction: float = 1.0
-    recipe: str = "mini"
-    changes: Mapping[str, Any] = field(default_factory=dict)
-    strong: Mapping[str, Any] = field(default_factory=dict)
-    checkpoint_every: int | None = None
-
-
-@names_checked
-@dataclass(frozen=True)
-class Scale:
-    """What studies of the claims are made of on a machine of some size.
-
-    Attributes:
-        name: How it is called.
-        about: In a line.
-        seeds: Trainings of every arm.
-        settings: By paper, or by another name that a card gives.
-        exams: Options by label, as in a study's file.
-        verdicts: Whether what comes out decides anything.
-        limits: In what models and trainings fall short of the papers', for those who read that something fails.
-    """
-
-    name: str
-    about: str
-    seeds: int
-    settings: Mapping[str, Setting]
-    exams: Mapping[str, Any]
-    verdicts: bool = True
-    limits: str = ""
-
-
 def list_cards(claims: Sequence[str] = ()) -> list[Card]:
     """The cards of these claims, or of sections ("C"); all, if none are named; in the order of the papers' list."""
     known = sorted((path.stem for path in CARDS.glob("*.yaml")), key=_order)
@@ -145,17 +93,6 @@ def _card(claim: str) -> Card:
     return Card(claim=claim, **{**said, **listed})
 
 
-@cache
-def read_scale(name: str) -> Scale:
-    """A scale by its name."""
-    path = SCALES / f"{name}.yaml"
-    if not path.exists():
-        raise BadArgument(f"no scale '{name}'; {did_you_mean(name, SCALE_NAMES)}")
-    said = read_yaml(path, f"the scale {path.name}", "seeds: 3")
-    settings = {key: Setting(**value) for key, value in said.pop("settings").items()}
-    return Scale(name=name, settings=settings, **said)
-
-
 def card_study(card: Card, scale: Scale, seeds: int | None = None) -> Study:
     """The study that a card is at a scale.
 
@@ -166,7 +103,7 @@ def card_study(card: Card, scale: Scale, seeds: int | None = None) -> Study:
         raise VitscopeError(
             f"{card.claim} can be studied at scale {' or '.join(card.scales)} only, not at {scale.name}"
         )
-    setting = scale.settings[card.setting or card.paper]
+    setting = scale.setting(card.claim, card.setting or card.paper)
     shared = {
         "data": setting.data,
         "fraction": setting.fraction,
@@ -195,7 +132,7 @@ def _arm(name: str, said: Mapping[str, Any], card: Card, setting: Setting) -> di
     if "from" in arm:
         return arm
     where = f"card {card.claim}: arm {name}"
-    model = _model(arm["model"], setting, where)
+    model = setting.model(arm["model"], where)
     arm["model"] = model["model"]
     arm["arguments"] = {**model.get("arguments", {}), **arm.get("arguments", {})}
     operations = [*model.get("operations", ()), *arm.get("operations", ())]
@@ -203,30 +140,26 @@ def _arm(name: str, said: Mapping[str, Any], card: Card, setting: Setting) -> di
         arm["operations"] = operations
     if "fraction" in arm:
         arm["fraction"] = setting.fraction * arm["fraction"]
-    changes = {**model.get("changes", {})}
-    if arm.get("changes") == "strong":
-        changes |= setting.strong
+    if "checkpoint_every" in model:
+        arm["checkpoint_every"] = model["checkpoint_every"]
+    changes = dict(model.get("changes", {}))
+    for operation in operations:
+        for word in operation:
+            changes |= model.get("with", {}).get(word, {})
+    if "changes" in arm:
+        changes |= setting.augmentation(arm["changes"], where)
+    arm.pop("changes", None)
     if changes:
         arm["changes"] = changes
     return arm
 
 
-def _model(name: str, setting: Setting, where: str) -> dict[str, Any]:
-    """A model of a setting; what it does not say itself is as in the one that it is `like`."""
-    if name not in setting.models:
-        raise BadArgument(f"{where}: no model '{name}'; {did_you_mean(name, setting.models)}")
-    said = typed(setting.models[name], _MODEL, where)
-    if "like" not in said:
-        return said
-    base = _model(said.pop("like"), setting, where)
-    arguments = {**base.get("arguments", {}), **said.get("arguments", {})}
-    return {**base, **said, "arguments": arguments}
-
-
-_MODEL: dict[str, Any] = {
-    "model": str,
-    "like": str,
-    "arguments": Mapping[str, Any],
-    "operations": tuple[Mapping[str, Any], ...],
-    "changes": Mapping[str, Any],
-}
+def throughputs(card: Card, scale: Scale) -> dict[str, float]:
+    """Images per second of the arms' trainings as the papers have it, of models that are not operated on."""
+    setting = scale.setting(card.claim, card.setting or card.paper)
+    models = {
+        name: setting.model(arm["model"], card.claim)
+        for name, arm in card.arms.items()
+        if "model" in arm and "operations" not in arm
+    }
+    return {name: model["throughput"] for name, model in models.items() if "throughput" in model}

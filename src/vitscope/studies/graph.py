@@ -87,7 +87,11 @@ def pass_key(looks: Iterable[str]) -> str:
 
 
 def plan_study(
-    study: Study, store: Store, file: str | os.PathLike[str] | None = None, trust_code: bool = False
+    study: Study,
+    store: Store,
+    file: str | os.PathLike[str] | None = None,
+    trust_code: bool = False,
+    images: Images | None = None,
 ) -> Plan:
     """The jobs of a study, most telling first; refuses what does not fit together.
 
@@ -96,8 +100,10 @@ def plan_study(
         store: Where results are looked for, and go to.
         file: The file that the study stands in, if it does.
         trust_code: Run code that the file names.
+        images: Where they are opened; default: anew.
     """
-    return _Planner(study, store, None if file is None else os.fspath(file), trust_code).plan()
+    named = None if file is None else os.fspath(file)
+    return _Planner(study, store, named, trust_code, images or Images()).plan()
 
 
 @dataclass(frozen=True)
@@ -110,10 +116,12 @@ class _Made:
 
 
 class _Planner:
-    def __init__(self, study: Study, store: Store, file: str | None, trust_code: bool) -> None:
+    def __init__(
+        self, study: Study, store: Store, file: str | None, trust_code: bool, images: Images
+    ) -> None:
         self.study, self.store = study, store
         self.arms = {arm.name: ResolvedArm(arm, file, trust_code) for arm in study.arms}
-        self.images = Images()
+        self.images = images
         self.nodes: dict[str, Node] = {}  # of models, whether they are there or not
         self.made: dict[tuple[str, int], _Made] = {}
         self.result = Plan(study, store, self.arms)

@@ -6,7 +6,7 @@ training images, and all arms are examined on the same held-out ones, so that th
 
 from dataclasses import dataclass
 
-from vitscope.data import ImageData, load_data
+from vitscope.data import ImageData, load_data, relabel
 from vitscope.studies.parts import VALIDATION
 from vitscope.training.candidate import split
 
@@ -22,15 +22,25 @@ class Part:
         split: "train", "validation", or any that the data has.
         fraction: Part of every class of the training images.
         validation: Share of the training images that is held out, before a fraction is taken of the others.
+        labels: Published labels instead of the images' own; see `relabel`.
+        classes: Which outputs may be chosen.
     """
 
     data: str
     split: str
     fraction: float = 1.0
     validation: float | None = None
+    labels: str | None = None
+    classes: str | None = None
 
     def load(self) -> ImageData:
         """The images."""
+        images = self._load()
+        if self.labels is None and self.classes is None:
+            return images
+        return relabel(images, self.labels, self.classes)
+
+    def _load(self) -> ImageData:
         if self.split not in ("train", VALIDATION) or (self.split == VALIDATION and self.validation is None):
             return load_data(self.data, split=self.split)
         images = load_data(self.data, split="train")

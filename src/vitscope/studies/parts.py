@@ -81,6 +81,8 @@ class Look:
         limit: Use this many images.
         batch_size: Images per forward pass.
         data: What `load_data` takes; None: the data of the arm.
+        labels: Published labels of these images: "imagenet", "numeric" or "real:PATH"; see `relabel`.
+        classes: Which outputs may be chosen: "present", or a file that names them.
         arms: Those that are examined; empty: all.
         checkpoint: The moment of the training to look at ("init", "warmup", "best" ...); None: its end.
     """
@@ -92,6 +94,8 @@ class Look:
     limit: Count | None = None
     batch_size: Count = 128
     data: str | None = None
+    labels: str | None = None
+    classes: str | None = None
     arms: tuple[str, ...] = ()
     checkpoint: str | None = None
 

@@ -15,10 +15,11 @@ from vitscope.core.errors import VitscopeError, warn
 from vitscope.results.claim_record import ClaimRecord, revised
 from vitscope.results.provenance import now
 from vitscope.studies import paper_statistics  # noqa: F401 the cards' quantities
-from vitscope.studies.cards import Card, Scale, ScaleName, card_study, list_cards, read_scale
+from vitscope.studies.cards import Card, card_study, list_cards
 from vitscope.studies.cost import read_budget
 from vitscope.studies.engines import Engine, check_engine
 from vitscope.studies.run import Request, do_study
+from vitscope.studies.scales import Scale, ScaleName, read_scale
 
 OUT = Path("runs/reproduce")
 STORE = "store"

@@ -8,6 +8,7 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,9 @@ class ResolvedArm:
     def __init__(self, arm: Arm, file: str | None, trust_code: bool) -> None:
         self.arm = arm
         with said_of(f"arm {arm.name}"):
-            self.recipe = get_recipe(arm.recipe, **as_said(arm.changes, hints_of(Recipe), "changes."))
+            changes = as_said(arm.changes, hints_of(Recipe), "changes.")
+            emptied = {key: None for key, value in changes.items() if value is None}
+            self.recipe = replace(get_recipe(arm.recipe, **changes), **emptied)
             if self.recipe.distill is not None and arm.train:
                 raise BadArgument(
                     f"recipe {arm.recipe} learns from a teacher, which an arm cannot have; take another"
@@ -169,10 +172,11 @@ class Images:
 
     def identity(self, part: Part) -> str:
         """What tells this data from other data: its name if that says all, else what its files are."""
-        if part.data in CATALOG:
+        published = {"labels": part.labels, "classes": part.classes}
+        if part.data in CATALOG and not any(published.values()):
             self.open(part)  # which refuses what is not there
             return part.data
-        whole = Part(part.data, "train" if part.split == VALIDATION else part.split)
+        whole = Part(part.data, "train" if part.split == VALIDATION else part.split, **published)
         if whole not in self._identities:
             self._identities[whole] = data_fingerprint(self.open(whole)) or ""
         self.open(part)
@@ -181,11 +185,17 @@ class Images:
 
 def part_of(look: Look, arm: Arm, validation: float | None) -> Part:
     """The images that an exam looks at: of the arm's own data with its fraction and without what is held out."""
+    published = {"labels": look.labels, "classes": look.classes}
     if look.data is not None or look.split not in ("train", VALIDATION):
-        return Part(look.data or arm.data, look.split)
-    return Part(arm.data, look.split, arm.fraction if look.split == "train" else 1.0, validation)
+        return Part(look.data or arm.data, look.split, **published)
+    fraction = arm.fraction if look.split == "train" else 1.0
+    return Part(arm.data, look.split, fraction, validation, **published)
 
 
 def as_plain(part: Part) -> Mapping[str, Any]:
     """A part of the images among the arguments of a job, and in its key."""
-    return {"data": part.data, "split": part.split, "fraction": part.fraction, "validation": part.validation}
+    published = {"labels": part.labels, "classes": part.classes}
+    return {
+        **{"data": part.data, "split": part.split, "fraction": part.fraction, "validation": part.validation},
+        **{key: value for key, value in published.items() if value is not None},
+    }

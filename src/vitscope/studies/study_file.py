@@ -42,6 +42,8 @@ LOOK: dict[str, Any] = {  # every other key is an option of the exam
     "limit": Count | None,
     "batch_size": Count,
     "data": str,
+    "labels": str,
+    "classes": str,
     "arms": tuple[str, ...],
     "checkpoint": str,
 }

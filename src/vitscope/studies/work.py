@@ -102,6 +102,8 @@ def examine(
     batch_size: int,
     fraction: float = 1.0,
     validation: float | None = None,
+    labels: str | None = None,
+    classes: str | None = None,
     checkpoint: str | None = None,
 ) -> list[str]:
     """Exams of one model on the same images; those that can share a pass over them.
@@ -117,6 +119,8 @@ def examine(
         batch_size: Images per forward pass.
         fraction: See `Part`.
         validation: See `Part`.
+        labels: See `Part`.
+        classes: See `Part`.
         checkpoint: The moment of the training; None: its end.
     """
     store = Store.of_job(out)
@@ -126,7 +130,7 @@ def examine(
         chosen = with_options(find_exams([look["exam"] for look in missing]), options)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         request = {"limit": limit, "batch_size": batch_size, "seed": SEED, "device": device}
-        images = Part(data, split, fraction, validation).load()
+        images = Part(data, split, fraction, validation, labels, classes).load()
         with alone(seed):
             net = make(model, (), store, checkpoint=checkpoint).eval().to(device)
             found = run_exams(net, images, chosen, request, out, str(model["name"]), figures=False)

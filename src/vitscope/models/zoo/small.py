@@ -29,7 +29,7 @@ from timm.models.pit import PoolingVisionTransformer
 from timm.models.resnet import BasicBlock, Bottleneck, ResNet
 from timm.models.swin_transformer import SwinTransformer
 from timm.models.twins import Twins
-from timm.models.vision_transformer import VisionTransformer, checkpoint_filter_fn
+from timm.models.vision_transformer import Attention, Block, VisionTransformer, checkpoint_filter_fn
 from torch import nn
 
 from vitscope.models.errors import UnknownArgument
@@ -172,12 +172,37 @@ def _configuration(name: str, cls: type[nn.Module]) -> dict[str, Any]:
     return (fashion_cfg if name.endswith("_mini") else cifar_cfg)(first_conv, classifier, **more)
 
 
+def _block(head_dim: int, **given: Any) -> Block:
+    """A block whose heads are of this width, whatever the embedding is; else they share that out."""
+    block = Block(**given)
+    kept = {key: given[key] for key in _OF_ATTENTION if key in given}
+    block.attn = Attention(given["dim"], given["num_heads"], head_dim, **kept)
+    return block
+
+
+_OF_ATTENTION = (
+    "qkv_bias",
+    "qk_norm",
+    "proj_bias",
+    "attn_drop",
+    "proj_drop",
+    "norm_layer",
+    "device",
+    "dtype",
+)
+
+
 def _build(name: str, pretrained: bool, given: dict[str, Any]) -> nn.Module:
     cls, sizes = MODELS[name]
     if cls is SmallStemResNet:
         return build_model_with_cfg(cls, name, pretrained, **{**sizes, **given})
-    resize = {"pretrained_filter_fn": checkpoint_filter_fn} if cls is VisionTransformer else {}
-    return make_transformer(cls, name, pretrained, {**sizes, **given}, **resize)
+    if cls is not VisionTransformer:
+        return make_transformer(cls, name, pretrained, {**sizes, **given})
+    width = given.pop("head_dim", None)
+    if width is not None:
+        given["block_fn"] = partial(_block, width)
+    filtered = {"pretrained_filter_fn": checkpoint_filter_fn}
+    return make_transformer(cls, name, pretrained, {**sizes, **given}, **filtered)
 
 
 default_cfgs = generate_default_cfgs(
