@@ -38,7 +38,7 @@ class CodeOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobOptions(CodeOptions):
+class JobOptions:
     """Of verbs that do many jobs."""
 
     store: Path = Path("runs/studies")

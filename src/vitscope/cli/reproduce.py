@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
-from vitscope.core.arguments import Count, CountFromZero, NotNegative
+from vitscope.cli.options import JobOptions
+from vitscope.core.arguments import Count
 from vitscope.core.errors import BadArgument
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(JobOptions):
     """Put statements of the papers to the test: every claim is a study, whose rule stands before it runs.
 
     What is done is not done again; the same command goes on where it was stopped, and with more seeds.
@@ -31,22 +32,6 @@ class Options:
     """Trainings of every arm, instead of the scale's."""
     out: Path | None = None
     """Folder for what is found; default: runs/reproduce/SCALE."""
-    store: Path | None = None
-    """Folder for trained models and results; default: store in that folder."""
-    engine: Literal["here", "local", "ray"] = "local"
-    """Who does the jobs: this process, processes of this machine, or a Ray cluster."""
-    workers: Count | None = None
-    """Jobs at once; default: as many as there is room for."""
-    address: str | None = None
-    """Of the Ray cluster; default: the one that Ray finds, or a new one on this machine."""
-    cpus_per_job: Count = 1
-    """Threads of each job, whoever does it."""
-    gpus_per_job: NotNegative | None = None
-    """GPUs of each job; default: one where this machine has any."""
-    budget: str | None = None
-    """A time such as 6h, for all claims together."""
-    retries: CountFromZero = 1
-    """How often a job that failed is tried again."""
     renew: bool = False
     """Go on with cards that were changed since they have results; that stays written there."""
     list: bool = False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
-from vitscope.cli.options import JobOptions
+from vitscope.cli.options import CodeOptions, JobOptions
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(JobOptions):
+class Options(JobOptions, CodeOptions):
     """Train arms with several seeds, examine them, compare them: what a YAML file says (see docs/studies.md).
 
     What is done is not done again, whichever study did it; the same command goes on where it was stopped.

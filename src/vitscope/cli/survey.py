@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
-from vitscope.cli.options import JobOptions
+from vitscope.cli.options import CodeOptions, JobOptions
 from vitscope.cli.words import epilogue, expand
 from vitscope.core.arguments import BatchSize, Classes, Count, CountFromZero, Side
 
@@ -17,7 +17,7 @@ _MOST = 60  # models that are printed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(JobOptions):
+class Options(JobOptions, CodeOptions):
     """Examine many models as they come, on the same images: one table, one page (an atlas).
 
     For example: `vitscope survey 'vit_*' 'convnext*' --data folder:photos --exams fourier variance --limit 500`

@@ -18,11 +18,10 @@ from vitscope.studies import paper_statistics  # noqa: F401 the cards' quantitie
 from vitscope.studies.cards import Card, card_study, list_cards
 from vitscope.studies.cost import read_budget
 from vitscope.studies.engines import Engine, check_engine
-from vitscope.studies.run import Request, do_study
+from vitscope.studies.run import STORE, Request, do_study
 from vitscope.studies.scales import Scale, ScaleName, read_scale
 
 OUT = Path("runs/reproduce")
-STORE = "store"
 
 
 @checked
@@ -31,7 +30,7 @@ def reproduce(
     scale: ScaleName = "cpu",
     seeds: Count | None = None,
     out: str | os.PathLike[str] | None = None,
-    store: str | os.PathLike[str] | None = None,
+    store: str | os.PathLike[str] = STORE,
     engine: Engine = "local",
     workers: Count | None = None,
     address: str | None = None,
@@ -50,7 +49,7 @@ def reproduce(
         scale: How large: "smoke" (seconds, decides nothing), "cpu" (hours of one core), "paper" (as the papers did).
         seeds: Trainings of every arm, instead of the scale's.
         out: A folder per claim goes there; default: runs/reproduce/SCALE.
-        store: Trained models and results, for all claims; default: `store` in `out`.
+        store: Folder for trained models and results, which all claims and studies share.
         engine: Who does the jobs; see `study`.
         workers: Jobs at once; see `study`.
         address: Of the Ray cluster.
@@ -78,7 +77,7 @@ def reproduce(
         register(card, size, folder, renew)
     request = Request(
         "",
-        store or folder / STORE,
+        store,
         engine,
         workers,
         address,
