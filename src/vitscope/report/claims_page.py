@@ -7,7 +7,7 @@ written by hand.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,10 @@ from markupsafe import Markup
 
 from vitscope.core import VERSION
 from vitscope.core.errors import VitscopeError
-from vitscope.report.inline import page_script
+from vitscope.drawing.figures import new_panel, render
+from vitscope.drawing.style import styled
+from vitscope.plots.claim import claim_figure
+from vitscope.report.inline import SharedStyles, inline_svg, page_script
 from vitscope.report.layout import allowed, environment
 from vitscope.report.study_page import Judged, judged_rows
 from vitscope.results import atomic_write
@@ -32,6 +35,7 @@ SECTIONS = {
     "F": "Predictions and robustness",
     "G": "Dense and multi-modal tasks",
 }
+FIGURES = "figures/claims"
 _HOUR, _MINUTE = 3600, 60
 
 
@@ -51,6 +55,7 @@ class ClaimPart:
     findings: list[Finding]
     models: str  # trained for it, and for how long
     page: str  # of its study; "": none
+    figure: Markup | str = ""
 
 
 def read_claims(folder: str | os.PathLike[str]) -> list[ClaimRecord]:
@@ -75,16 +80,30 @@ def write_claims(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -
             f"verdicts cannot be written as '{where.name}'; name a file that ends in .html or .md"
         )
     records = read_claims(folder)
-    text = claims_markdown(records) if where.suffix.lower() == ".md" else render_claims(records)
-    atomic_write(where, text)
+    if where.suffix.lower() == ".html":
+        atomic_write(where, render_claims(records))
+        return where
+    drawn = {record.claim for record in records if _draw(record, where)}
+    atomic_write(where, claims_markdown(records, drawn))
     return where
+
+
+def _draw(record: ClaimRecord, beside: Path) -> bool:
+    """Leave the figure of a claim in `figures/claims` beside a text; whether there is one."""
+    found = claim_figure(record.study) if record.study is not None and record.outcome != "not run" else None
+    if found is None:
+        return False
+    with styled():
+        panel = found[1](new_panel(found[2]))
+        atomic_write(beside.parent / FIGURES / f"{record.claim}.png", render(panel, "png"))
+    return True
 
 
 def render_claims(records: Sequence[ClaimRecord]) -> str:
     """The whole page as one text."""
-    script = page_script()
+    script, styles = page_script(), SharedStyles()
     sections = [
-        (name, [_part(record) for record in records if record.claim.startswith(letter)])
+        (name, [_part(record, styles) for record in records if record.claim.startswith(letter)])
         for letter, name in SECTIONS.items()
     ]
     return (
@@ -97,6 +116,7 @@ def render_claims(records: Sequence[ClaimRecord]) -> str:
             counts=counts(records),
             hours=hours(records),
             sections=[(name, parts) for name, parts in sections if parts],
+            styles=styles.css,
             script=Markup(script),
             allowed=allowed(script),
             version=VERSION,
@@ -128,7 +148,7 @@ def hours(records: Iterable[ClaimRecord]) -> str:
     return f"{len(seconds)} trainings, {_duration(sum(seconds.values()))} of one core"
 
 
-def _part(record: ClaimRecord) -> ClaimPart:
+def _part(record: ClaimRecord, styles: SharedStyles | None = None) -> ClaimPart:
     if record.study is None:
         return ClaimPart(record, [], "", "")
     rows = record.verdict_rows
@@ -136,10 +156,16 @@ def _part(record: ClaimRecord) -> ClaimPart:
     findings = [Finding(one, likely_reason(record, row)) for one, row in zip(judged, rows, strict=True)]
     trained = record.study.tables["curves"].groupby(["arm", "seed"]).ngroups
     models = f"{trained} trainings, {_duration(record.seconds)}" if trained else ""
-    return ClaimPart(record, findings, models, f"{record.claim}/{PAGE}")
+    figure: Markup | str = ""
+    found = claim_figure(record.study) if styles is not None and record.outcome != "not run" else None
+    if styles is not None and found is not None:
+        title, draw, size = found
+        with styled(**{"svg.hashsalt": record.claim}):
+            figure = styles.share(inline_svg(draw(new_panel(size)), f"{record.title}: {title} by arm"))
+    return ClaimPart(record, findings, models, f"{record.claim}/{PAGE}", figure)
 
 
-def claims_markdown(records: Sequence[ClaimRecord]) -> str:
+def claims_markdown(records: Sequence[ClaimRecord], drawn: Collection[str] = ()) -> str:
     """A row per comparison, then the definitions: what `docs/claims.md` holds."""
     first = records[0]
     told = ", ".join(f"{number} {name}" for name, number in counts(records).items())
@@ -177,6 +203,8 @@ def claims_markdown(records: Sequence[ClaimRecord]) -> str:
             ),
             "",
         ]
+        if record.claim in drawn:
+            lines += [f"![{record.claim}, {record.title}]({FIGURES}/{record.claim}.png)", ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
