@@ -55,6 +55,11 @@ class Arm:
     train: bool = True
     checkpoint_every: Count | None = None
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether its weights come from a training of this study, its own or that of the arm it starts from."""
+        return self.train or self.start is not None
+
     def __post_init__(self) -> None:
         check_fields(self, f"arm {self.name}: ")
         object.__setattr__(self, "seeds", tuple(self.seeds))

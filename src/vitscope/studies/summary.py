@@ -2,8 +2,8 @@
 
 Numbers of one arm are means over its seeds, differences are paired by seed, and by image where results keep replicates
 (see `results.over_seeds`). A verdict follows from the p value after Holm's correction over all comparisons of the
-study: below 0.05 it is decided, for or against the rule by the side that the value lies on. A study that is not
-finished is summed up as far as it got.
+study: below 0.05 it is decided, for or against the rule by the side that the value lies on. One training of an arm
+decides nothing, however many images it was measured on. A study that is not finished is summed up as far as it got.
 """
 
 from __future__ import annotations
@@ -184,7 +184,9 @@ def _comparisons(facts: _Facts) -> tuple[list[Row], list[Row]]:
     for one, row, p in zip(
         facts.study.comparisons, rows, holm([row.get("p", math.nan) for row in rows]), strict=True
     ):
-        row |= {"holm_p": p, "verdict": judge(one.rule, row.get("value", math.nan), p)}
+        alone = row["seeds"] < 2 and any(facts.study.arm(arm).is_trained for arm in one.arms)
+        decided = "inconclusive" if alone else judge(one.rule, row.get("value", math.nan), p)
+        row |= {"holm_p": p, "verdict": decided}
     return rows, by_seed
 
 
