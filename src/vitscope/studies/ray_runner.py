@@ -33,7 +33,7 @@ class RayCluster(Runner):
             import ray
         except ImportError as error:
             raise VitscopeError(
-                "backend 'ray' needs Ray, which is not installed: pip install 'vitscope[cluster]', or use workers=N here"
+                "backend 'ray' needs Ray, which is not installed: pip install 'vitscope[cluster]', or use workers=N"
             ) from error
         super().__init__(cpus)
         self._ray: Any = ray
