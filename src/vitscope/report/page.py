@@ -1,13 +1,9 @@
 """The page: what each section holds, and the template that lays it out."""
 
-import base64
-import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from vitscope.core import VERSION
 from vitscope.core.interrupt import check_stop
@@ -25,6 +21,7 @@ from vitscope.report.inline import (
     series,
     widget,
 )
+from vitscope.report.layout import allowed, environment
 from vitscope.report.pairs import pairs
 from vitscope.report.sections import (
     Download,
@@ -41,7 +38,6 @@ from vitscope.report.sections import (
 from vitscope.report.subject import RunSubject, exam_order, left_out
 from vitscope.report.verdicts import by_chance
 from vitscope.results import About
-from vitscope.results.numbers import unbroken
 from vitscope.results.provenance import now
 
 
@@ -82,14 +78,6 @@ class Section:
 
 def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: str | None = None) -> str:
     """The whole page as one text; `docs` is the address that the documentation of exams is linked at."""
-    environment = Environment(
-        loader=PackageLoader("vitscope.report"),
-        autoescape=select_autoescape(["html"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"prose": _prose, "unbroken": unbroken}
     made = exam_order(name for subject in subjects for name in subject.results)
     exams = [name for name in made if any(s.applies(name) for s in subjects)]
     styles = SharedStyles()
@@ -100,24 +88,28 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
     script = page_script()
     turned = any(p.widget and p.widget.kind == "surface" for s in sections for r in s.rows for p in r.panels)
     plotly = plotly_script() if turned else ""
-    return environment.get_template("page.html").render(
-        title=title or _listed([s.name for s in subjects]),
-        subjects=subjects,
-        kinds={kind: KINDS[kind] for kind in KINDS if any(kind in s.card.kinds for s in subjects)},
-        sections=sections,
-        signs=signs,
-        pairs=compared,
-        verdicts=verdicts_download(verdicts) if verdicts else None,
-        by_chance=by_chance(len(verdicts)),
-        left_out=left_out(subjects),
-        barren=[_about(name, subjects).title for name in made if name not in exams],
-        styles=styles.css,
-        script=Markup(script),
-        plotly=packed(plotly) if plotly else "",
-        allowed=" ".join(_digest(text) for text in (script, plotly) if text),
-        docs=docs.rstrip("/") if docs else "",
-        version=VERSION,
-        date=now()[:10],
+    return (
+        environment()
+        .get_template("page.html")
+        .render(
+            title=title or _listed([s.name for s in subjects]),
+            subjects=subjects,
+            kinds={kind: KINDS[kind] for kind in KINDS if any(kind in s.card.kinds for s in subjects)},
+            sections=sections,
+            signs=signs,
+            pairs=compared,
+            verdicts=verdicts_download(verdicts) if verdicts else None,
+            by_chance=by_chance(len(verdicts)),
+            left_out=left_out(subjects),
+            barren=[_about(name, subjects).title for name in made if name not in exams],
+            styles=styles.css,
+            script=Markup(script),
+            plotly=packed(plotly) if plotly else "",
+            allowed=allowed(script, plotly),
+            docs=docs.rstrip("/") if docs else "",
+            version=VERSION,
+            date=now()[:10],
+        )
     )
 
 
@@ -162,13 +154,3 @@ def _row(plot: Plot, exam: str, subjects: Sequence[RunSubject], styles: SharedSt
             svg = inline_svg(ax, f"{plot.caption} Model: {subject.name}.", series(plot.name, ax))
         panels.append(Panel(subject, styles.share(svg), widget(plot.name, subject.results[exam], **common)))
     return Row(plot.caption, panels)
-
-
-def _prose(text: str) -> Markup:
-    """A text in which names stand between backticks, as the documentation writes them."""
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
-
-
-def _digest(script: str) -> str:
-    """How a Content-Security-Policy names a script that may run."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
