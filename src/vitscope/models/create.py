@@ -199,13 +199,13 @@ class ModelInfo:
     source: str
 
 
-def describe(name: str) -> ModelInfo:
-    """Build the model on the meta device (no memory, no arithmetic) and count."""
+def describe(name: str, **arguments: Any) -> ModelInfo:
+    """Build the model on the meta device (no memory, no arithmetic) and count; `arguments` as for `create_model`."""
     try:
         with torch.device("meta"), _NoInitialValues():
-            model = create_model(name)
+            model = create_model(name, **arguments)
     except NotImplementedError:  # its constructor calculates with tensors, and meta ones hold no values
-        model = create_model(name)
+        model = create_model(name, **arguments)
     channels, height, width = model.pretrained_cfg["input_size"]  # type: ignore[index]
     try:
         flops = count_flops(model, (channels, height, width))

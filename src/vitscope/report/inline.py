@@ -3,7 +3,8 @@
 A figure is SVG that takes the page's text colour and font, without clashing ids; styles that figures share are written
 once, under a class. Data is compressed text as base64, which no name or number in it can break out of, and which the
 page's script turns back with the browser's own DecompressionStream. The script adds to figures: names and values of
-the cells of a heat map, lines that can be picked out, attention maps by image and head, a surface that can be turned.
+the cells of a heat map, lines that can be picked out, attention maps by image and head, a surface that can be turned,
+points of models by any two numbers; tables of models can be sorted.
 """
 
 from __future__ import annotations
@@ -35,10 +36,12 @@ from vitscope.results.codec import ByteArray
 PARTS = (
     "base",
     "tables",
+    "sorting",
     "heat",
     "series",
     "maps",
     "surface",
+    "scatter",
     "start",
 )  # of the script, as they need one another
 _LONG = re.compile(r"-?\d+\.\d{3,}")

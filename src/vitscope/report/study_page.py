@@ -40,6 +40,7 @@ from vitscope.results.provenance import now
 from vitscope.results.study_result import PAGE, StudyResult
 
 SIDE_BY_SIDE = ("accuracy", "nll", "ece", "brier")  # numbers that arms are shown by, where there are such
+_EFFORT = ("products", "unconverged", "seconds", "images_per_second")
 _DEPTHS = 4  # figures of an exam at most
 _MINUTE, _HOUR = 60, 3600
 
@@ -192,7 +193,7 @@ def _judged(result: StudyResult, row: Any) -> Judged:
         (colour_of(result, row.of), colour_of(result, row.against) if known else ""),
         row.quantity,
         number,
-        "" if math.isnan(row.p) else f"p = {_p(row.p)}, corrected {_p(row.holm_p)}",
+        "" if math.isnan(row.p) else f"p {_p(row.p)}, corrected {_p(row.holm_p)}",
         f"{side} {'±' if side == 'within' else ''}{scale * float(bound):g}{unit if float(bound) else ''}",
         row.verdict,
         row.note or "",
@@ -219,8 +220,8 @@ def _differences(result: StudyResult) -> dict[str, list[Difference]]:
 
 
 def _is_telling(row: Any) -> bool:
-    """Not what has no interval, such as the number of parameters, or is the same in all arms."""
-    return not math.isnan(row.low) and row.high > row.low
+    """Not what has no interval, such as the number of parameters, is the same in all arms, or tells of effort."""
+    return not math.isnan(row.low) and row.high > row.low and row.quantity not in _EFFORT
 
 
 def _condition(row: Any) -> str:
@@ -328,7 +329,7 @@ def _number(row: Any, scale: float, unit: str, signed: bool) -> str:
 
 
 def _p(p: float) -> str:
-    return "below 0.0001" if p < 1e-4 else f"{p:.2g}"
+    return "< 0.0001" if p < 1e-4 else f"= {p:.2g}"
 
 
 def _duration(seconds: float) -> str:

@@ -70,6 +70,31 @@ class StudyResult:
         """Every number of a whole model minus that of the first arm; nothing here is corrected for its many tests."""
         return self.tables["differences"]
 
+    def wide(self) -> pd.DataFrame:
+        """A row per arm, a column per number with `_low` and `_high` beside it.
+
+        Columns are called as comparisons call them: `prediction.accuracy`, `fourier.change[kind=msa]`. Of numbers that
+        only single units have it is the mean over the units, as for a comparison.
+        """
+        table = self.table()
+        means = table[table["seed"].isna() & (table["exam"] != "training") & table["value"].notna()]
+        whole = set(zip(*(means[means["unit"].isna()][c] for c in ("exam", "quantity")), strict=True))
+        rows: dict[str, dict[str, Any]] = {arm: {} for arm in self.tables["arms"]["arm"]}
+        several: dict[tuple[str, str], list[Any]] = {}
+        for row in means.itertuples():
+            if isinstance(row.unit, str):
+                if (row.exam, row.quantity) not in whole:
+                    several.setdefault((row.arm, f"{row.exam}.{row.quantity}"), []).append(row)
+                continue
+            said = [f"{c}={v}" for c in ("kind", "condition") if isinstance(v := getattr(row, c), str)]
+            name = f"{row.exam}.{row.quantity}" + (f"[{','.join(said)}]" if said else "")
+            rows[row.arm] |= _estimate(name, [row])
+        for (arm, name), found in several.items():
+            rows[arm] |= _estimate(name, found)
+        about = self.tables["arms"][["arm", "model", "parameters", "flops", "weights", "note"]]
+        numbers = pd.DataFrame([{"arm": arm, **found} for arm, found in rows.items()])
+        return about.merge(numbers, on="arm", how="left")
+
     @property
     def page(self) -> Path | None:
         """The page, if it was written."""
@@ -125,6 +150,12 @@ def as_table(name: str, rows: Any) -> pd.DataFrame:
         else:
             table[column] = pd.Series(values, dtype=object)
     return table
+
+
+def _estimate(name: str, rows: list[Any]) -> dict[str, float]:
+    """The mean of value, low and high over rows."""
+    ends = (("", "value"), ("_low", "low"), ("_high", "high"))
+    return {f"{name}{end}": sum(getattr(row, key) for row in rows) / len(rows) for end, key in ends}
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
 from vitscope.core.errors import BadArgument, warn
+from vitscope.report.study_page import write_study_page
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.cost import Cost, affordable, costs_of, read_budget
 from vitscope.studies.engines import Engine, study_runner
@@ -117,16 +118,22 @@ def plan_request(request: Request) -> tuple[Plan, Rehearsal]:
 
 def do_study(request: Request, out: str | os.PathLike[str] | None = None) -> Done:
     """A study from its file to its tables; `study` documents what can be asked for."""
+    plan, report, folder = carry_out(request, out)
+    notes = {task.node.arm: task.failures[-1] for task in report.of("failed")}
+    result = summarise(plan.study, plan.results(), plan.training(), notes).save(folder)
+    write_study_page(result)
+    return Done(result, report, plan)
+
+
+def carry_out(request: Request, out: str | os.PathLike[str] | None = None) -> tuple[Plan, Report, Path]:
+    """Do what is missing; what there is then, how it went, and the folder that tables and page belong into."""
     seconds = None if request.budget is None else read_budget(request.budget)
     plan, rehearsal = plan_request(request)
     folder = Path(out) if out is not None else Path("runs") / plan.study.name
     if folder.exists() and not folder.is_dir():
         raise BadArgument(f"out is '{folder}', a file; expected a folder for tables and a page")
-    report = Report({})
-    if plan.missing:
-        report = _do(request, plan, rehearsal, seconds)
-    result = summarise(plan.study, plan.results(), plan.training()).save(folder)
-    return Done(result, report, plan)
+    report = _do(request, plan, rehearsal, seconds) if plan.missing else Report({})
+    return plan, report, folder
 
 
 def _do(request: Request, plan: Plan, rehearsal: Rehearsal, seconds: float | None) -> Report:

@@ -34,7 +34,7 @@ from vitscope.studies.study import Study
 
 Trained = tuple[str, int]  # arm and seed
 LEVEL = 0.05
-RECORDED = ("train_loss", "nll", "accuracy", "images_per_second", "seconds", "parameters")
+RECORDED = ("train_loss", "nll", "accuracy", "images_per_second", "seconds", "parameters", "flops")
 _PLACE = ("unit", "kind", "stage", "depth")
 _SIGNED = ("signed_ece", "drop", "ece_change")
 Row = dict[str, Any]
@@ -45,6 +45,7 @@ def summarise(
     results: Mapping[Trained, Results],
     training: Mapping[Trained, Mapping[str, Any]] | None = None,
     notes: Mapping[str, str] | None = None,
+    differences: bool = True,
 ) -> StudyResult:
     """Sum a study up.
 
@@ -53,7 +54,8 @@ def summarise(
         results: Of every arm and seed that was examined, by label.
         training: What every training recorded: the last row of its metrics, `seconds`, `parameters`, and under
             `rows` all of them, one per epoch.
-        notes: What there is to say about an arm: why it failed, that its weights are random.
+        notes: What there is to say about an arm, such as why it failed.
+        differences: Also compare every number of every arm with that of the first.
     """
     training, notes = training or {}, notes or {}
     facts = _Facts(study, results, training)
@@ -62,7 +64,7 @@ def summarise(
         "numbers": [row for arm in study.arms for row in _numbers(facts, arm)],
         "comparisons": comparisons,
         "by_seed": by_seed,
-        "differences": [row for arm in study.arms[1:] for row in _differences(facts, arm)],
+        "differences": [row for arm in study.arms[1:] if differences for row in _differences(facts, arm)],
         "curves": [row for arm in study.arms for row in _curves(facts, arm)],
         "arms": [_arm(facts, arm, notes.get(arm.name)) for arm in study.arms],
     }
@@ -290,6 +292,7 @@ def _arm(facts: _Facts, arm: Arm, note: str | None) -> Row:
         "flops": None if flops is None else round(flops),
         "seconds": mean("seconds"),
         "images_per_second": mean("images_per_second"),
+        "weights": next((str(one["weights"]) for one in trainings if "weights" in one), None),
         "note": note,
     }
 

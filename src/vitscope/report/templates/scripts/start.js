@@ -1,6 +1,6 @@
 // Figures come to life when they come near the window, so that the first view waits for none of them.
 
-const widgets = { heat, series, maps, surface };
+const widgets = { heat, series, maps, surface, scatter };
 const waiting = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (!isIntersecting) continue;
