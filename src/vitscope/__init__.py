@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from vitscope.studies.compare import compare as compare
     from vitscope.studies.run import study as study
     from vitscope.studies.study import Study as Study
+    from vitscope.studies.survey import survey as survey
     from vitscope.surgery.tools.operate import operate as operate
     from vitscope.training import train as train
 
@@ -72,6 +73,7 @@ _WHERE = {
     "study": "vitscope.studies.run:study",
     "Study": "vitscope.studies.study:Study",
     "surgery": "vitscope.surgery",
+    "survey": "vitscope.studies.survey:survey",
     "train": "vitscope.training:train",
     "training": "vitscope.training",
 }

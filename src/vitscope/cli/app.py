@@ -28,11 +28,20 @@ VERBS = {
     "serve": "pages of a folder of runs, that follow a training under way",
     "train": "train a model",
     "study": "train arms with several seeds, examine them, compare them, as a file says",
+    "survey": "examine many models as they come: one table, one atlas",
     "models": "list the models that can be named",
     "data": "list the data sets, or prepare one",
 }
 
-GOES_ON = ("demo", "diagnose", "evaluate", "prescribe", "compare", "study")  # where they were stopped
+GOES_ON = (
+    "demo",
+    "diagnose",
+    "evaluate",
+    "prescribe",
+    "compare",
+    "study",
+    "survey",
+)  # where they were stopped
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -12,8 +12,10 @@ from vitscope.core.arguments import (
     BatchSize,
     Classes,
     Count,
+    CountFromZero,
     Device,
     Minutes,
+    NotNegative,
     Number,
     Positive,
     Seed,
@@ -33,6 +35,28 @@ class CodeOptions:
 
     trust_code: bool = False
     """Run code that a run folder, a YAML of options or a model of Hugging Face names; no file can switch this on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions(CodeOptions):
+    """Of verbs that do many jobs."""
+
+    store: Path = Path("runs/studies")
+    """Folder for trained models and results, which all studies and surveys share."""
+    engine: Literal["here", "local", "ray"] = "local"
+    """Who does the jobs: this process, processes of this machine, or a Ray cluster."""
+    workers: Count | None = None
+    """Jobs at once; default: as many as there is room for."""
+    address: str | None = None
+    """Of the Ray cluster; default: the one that Ray finds, or a new one on this machine."""
+    cpus_per_job: Count = 1
+    """Threads of each job, whoever does it."""
+    gpus_per_job: NotNegative | None = None
+    """GPUs of each job; default: one where this machine has any."""
+    budget: str | None = None
+    """A time such as 6h or 90min: do the most telling jobs that fit into it."""
+    retries: CountFromZero = 1
+    """How often a job that failed is tried again."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
-from vitscope.cli.options import CodeOptions
-from vitscope.core.arguments import Count, CountFromZero, NotNegative
+from vitscope.cli.options import JobOptions
+from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CodeOptions):
+class Options(JobOptions):
     """Train arms with several seeds, examine them, compare them: what a YAML file says (see docs/studies.md).
 
     What is done is not done again, whichever study did it; the same command goes on where it was stopped.
@@ -28,28 +28,12 @@ class Options(CodeOptions):
     """Arms, seeds, exams, comparisons and their rules."""
     out: Path | None = None
     """Folder for tables and page; default: runs/NAME."""
-    store: Path = Path("runs/studies")
-    """Folder for trained models and results, which all studies share."""
-    engine: Literal["here", "local", "ray"] = "local"
-    """Who does the jobs: this process, processes of this machine, or a Ray cluster."""
-    workers: Count | None = None
-    """Jobs at once; default: as many as there is room for."""
-    address: str | None = None
-    """Of the Ray cluster; default: the one that Ray finds, or a new one on this machine."""
-    cpus_per_job: Count = 1
-    """Threads of each job, whoever does it."""
-    gpus_per_job: NotNegative | None = None
-    """GPUs of each job; default: one where this machine has any."""
     dry_run: bool = False
     """Print the jobs with their cost, measured by a few steps, and do none."""
-    budget: str | None = None
-    """A time such as 6h or 90min: do the most telling jobs that fit into it."""
     seeds: Count | None = None
     """So many seeds, instead of those of the file."""
     only: tuple[str, ...] = ()
     """Arms to do, with those that they start from; default: all."""
-    retries: CountFromZero = 1
-    """How often a job that failed is tried again."""
 
 
 def run(options: Options) -> None:

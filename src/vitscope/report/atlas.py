@@ -24,7 +24,7 @@ from vitscope.report.sections import Download
 from vitscope.results import atomic_write
 from vitscope.results.numbers import is_share, spoken
 from vitscope.results.provenance import now
-from vitscope.results.study_result import PAGE, StudyResult
+from vitscope.results.study_result import ATLAS, StudyResult
 
 SIZES = ("parameters", "flops")
 ABOUT = ("arm", "model", *SIZES, "weights", "note")
@@ -63,7 +63,7 @@ class Multiples:
 
 def write_atlas(result: StudyResult, path: str | os.PathLike[str] | None = None) -> Path:
     """Write the page of a survey; default: into its folder."""
-    where = Path(path) if path is not None else (result.path or Path()) / PAGE
+    where = Path(path) if path is not None else (result.path or Path()) / ATLAS
     atomic_write(where, render_atlas(result))
     return where
 
@@ -71,7 +71,7 @@ def write_atlas(result: StudyResult, path: str | os.PathLike[str] | None = None)
 def render_atlas(result: StudyResult) -> str:
     """The whole page as one text."""
     table = result.wide()
-    columns = number_columns(table)
+    columns = columns_of(table)
     rows = [_row(row, columns) for row in table.to_dict("records")]
     script = page_script()
     looks = result.study["looks"]
@@ -102,7 +102,7 @@ def render_atlas(result: StudyResult) -> str:
     )
 
 
-def number_columns(table: pd.DataFrame) -> list[str]:
+def columns_of(table: pd.DataFrame) -> list[str]:
     """Of `StudyResult.wide`, the sizes and then every number that any model has."""
     ends = ("_low", "_high")
     names = [c for c in table if c not in ABOUT and not c.endswith(ends) and table[c].notna().any()]
@@ -116,16 +116,22 @@ def _row(row: dict[str, Any], columns: list[str]) -> ModelRow:
 
 def _cell(row: dict[str, Any], name: str) -> Cell:
     value = row[name]
+    return Cell(text_of(row, name), "NaN" if pd.isna(value) else repr(float(value)))
+
+
+def text_of(row: dict[str, Any], name: str) -> str:
+    """A number of a row of `StudyResult.wide` with its interval, as people read it."""
+    value = row[name]
     if pd.isna(value):
-        return Cell("–", "NaN")
+        return "–"
     if name in SIZES:
-        return Cell(count(int(value)), str(int(value)))
+        return count(int(value))
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     scale, digits, unit = (100.0, ".1f", " %") if is_share(_quantity(name)) else (1.0, ".3g", "")
     text = f"{scale * value:{digits}}{unit}"
     if not math.isnan(low):
         text += f" [{scale * low:{digits}}, {scale * high:{digits}}]"
-    return Cell(text, repr(float(value)))
+    return text
 
 
 def _heading(name: str) -> str:

@@ -47,8 +47,9 @@ def spark(one: Spark, least: float, most: float) -> Markup:
         return np.round(HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * up, 1)
 
     parts = []
+    mixed = len(set(one.kind)) > 1  # else all of it would be shaded
     for before, after, kind in zip(one.depth[:-1], one.depth[1:], one.kind[1:], strict=True):
-        if kind in ("msa", "subsample"):
+        if mixed and kind in ("msa", "subsample"):
             place = f'x="{x(before)}" y="0" width="{round(float(x(after) - x(before)), 1)}" height="{HEIGHT}"'
             parts.append(f'<rect class="{kind}-step" {place}/>')
     if least < 0 < most:
@@ -60,6 +61,10 @@ def spark(one: Spark, least: float, most: float) -> Markup:
         parts.append(f'<polygon fill="{MODELS[0]}" opacity=".22" points="{there} {back}"/>')
     line = _points(x(one.depth), y(one.value))
     parts.append(f'<polyline fill="none" stroke="{MODELS[0]}" stroke-width="1.6" points="{line}"/>')
+    parts += [
+        f'<circle fill="{MODELS[0]}" cx="{a}" cy="{b}" r="1.8"/>'
+        for a, b in zip(x(one.depth), y(one.value), strict=True)
+    ]
     return Markup(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>')
 
 

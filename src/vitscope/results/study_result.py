@@ -26,6 +26,7 @@ from vitscope.results.result import check_schema
 SCHEMA = 1
 FILE = "study.json"
 PAGE = "study.html"
+ATLAS = "atlas.html"  # the page of a survey
 TABLES: Mapping[str, tuple[str, ...]] = {
     "numbers": tuple("arm seed exam unit kind stage depth condition quantity value low high n seeds".split()),
     "comparisons": tuple(
@@ -98,8 +99,8 @@ class StudyResult:
     @property
     def page(self) -> Path | None:
         """The page, if it was written."""
-        found = None if self.path is None else self.path / PAGE
-        return found if found is not None and found.exists() else None
+        places = [] if self.path is None else [self.path / PAGE, self.path / ATLAS]
+        return next((place for place in places if place.exists()), None)
 
     @checked
     def save(self, folder: str | os.PathLike[str]) -> StudyResult:

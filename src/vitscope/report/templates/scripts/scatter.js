@@ -59,7 +59,7 @@ const scatter = (panel, data) => {
     if (!places.length) { svg.append(svgElement("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no model has both")); return; }
     const h = scaleOf(across.value, places, edge.left, width - edge.right);
     const v = scaleOf(up.value, places, height - edge.bottom, edge.top);
-    const bottom = height - edge.bottom;
+    const bottom = height - edge.bottom, taken = [];  // by names, which do not stand on one another
     for (const tick of h.ticks) {
       svg.append(svgElement("line", { class: "faint", x1: h.place(tick), x2: h.place(tick), y1: edge.top, y2: bottom }),
         svgElement("text", { x: h.place(tick), y: bottom + 18, "text-anchor": "middle" }, short(tick)));
@@ -84,9 +84,11 @@ const scatter = (panel, data) => {
       for (const event of ["pointerenter", "focus"]) point.addEventListener(event, show);
       for (const event of ["pointerleave", "blur"]) point.addEventListener(event, hush);
       svg.append(point);
-      if (places.length <= 16) {
-        const right = cx > width - 190;
-        svg.append(svgElement("text", { class: "named", x: cx + (right ? -8 : 8), y: cy - 7, "text-anchor": right ? "end" : "start" }, data.models[i]));
+      const name = data.models[i], wide = 6.6 * name.length, left = cx > width - wide - 30 ? cx - 8 - wide : cx + 8;
+      if (taken.every(([x0, x1, y0]) => left > x1 || left + wide < x0 || Math.abs(cy - y0) > 13)) {
+        taken.push([left, left + wide, cy]);
+        const end = left < cx;
+        svg.append(svgElement("text", { class: "named", x: cx + (end ? -8 : 8), y: cy - 7, "text-anchor": end ? "end" : "start" }, name));
       }
     }
   }

@@ -1,0 +1,81 @@
+"""`vitscope survey`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from vitscope.cli.as_typed import notes_as_typed
+from vitscope.cli.options import JobOptions
+from vitscope.cli.words import epilogue, expand
+from vitscope.core.arguments import BatchSize, Classes, Count, CountFromZero, Side
+
+__all__ = ["Options", "epilogue", "expand", "run"]
+
+_MOST = 60  # models that are printed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(JobOptions):
+    """Examine many models as they come, on the same images: one table, one page (an atlas).
+
+    For example: `vitscope survey 'vit_*' 'convnext*' --data folder:photos --exams fourier variance --limit 500`
+    """
+
+    models: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...", help_behavior_hint="")
+    ]
+    """Names, patterns of names in quotes such as 'vit_*' (see: vitscope models), or run folders."""
+    data: str = "fashion"
+    """Where the images come from (see: vitscope data list)."""
+    exams: tuple[str, ...] = ("fourier", "variance", "attention")
+    """Which exams; those by default need no labels."""
+    options: tuple[str, ...] = ()
+    """Options of single exams: hessian.batches=4. Shorter: --hessian.batches 4."""
+    split: str = "test"
+    """Which part of the data."""
+    limit: Count | None = None
+    """Use this many images, the same share of every class; default: all."""
+    batch_size: BatchSize = 128
+    """Images per forward pass."""
+    pretrained: bool = True
+    """Load the weights that come with a name; --no-pretrained: random ones, and the page says so."""
+    img_size: Side | None = None
+    """Side of the images; default: each model's own."""
+    num_classes: Classes | None = None
+    """Size of the heads; default: each model's own."""
+    out: Path = Path("runs/survey")
+    """Folder for tables and page."""
+    retries: CountFromZero = 0
+    """How often a job that failed is tried again."""
+
+
+def run(options: Options) -> None:
+    """Examine the models, print the table, say where the page is."""
+    from vitscope.engine.choosing import read_options
+    from vitscope.report.console import wide_console
+    from vitscope.studies.survey import survey
+
+    given: dict[str, Any] = {**vars(options), "options": read_options(options.options)}
+    with notes_as_typed("survey", Options):
+        result = survey(**given)
+    wide_console().print(_table(result.wide()))
+    print(f"kept in {result.path}; open {result.page}")
+
+
+def _table(wide: Any) -> Any:
+    """Sizes and the first numbers; all of them are in the file."""
+    from rich.table import Table
+
+    from vitscope.report.atlas import columns_of, text_of
+
+    columns = columns_of(wide)[:6]
+    table = Table("model", *columns, box=None, pad_edge=False)
+    for row in wide.to_dict("records")[:_MOST]:
+        failed = isinstance(row["note"], str)
+        cells = ["failed"] if failed else [text_of(row, name) for name in columns]
+        table.add_row(row["arm"], *cells)
+    if len(wide) > _MOST:
+        table.add_row(f"and {len(wide) - _MOST} more")
+    return table
