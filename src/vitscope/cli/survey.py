@@ -66,15 +66,16 @@ def run(options: Options) -> None:
 
 def _table(wide: Any) -> Any:
     """Sizes and the first numbers; all of them are in the file."""
+    from rich.markup import escape
     from rich.table import Table
 
-    from vitscope.report.atlas import columns_of, text_of
+    from vitscope.report.atlas import columns_of, heading_of, text_of
 
     columns = columns_of(wide)[:6]
-    table = Table("model", *columns, box=None, pad_edge=False)
+    table = Table("model", *(escape(heading_of(name)) for name in columns), box=None, pad_edge=False)
     for row in wide.to_dict("records")[:_MOST]:
         failed = isinstance(row["note"], str)
-        cells = ["failed"] if failed else [text_of(row, name) for name in columns]
+        cells = ["failed"] if failed else [escape(text_of(row, name)) for name in columns]
         table.add_row(row["arm"], *cells)
     if len(wide) > _MOST:
         table.add_row(f"and {len(wide) - _MOST} more")

@@ -84,7 +84,7 @@ def render_atlas(result: StudyResult) -> str:
             question=result.question,
             rows=[row for row in rows if not row.note],
             failed=[row for row in rows if row.note],
-            columns=[_heading(name) for name in columns],
+            columns=[heading_of(name) for name in columns],
             random=[row.name for row in rows if row.weights == "random"],
             data=", ".join(sorted(said)),
             images=_images(result),
@@ -134,7 +134,7 @@ def text_of(row: dict[str, Any], name: str) -> str:
     return text
 
 
-def _heading(name: str) -> str:
+def heading_of(name: str) -> str:
     """`fourier.change[kind=msa]` as people read it."""
     if name in SIZES:
         return {"parameters": "parameters", "flops": "FLOPs"}[name]
@@ -162,7 +162,7 @@ def _points(table: pd.DataFrame, columns: list[str]) -> Widget | None:
         found = [_scaled(table.get(end), len(table), scale) for end in ends]
         unit = " (%)" if scale > 1 else ""
         keys = ("value", "low", "high")
-        numbers[f"{_heading(name)}{unit}"] = dict(zip(keys, found, strict=True)) | {"log": log}
+        numbers[f"{heading_of(name)}{unit}"] = dict(zip(keys, found, strict=True)) | {"log": log}
     names = list(numbers)
     wanted = [place for first in _FIRST_UP for place, name in enumerate(columns) if first in name]
     up = names[wanted[0]] if wanted else names[-1]

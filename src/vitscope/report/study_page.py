@@ -183,7 +183,7 @@ def _judged(result: StudyResult, row: Any) -> Judged:
     scale, unit = _scale(quantity, known)
     drawn = strip((row.value, row.low, row.high), side, float(bound), single, colour_of(result, row.of))
     trainings = f"{row.seeds} training{'s' if row.seeds != 1 else ''}" + (" each" if known else "")
-    over = ", ".join([trainings, *([] if pd.isna(row.n) else [_things(row)])])
+    over = trainings if pd.isna(row.n) else f"{trainings} on {_things(row)}"
     number = "not measured" if math.isnan(row.value) else f"{_number(row, scale, unit, signed=known)}; {over}"
     return Judged(
         row.name,
@@ -193,7 +193,7 @@ def _judged(result: StudyResult, row: Any) -> Judged:
         (colour_of(result, row.of), colour_of(result, row.against) if known else ""),
         row.quantity,
         number,
-        "" if math.isnan(row.p) else f"p {_p(row.p)}, corrected {_p(row.holm_p)}",
+        "" if math.isnan(row.p) else f"p {_p(row.p)}, corrected p {_p(row.holm_p)}",
         f"{side} {'±' if side == 'within' else ''}{scale * float(bound):g}{unit if float(bound) else ''}",
         row.verdict,
         row.note or "",

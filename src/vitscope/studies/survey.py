@@ -112,6 +112,8 @@ def survey(
     result = _summed_up(plan, report).save(folder)
     atomic_write(folder / TABLE, result.wide().to_csv(index=False))
     write_atlas(result)
+    if len(notes := result.tables["arms"]["note"].dropna()) == len(names):
+        raise VitscopeError(f"none of {len(names)} models could be examined; {names[0]}: {notes.iloc[0]}")
     for row in result.tables["arms"].itertuples():
         if isinstance(row.note, str):
             warn(f"{row.arm}: {row.note}")
