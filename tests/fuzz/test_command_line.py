@@ -28,6 +28,7 @@ RIGHT = {
     "prescribe": ["run"],
     "report": ["run"],
     "serve": ["."],
+    "survey": ["vit_mini", "--limit", "4"],
     "train": ["vit_mini", "--fraction", "0.01", "--epochs", "1"],
 }
 # Names: any text is of their type, and these are known to nobody.

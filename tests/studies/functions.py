@@ -106,3 +106,17 @@ def counted(diary: str, order: str, out: Path) -> str:
 def write_down(diary: str, line: str) -> None:
     with open(diary, "a") as file:
         file.write(line + "\n")
+
+
+def fail_at_first(times: int, out: Path) -> int:
+    """Fails so often, then it is done."""
+    before = len(list(out.glob("failure.*")))
+    if before < times:
+        (out / f"failure.{before}").touch()
+        raise VitscopeError(f"failure number {before + 1}; expected none")
+    return before
+
+
+def interrupted(out: Path) -> None:
+    """As Ctrl-C does."""
+    raise KeyboardInterrupt

@@ -85,7 +85,7 @@ def render_atlas(result: StudyResult) -> str:
             rows=[row for row in rows if not row.note],
             failed=[row for row in rows if row.note],
             columns=[heading_of(name) for name in columns],
-            random=[row.name for row in rows if row.weights == "random"],
+            random=[row.name for row in rows if row.weights == "random" and not row.note],
             data=", ".join(sorted(said)),
             images=_images(result),
             points=_points(table, columns),

@@ -8,7 +8,6 @@ that was never done says nothing about its time: the sum is then a lower bound, 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Literal
 
 from vitscope.core.errors import BadArgument
@@ -51,11 +50,12 @@ def affordable(plan: Plan, costs: Mapping[str, Cost], seconds: float, workers: i
     """
     chosen: dict[str, Node] = {}
     left = seconds * workers
-    packages = [
-        list(nodes) for _, nodes in groupby(plan.missing.values(), lambda node: (node.arm, node.seed))
-    ]
-    exams = [[node] for package in packages for node in package if node.kind == "examine"]
-    for package in [*packages, *exams]:
+    compared = plan.study.compared
+    packages: dict[tuple[int, str], list[Node]] = {}
+    for node in plan.missing.values():
+        packages.setdefault((node.seed, "" if node.arm in compared else node.arm), []).append(node)
+    exams = [[node] for node in plan.missing.values() if node.kind == "examine"]
+    for package in [*packages.values(), *exams]:
         nodes = [node for node in package if node.key not in chosen]
         times = [costs[node.key].seconds or 0.0 for node in nodes]
         keys = {*chosen, *(node.key for node in nodes)}

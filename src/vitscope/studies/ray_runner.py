@@ -5,7 +5,9 @@ have vitscope. What dies with a process or a machine is started again by Ray els
 done, and waits if somebody else is still at it. So nothing is lost, and nothing is done twice.
 """
 
+import logging
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from vitscope.studies.job import Job, Outcome, outcome_of
 from vitscope.studies.runners import JobFailed, Runner, check_importable, execute_logged
 
 DEATHS = 3  # of processes or machines that a job may meet before it counts as failed
+_CALL = 10.0  # seconds that a cluster has to answer
 _PATIENCE = 20.0  # seconds that jobs have to end when asked to
 
 
@@ -41,8 +44,9 @@ class RayCluster(Runner):
         self._ours = not ray.is_initialized()
         if self._ours:
             try:
-                ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-            except (ConnectionError, RuntimeError, ValueError) as error:
+                _knock(address)
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            except (OSError, RuntimeError, ValueError) as error:
                 raise VitscopeError(
                     f"no Ray cluster at {address or 'this machine'} ({error}); expected an address such as "
                     "10.0.0.1:6379 or ray://10.0.0.1:10001"
@@ -115,6 +119,13 @@ class RayCluster(Runner):
         left = self._ray.wait(begun, num_returns=len(begun), timeout=_PATIENCE)[1] if begun else []
         for one in left:
             self._ray.cancel(one, force=True)
+
+
+def _knock(address: str | None) -> None:
+    """See whether anybody is there: Ray itself tries for minutes."""
+    host, colon, port = (address or "").removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), _CALL).close()
 
 
 def _execute_file(path: str, folder: str, threads: int) -> str | None:

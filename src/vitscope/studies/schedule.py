@@ -83,8 +83,9 @@ class Schedule:
             if not running:
                 break
             self._show(self.tasks)
-            changed = [self._look(task) for task in running]
-            if not any(changed):
+            if any([self._look(task) for task in running]):
+                self._show(self.tasks)
+            else:
                 time.sleep(_POLL)
         for task in self.tasks.values():
             task.state = "left out" if task.state == "waiting" else task.state

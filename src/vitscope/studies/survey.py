@@ -7,7 +7,7 @@ no weights or fails an exam is a row with its reason, while the rest goes on.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
@@ -19,10 +19,8 @@ from vitscope.results import atomic_write
 from vitscope.results.plain_files import called
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.engines import Engine
-from vitscope.studies.graph import Plan
 from vitscope.studies.parts import Arm, Look
 from vitscope.studies.run import STORE, Request, carry_out
-from vitscope.studies.schedule import Report
 from vitscope.studies.study import Study
 from vitscope.studies.summary import summarise
 
@@ -108,8 +106,10 @@ def survey(
         trust_code=trust_code,
         progress=progress,
     )
+    facts = _facts(asked, progress)
     plan, report, folder = carry_out(request, out)
-    result = _summed_up(plan, report).save(folder)
+    notes = {task.node.arm: _reason(task.failures[-1]) for task in report.of("failed")}
+    result = summarise(plan.study, plan.results(), facts, notes, differences=False).save(folder)
     atomic_write(folder / TABLE, result.wide().to_csv(index=False))
     write_atlas(result)
     if len(notes := result.tables["arms"]["note"].dropna()) == len(names):
@@ -162,24 +162,36 @@ def plan_survey(
     return Study("survey", question, tuple(arms), tuple(looks))
 
 
-def _summed_up(plan: Plan, report: Report) -> StudyResult:
-    notes = {task.node.arm: _reason(task.failures[-1]) for task in report.of("failed")}
-    facts = {(arm.name, _SEED): dict(_facts(arm)) for arm in plan.study.arms}
-    return summarise(plan.study, plan.results(), facts, notes, differences=False)
+def _facts(asked: Study, progress: bool) -> dict[tuple[str, int], dict[str, Any]]:
+    """What is known of models before they are examined; refuses a survey of which no model can be built."""
+    from rich.console import Console
+    from rich.progress import track
+
+    found, problems = {}, []
+    shown = Console(stderr=True)
+    for arm in track(asked.arms, "counting", console=shown, transient=True, disable=not progress):
+        try:
+            sizes = _sizes(arm)
+        except VitscopeError as error:
+            sizes = {}
+            problems.append(error)
+        random = random_weights(arm.model, arm.arguments.get("pretrained"))
+        found[arm.name, _SEED] = {"weights": "random" if random else "its own", **sizes}
+    if len(problems) == len(asked.arms):
+        raise problems[0]
+    return found
 
 
-def _facts(arm: Arm) -> Iterator[tuple[str, Any]]:
-    """Size and cost, as far as they can be known, and whether the weights are random."""
-    random = random_weights(arm.model, arm.arguments.get("pretrained"))
-    yield "weights", "random" if random else "its own"
-    sizes = {key: value for key, value in arm.arguments.items() if key != "pretrained"}
+def _sizes(arm: Arm) -> dict[str, int]:
+    """Parameters, and FLOPs where they can be counted without weights."""
+    given = {key: value for key, value in arm.arguments.items() if key != "pretrained"}
     try:
-        known = describe(arm.model, **sizes)
-    except (VitscopeError, RuntimeError, ValueError, TypeError, AssertionError, LookupError, AttributeError):
-        return  # the row says why it could not be examined
-    yield "parameters", known.parameters
-    if known.flops is not None:
-        yield "flops", known.flops
+        known = describe(arm.model, **given)
+    except (RuntimeError, ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
+        if isinstance(error, VitscopeError):
+            raise
+        return {}  # why it cannot be examined, if it cannot, is told by who tries
+    return {"parameters": known.parameters} | ({} if known.flops is None else {"flops": known.flops})
 
 
 def _reason(failure: str) -> str:
