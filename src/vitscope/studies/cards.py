@@ -1,8 +1,8 @@
 """A card: one statement of the papers, what would show it, and the rule that decides, all written down before a run.
 
-A card names models (`vit`, `cnn` ...), exams and augmentation by what they are for; a scale (`studies.scales`) says what
-stands for these names on a machine of some size. The two together are a study. A card's hash is kept with its results: one that was changed since makes them
-void.
+A card names models (`vit`, `cnn` ...), exams and augmentation by what they are for; a scale says what stands for these
+names on a machine of some size (`studies.scales`). The two together are a study. A card's hash is kept with its
+results: one that was changed since makes them void.
 """
 
 import hashlib
