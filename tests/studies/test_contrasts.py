@@ -99,7 +99,7 @@ def test_a_logarithm_carries_the_interval_along() -> None:
     found = logarithm(Measured(2.0, 1.0, 4.0, 10), NLL)
     assert (found.value, found.low, found.high) == pytest.approx((math.log(2), 0, math.log(4)))
     assert math.isnan(logarithm(Measured(2.0, -1.0, 5.0, 10), NLL).low)
-    with pytest.raises(NotMeasured, match="prediction.nll is 0, which has no logarithm"):
+    with pytest.raises(NotMeasured, match=r"prediction\.nll is 0, which has no logarithm"):
         logarithm(Measured(0.0, 0.0, 1.0, 10), NLL)
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,12 +140,12 @@ def test_what_noise_costs() -> None:
 
 
 def test_a_model_without_such_units_has_no_such_number() -> None:
-    with pytest.raises(NotMeasured, match="lesion.msa_last_minus_mlp_last is not defined for"):
+    with pytest.raises(NotMeasured, match=r"lesion\.msa_last_minus_mlp_last is not defined for"):
         measure("lesion.msa_last_minus_mlp_last", of_cnn())
 
 
 def test_every_statistic_is_looked_at_here() -> None:
-    text = open(__file__).read()
+    text = Path(__file__).read_text()
     ours = [name for name, found in STATISTICS.items() if found.__module__.endswith("paper_statistics")]
     assert len(ours) == 15
     assert [name for name in ours if name.partition(".")[2] not in text] == []
