@@ -88,13 +88,14 @@ def _print_costs(options: Options) -> None:
 
     from rich.table import Table  # isort: skip
 
-    table = Table(
-        "claim", "arms", "trainings", "time of one worker", "disk", "note", box=None, pad_edge=False
-    )
+    heads = ("claim", "arms", "trainings", "time of one worker", "by the papers' speed", "disk", "note")
+    table = Table(*heads, box=None, pad_edge=False)
     for one in rehearse_claims(options.claims, options.scale, options.seeds, options.out, options.store):
         time = ("" if one.known else "more than ") + duration(one.seconds)
+        published = f"{duration(one.published_seconds)} ({one.published_trainings} trainings)"
         table.add_row(
-            one.claim, str(one.arms), str(one.trainings), time, f"{one.disk / 1e9:.1f} GB", one.note
+            *(one.claim, str(one.arms), str(one.trainings), time),
+            *(published if one.published_trainings else "", f"{one.disk / 1e9:.1f} GB", one.note),
         )
     wide_console().print(table)
 

@@ -7,17 +7,19 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import nn
 
 from vitscope.core.errors import BadArgument
 from vitscope.data import ImageData, batches
+from vitscope.recipes.recipe import Recipe
 from vitscope.studies.images import Part
 from vitscope.studies.parts import VALIDATION, Arm
-from vitscope.studies.resolve import ResolvedArm, said_of
-from vitscope.studies.store import Store
+from vitscope.studies.resolve import Images, ResolvedArm, plain, said_of
+from vitscope.studies.store import Store, key_of
 from vitscope.studies.study import Study
 from vitscope.studies.work import alone, make
 from vitscope.surgery.tools.record import OPERATIONS, NoEffectWarning, record
@@ -27,8 +29,14 @@ from vitscope.training.loading import Readable
 from vitscope.training.setup import settle
 from vitscope.training.steps import Stepper
 
-STEPS = 4  # of a training that are taken; the first is not counted
-IMAGES = 64  # of a forward pass
+
+@dataclass(frozen=True)
+class Pace:
+    """How much is tried out of each arm."""
+
+    steps: int = 4  # of a training; the first is not counted
+    images: int = 64  # of a forward pass
+    batch: int | None = None  # images of a step, if the recipe has more: the time of a step is in proportion
 
 
 @dataclass(frozen=True)
@@ -44,9 +52,19 @@ class Speed:
 class Rehearsal:
     """Makes the models of a study as its jobs will, without training them."""
 
-    def __init__(self, study: Study, arms: Mapping[str, ResolvedArm], store: Store) -> None:
+    def __init__(
+        self,
+        study: Study,
+        arms: Mapping[str, ResolvedArm],
+        store: Store,
+        images: Images | None = None,
+        pace: Pace | None = None,
+        speeds: dict[str, Speed] | None = None,
+    ) -> None:
+        """`images` are opened anew if not given; `speeds` are of arms that were tried out for other studies."""
         self.study, self.arms, self.store = study, arms, store
-        self._speeds: dict[str, Speed] = {}
+        self.images, self.pace = images or Images(), pace or Pace()
+        self._speeds: dict[str, Speed] = {} if speeds is None else speeds
 
     def make(self, arm: Arm) -> nn.Module:
         """The model of an arm, operated on; refuses what cannot be made."""
@@ -75,29 +93,42 @@ class Rehearsal:
 
     def speed(self, arm: Arm) -> Speed:
         """What the arm costs."""
-        if arm.name not in self._speeds:
+        key = key_of(self._identity(arm))
+        if key not in self._speeds:
             with alone(arm.seeds[0]):
-                self._speeds[arm.name] = self._measure(arm, self._make(arm))
-        return self._speeds[arm.name]
+                self._speeds[key] = self._measure(arm, self._make(arm))
+        return self._speeds[key]
+
+    def _identity(self, arm: Arm) -> dict[str, Any]:
+        """All that the cost of an arm depends on."""
+        resolved = self.arms[arm.name]
+        start = None if arm.start is None else self._identity(self.study.arm(arm.start))
+        return {
+            **{"start": start, "model": arm.model, "arguments": resolved.arguments, "data": arm.data},
+            **{"operations": plain(resolved.operations), "recipe": resolved.choices, "train": arm.train},
+            **{"fraction": arm.fraction, "validation": self.study.validation, "every": arm.checkpoint_every},
+        }
 
     def _training_images(self, arm: Arm) -> ImageData:
-        return Part(arm.data, "train", arm.fraction, self.study.validation).load()
+        return self.images.open(Part(arm.data, "train", arm.fraction, self.study.validation))
 
     def _measure(self, arm: Arm, net: nn.Module) -> Speed:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         net.to(device)
         weights = sum(tensor.numel() * tensor.element_size() for tensor in net.state_dict().values())
         images = self._training_images(arm)
-        image = _forward(net, images, device)
+        image = _forward(net, images, device, self.pace.images)
         if not arm.train:
             return Speed(image, weights)
         recipe, validation = self.arms[arm.name].recipe, self.study.validation
         config, classes = settle(net, images.classes, device)
-        stepper = Stepper(net, Readable(images, False), config, len(classes), recipe, arm.seeds[0], device)
-        step = _step(stepper)
-        held_out = Part(arm.data, "test" if validation is None else VALIDATION, 1.0, validation).load()
+        shown = _cut(recipe, self.pace.batch)
+        stepper = Stepper(net, Readable(images, False), config, len(classes), shown, arm.seeds[0], device)
+        step = _step(stepper, self.pace.steps)
+        split = "test" if validation is None else VALIDATION
+        held_out = self.images.open(Part(arm.data, split, 1.0, validation))
         epochs = math.ceil(recipe.total_epochs)
-        kept = checkpoints_expected(recipe.epochs, None)
+        kept = checkpoints_expected(recipe.epochs, arm.checkpoint_every)
         return Speed(
             image,
             weights,
@@ -106,13 +137,20 @@ class Rehearsal:
         )
 
 
-def _step(stepper: Stepper) -> float:
+def _cut(recipe: Recipe, batch: int | None) -> Recipe:
+    """The recipe with at most so many images in a step, which does not change what a step does with an image."""
+    if batch is None or recipe.batch_size <= batch:
+        return recipe
+    return replace(recipe, batch_size=batch, lr_per=None, accumulate=1)
+
+
+def _step(stepper: Stepper, steps: int) -> float:
     """Seconds of a step, with the loading of its images."""
     times = [time.perf_counter()]
 
     def count(n_images: int, loss: float) -> bool:
         times.append(time.perf_counter())
-        return len(times) > STEPS
+        return len(times) > steps
 
     try:
         stepper.epoch(Progress(), count)
@@ -122,7 +160,7 @@ def _step(stepper: Stepper) -> float:
     return (counted[-1] - counted[0]) / (len(counted) - 1)
 
 
-def _forward(net: nn.Module, images: ImageData, device: torch.device) -> float:
+def _forward(net: nn.Module, images: ImageData, device: torch.device, number: int) -> float:
     """Seconds of a forward pass per image, with its loading; a first pass is not counted."""
     net.eval()
     with torch.inference_mode():
@@ -130,7 +168,7 @@ def _forward(net: nn.Module, images: ImageData, device: torch.device) -> float:
             began = time.perf_counter()
             seen = 0
             for shown, _labels, _indices in batches(
-                images, net, batch_size=IMAGES, limit=IMAGES, device=device
+                images, net, batch_size=number, limit=number, device=device
             ):
                 net(shown)
                 seen += len(shown)
