@@ -123,6 +123,8 @@ def check_name(name: str | os.PathLike[str], trust_code: bool = False) -> None:
     source = _source(name)
     if source is from_huggingface:
         from_huggingface.check_name(name)
+    elif source is from_timm:
+        from_timm.check_name(name)
     elif source is from_factory:
         from_factory.find(name)
 

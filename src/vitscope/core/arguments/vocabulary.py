@@ -100,6 +100,7 @@ Number = Annotated[float, Range()]
 Share = Annotated[float, Range(0, 1)]
 Probability = Annotated[float, Range(0, 1, below=True)]
 Fraction = Annotated[float, Range(0, 1, above=True)]
+Decay = Annotated[float, Range(0, 1, above=True, below=True)]  # at 1 an average would never move
 Positive = Annotated[float, Range(0, 1e6, above=True)]
 NotNegative = Annotated[float, Range(0, 1e6)]
 LearningRate = Annotated[float, Range(0, 1e4, above=True)]
