@@ -10,9 +10,9 @@ from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import (
     BatchSize,
     Count,
+    Decay,
     Device,
     Epochs,
-    Decay,
     Fraction,
     LearningRate,
     Minutes,

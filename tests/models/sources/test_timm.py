@@ -31,7 +31,7 @@ def test_image_size_of_models_that_take_none_is_for_the_data() -> None:
 
 def test_a_folder_without_a_model_of_timms_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        UnknownModel, match="no model 'local-dir:.*': there is no config.json that timm reads"
+        UnknownModel, match=r"no model 'local-dir:.*': there is no config.json that timm reads"
     ):
         create_model(f"local-dir:{tmp_path}")
 
