@@ -17,7 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from vitscope.anatomy.flops import count_flops
-from vitscope.core.arguments import Probability, Range, check, checked
+from vitscope.core.arguments import ModelName, Probability, Range, check, checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.models.errors import CannotBuild, UnknownModel
@@ -42,7 +42,7 @@ _NUMBERS: dict[str, Any] = {  # that mean the same in every model that takes the
 
 @checked
 def create_model(
-    name: str | os.PathLike[str],
+    name: ModelName,
     pretrained: bool | None = False,
     num_classes: int | None = None,
     img_size: int | tuple[int, int] | None = None,
