@@ -117,6 +117,9 @@ def test_names_become_flags(message: str, typed: str) -> None:
         "the images and the data of this seed, limit and device",
         "cannot read hessian.json",
         "hessian.json is damaged",
+        "config.json names code, which was not run: my_nets:net(num_classes=3, batch_size=2); if you trust it",
+        "mine.yaml: a recipe has no 'x'; there are: epochs, batch_size, lr, num_classes",
+        "vit_mini takes no argument 'x'; it takes: depth, img_size, num_classes",
     ],
 )
 def test_what_is_no_name_of_an_option_stays(message: str) -> None:

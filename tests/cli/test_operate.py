@@ -1,6 +1,9 @@
 """`vitscope operate`, as a user types it."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -121,6 +124,10 @@ def test_alternate_shows_in_the_anatomy(tmp_path, capsys) -> None:
         ),
         (["operate", "resnet_mini", "--lesion"], "--lesion needs unit"),
         (["operate", "resnet_mini", "--lesion", "layer9.1"], "no unit 'layer9.1'"),
+        (
+            ["operate", "vit_mini", "--img-size", "3", "--localize"],
+            "VisionTransformer cannot be run on a 2x3x3x3",
+        ),
     ],
 )
 def test_mistakes_get_one_line(words, said, capsys) -> None:
@@ -232,6 +239,7 @@ def test_a_search_from_the_command_line(tmp_path, capsys) -> None:
         (["--build-up", "budget=0", "data=fashion"], "--build-up budget is '0'"),
         (["--build-up", "budget=2", "data=fashion", "epoch=2"], "did you mean 'epochs'?"),
         (["--build-up", "4"], "'4' has no name"),
+        (["--build-up", "budget=1", "measure=os:mkdir"], "--build-up needs path: --build-up path=..."),
         (["--build-up", "budget=2", "data=fashion", "--smooth"], "stands alone"),
     ],
 )
@@ -240,3 +248,25 @@ def test_a_search_is_asked_for_in_full(words, said, capsys) -> None:
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert said in lines[0]
+
+
+def test_a_measure_is_found_in_the_working_directory_and_its_own_errors_are_told(tmp_path) -> None:
+    """By the installed command, which does not look there by itself."""
+    (tmp_path / "mine_here.py").write_text("def score(model, out, seed):\n    return 3\n")
+    command = [
+        Path(sys.executable).with_name("vitscope"),
+        "operate",
+        "preresnet_mini",
+        "--build-up",
+        "budget=1",
+    ]
+    done = subprocess.run(
+        [*command, "measure=mine_here:score", "--out", "build"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 2
+    assert "measure=mine_here:score fails with TypeError" in done.stderr
+    assert "expected a function of (model, out, seed)" in done.stderr

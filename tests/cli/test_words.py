@@ -14,6 +14,8 @@ from vitscope.cli.app import VERBS, main
             "diagnose vit_mini --limitt 3",
             "no option --limitt; did you mean --limit? (see: vitscope diagnose --help)",
         ),
+        ("diagnose vit_mini --exams", "--exams needs a value; expected several of: text"),
+        ("train vit_mini --monitor --epochs 1", "--monitor needs a value; expected several of: text"),
         (
             "train vit_mini --no-forec",
             "no option --no-forec; did you mean --no-force? (see: vitscope train --help)",

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -130,6 +133,38 @@ def test_termination_leaves_in_order() -> None:
         work()
     assert left == ["in order"]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+SWALLOWS = """
+import time
+try:
+    print("ready", flush=True)
+    time.sleep(900)
+except BaseException:  # as some libraries do while they are imported
+    pass
+"""
+IMPORTS = """
+from vitscope.core.interrupt import termination_raises
+with termination_raises():
+    import swallows
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_import_cannot_swallow_a_signal(number: int, tmp_path: Path) -> None:
+    (tmp_path / "swallows.py").write_text(SWALLOWS)
+    script = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{IMPORTS}"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], cwd=tmp_path, stdout=-1, stderr=-1, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(number)
+        out, said = child.communicate(timeout=900)
+    assert child.returncode == 128 + number
+    assert said == "\nvitscope: interrupted\n"
+    assert not out
 
 
 def test_one_that_defers_takes_the_signals_of_those_inside() -> None:

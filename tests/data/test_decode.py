@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,7 @@ from PIL import Image
 
 from vitscope.core.errors import BadData
 from vitscope.data.decode import open_image, to_8bit
+from vitscope.data.folder import refuse_empty
 
 RAMP = np.linspace(0, 255, 64).astype(np.uint8).reshape(8, 8)
 COLOUR = np.stack([RAMP, RAMP.T, 255 - RAMP], axis=-1)
@@ -101,6 +103,14 @@ def test_what_is_no_image_is_named(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(BadData, match=r"cannot decode .*bad\.png") as caught:
         open_image(path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(BadData, match=r"cannot decode .*pipe.png \(it is no plain file\); replace it"):
+        open_image(tmp_path / "pipe.png")
+    with pytest.raises(BadData, match=r"pipe.png is no plain file; replace it"):
+        refuse_empty(tmp_path / "pipe.png")
 
 
 def test_a_vanished_file(tmp_path: Path) -> None:

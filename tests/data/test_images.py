@@ -62,11 +62,18 @@ def test_it_survives_a_spawned_worker() -> None:
     assert (copy.images == data.images).all()
 
 
-@pytest.mark.parametrize(("bad", "seen"), [(-1, "-1"), (3, "3"), (255, "255")])
-def test_labels_out_of_range_name_the_image(bad: int, seen: str) -> None:
+@pytest.mark.parametrize(
+    ("bad", "advice"),
+    [
+        (-1, "correct"),
+        (3, "give the model num_classes=4 or more, or correct"),
+        (255, "give the model num_classes=256"),
+    ],
+)
+def test_labels_out_of_range_name_the_image(bad: int, advice: str) -> None:
     labels = LABELS.copy()
     labels[4] = bad
-    with pytest.raises(BadData, match=rf"image 4 has label {seen}, expected 0 to 2"):
+    with pytest.raises(BadData, match=rf"image 4 has label {bad}, expected 0 to 2; {advice}"):
         ImageData("x", "test", "abc", labels, images=GREY)
 
 

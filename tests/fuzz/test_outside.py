@@ -77,14 +77,19 @@ def test_files_nested_without_end(name: str, tmp_path: Path, capsys: pytest.Capt
     check_message(capsys.readouterr().err, name)
 
 
-def test_a_model_that_names_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("name", ["t", "x" * 5000])
+def test_a_model_that_names_itself_or_a_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:  # type: ignore[no-untyped-def]
     vs.save_model(vs.create_model("vit_mini"), tmp_path / "t")
     config = json.loads((tmp_path / "t" / "config.json").read_text())
-    config["model"]["name"] = "t"
+    config["model"]["name"] = name
     (tmp_path / "t" / "config.json").write_text(json.dumps(config))
     monkeypatch.chdir(tmp_path)
     assert main(["anatomy", "t"]) == 2
-    assert "it names a folder (t)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert f"it names a folder, '{name[:10]}" in said
+    check_message(said, name)
 
 
 def test_weights_that_are_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

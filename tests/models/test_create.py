@@ -8,6 +8,7 @@ import torch
 import torchvision
 
 from vitscope.anatomy.flops import count_flops
+from vitscope.core.errors import BadArgument
 from vitscope.models import (
     OURS,
     UnknownArgument,
@@ -50,6 +51,8 @@ def test_name_far_from_all() -> None:
 
 
 def test_missing_folder() -> None:
+    with pytest.raises(BadArgument, match=r"name is '' .*; expected a model's name, or a run folder"):
+        create_model("")
     with pytest.raises(UnknownModel, match="no run folder 'runs/nowhere'"):
         create_model("runs/nowhere")
 

@@ -306,3 +306,25 @@ def test_a_job_file_is_not_run_without_leave(
     assert "os:mkdir" in capsys.readouterr().err
     assert not marker.exists()
     assert os.listdir(tmp_path) == ["job.json"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "deep_ensemble: ['{own}']",
+        "operations: ['build_up budget=1 measure={own}']",
+        "operations: ['build_up budget=1 measure=this']",
+        "operations: ['build_up budget=1 data=timm:wds/x@pipe:true']",
+    ],
+)
+def test_nor_do_operations_in_a_yaml(
+    options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    config = tmp_path / "options.yaml"
+    config.write_text(f"model: preresnet_mini\n{options.format(own=OWN)}\n")
+    assert main(["operate", "--config", str(config), "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "which was not run" in said
+    assert "--trust-code" in said
+    assert not (tmp_path / "out").exists()

@@ -1,6 +1,8 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +49,22 @@ def test_nothing_to_apply_is_said_in_one_line() -> None:
         names([impossible], "local")
     with pytest.raises(VitscopeError, match="there are: local"):
         names([impossible], "unheard")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"only": ["localise"]}, "no rule 'localise'; did you mean localize?"),
+        ({"recipe": "minni"}, "no recipe 'minni'"),
+        ({"data": "fasion"}, "no data set 'fasion'"),
+    ],
+)
+def test_names_are_checked_before_the_rules_look(words: dict[str, Any], said: str, tmp_path: Path) -> None:
+    vs.diagnose("vit_mini", "fashion", ["prediction"], limit=20, out=tmp_path / "run")
+    told: list[Prescriptions] = []
+    with pytest.raises(VitscopeError, match=re.escape(said)):
+        apply(tmp_path / "run", 1, told=told.append, **words)
+    assert not told
 
 
 def test_spectra_are_compared_over_the_same_batches(tmp_path: Path) -> None:

@@ -24,7 +24,9 @@ PLAIN = Recipe(epochs=2, batch_size=32, lr=1e-3, warmup_epochs=0)
         ({"warmup_epochs": -1}, "warmup_epochs is -1"),
         ({"accumulate": 33}, "accumulate is 33; expected at most 32"),
         ({"sam_rho": -0.05}, "sam_rho is -0.05; expected a number, more than 0"),
-        ({"ema_decay": 1.2}, "ema_decay is 1.2; expected a number, more than 0 and at most 1"),
+        ({"ema_decay": 1.0}, "ema_decay is 1.0; expected a number, more than 0 and less than 1"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0; expected a number, 0 or more and less than 1"),
+        ({"drop_path": 1.0}, "drop_path is 1.0; expected a number, 0 or more and less than 1"),
         ({"milestones": (0.6, 0.3)}, r"milestones is \(0.6, 0.3\); expected rising shares"),
         (
             {"milestones": (60.0,)},

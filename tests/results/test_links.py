@@ -9,7 +9,7 @@ import vitscope as vs
 from tests.fuzz.refusals import files_below
 from vitscope.core.errors import BadResult
 from vitscope.results import Run
-from vitscope.results.plain_files import refuse_links_out
+from vitscope.results.plain_files import refuse_ways_out
 
 
 @pytest.fixture
@@ -49,6 +49,17 @@ def test_nothing_is_written_through_a_link_that_leads_out(run: Path, link: str, 
     assert files_below(run.parent / "outside") == before
 
 
+@pytest.mark.parametrize("name", ["exams/fourier/result.json", "model.safetensors", "figures/fourier.png"])
+def test_nothing_is_written_into_a_pipe_of_a_run_folder(run: Path, name: str) -> None:
+    """That would wait for a reader, who never comes."""
+    (run / name).parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(run / name)
+    with pytest.raises(BadResult, match=rf"{name} is a pipe, not a file; remove it"):
+        vs.diagnose("vit_mini", "fashion", ["fourier"], limit=2, out=run)
+    with pytest.raises(BadResult, match=rf"{name} is a pipe, not a file; remove it"):
+        vs.train("vit_mini", "fashion", recipe="mini", epochs=1, fraction=0.002, out=run, resume=True)
+
+
 def test_a_link_to_a_file_is_replaced_and_the_file_stays(run: Path) -> None:
     outside = run.parent / "outside" / "file.json"
     (run / "exams" / "fourier").mkdir(parents=True)
@@ -66,6 +77,6 @@ def test_links_that_stay_inside_and_a_linked_run_folder_are_nobodys_business(run
     (run / "elsewhere").mkdir()
     os.symlink(run / "elsewhere", run / "figures")
     os.symlink(run, run.parent / "latest")
-    refuse_links_out(run.parent / "latest")
+    refuse_ways_out(run.parent / "latest")
     with Run.start(run.parent / "latest"):
         pass

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Subset
+from torch.utils.data import DataLoader, Subset
 
 import vitscope as vs
 from vitscope.core.errors import BadArgument, BadData, UnsupportedModel, VitscopeError
 from vitscope.data import load_data
-from vitscope.models import create_model
+from vitscope.models import BadWeights, create_model
 from vitscope.recipes.named import get_recipe
 from vitscope.training import TrainOptions, train
 from vitscope.training.loading import find_images
@@ -51,6 +51,18 @@ def test_any_data_set() -> None:
 def test_nothing_to_train_on() -> None:
     with pytest.raises(BadData, match="cannot train on this list"):
         find_images([], None, 1.0, 0)
+    images = torch.zeros(4, 3, 32, 32)
+    for tensors in (images, (images, torch.zeros(4)), [images.numpy(), images.numpy()]):
+        with pytest.raises(BadData, match=r"cannot train on tensors.*expected a data set of \(PIL picture"):
+            find_images(tensors, None, 1.0, 0)
+    with pytest.raises(BadData, match="cannot train on this DataLoader"):
+        find_images(DataLoader(load_data("fashion", split="train")), None, 1.0, 0)  # type: ignore[arg-type]
+
+
+def test_a_run_folder_for_other_classes_says_how_many_there_are(tmp_path: Path) -> None:
+    vs.save_model(create_model("vit_mini", depth=1), tmp_path)
+    with pytest.raises(BadWeights, match=r"head.weight.*; the images to train on have 3 classes"):
+        find_model(tmp_path, ("a", "b", "c"), None, MINI)
 
 
 def test_model_by_name_gets_a_head_and_stochastic_depth() -> None:

@@ -54,6 +54,13 @@ def equal(a: Path, b: Path) -> bool:
     return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
+def test_a_damaged_manifest_is_said_once(run: Path) -> None:
+    (run / "manifest.json").write_text("{")
+    with pytest.raises(BadResult) as refused:
+        go(run, resume=True)
+    assert str(refused.value).count("manifest.json is damaged") == 1
+
+
 def test_everything_that_holds_weights_is_in_the_manifest(finished: Path) -> None:
     listed = set(json.loads((finished / "manifest.json").read_text())["files"])
     tensors = {path.relative_to(finished).as_posix() for path in finished.rglob("*.safetensors")}

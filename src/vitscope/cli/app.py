@@ -9,6 +9,7 @@ file, imports torch: help must be quick.
 import importlib
 import os
 import sys
+from typing import Any
 
 from vitscope.cli.options import read_options
 from vitscope.core.arguments.files import in_words
@@ -73,18 +74,9 @@ def _main(argv: list[str] | None) -> int:
     try:
         if verb not in VERBS:
             raise VitscopeError(f"no verb '{verb}'; there are: {', '.join(VERBS)}. Try: vitscope --help")
-        module = importlib.import_module(f"vitscope.cli.{verb}")
-        if hasattr(module, "expand"):  # a verb's own short forms
-            rest = module.expand(rest)
-        try:
-            options = read_options(module.Options, rest, f"vitscope {verb}")
-        except SystemExit as stop:
-            if stop.code in (0, None) and hasattr(module, "epilogue"):  # after --help
-                print(module.epilogue(rest))
-            raise
-        check_exam_names([*getattr(options, "exams", ()), *getattr(options, "monitor", ())])
         with termination_raises():
-            module.run(options)
+            module = importlib.import_module(f"vitscope.cli.{verb}")
+            module.run(_read(module, rest, verb))
     except VitscopeError as error:
         if debug:
             raise
@@ -106,6 +98,20 @@ def _main(argv: list[str] | None) -> int:
         print(f"vitscope: {type(error).__name__}: {error}\n(add --debug for the traceback)", file=sys.stderr)
         return 1
     return 0
+
+
+def _read(module: Any, words: list[str], verb: str) -> Any:
+    """The options of a verb out of the words of a command."""
+    if hasattr(module, "expand"):  # a verb's own short forms
+        words = module.expand(words)
+    try:
+        options = read_options(module.Options, words, f"vitscope {verb}")
+    except SystemExit as stop:
+        if stop.code in (0, None) and hasattr(module, "epilogue"):  # after --help
+            print(module.epilogue(words))
+        raise
+    check_exam_names([*getattr(options, "exams", ()), *getattr(options, "monitor", ())])
+    return options
 
 
 def _in_words_of(verb: str, error: VitscopeError) -> str:

@@ -6,6 +6,7 @@ num_classes=10, split_batch=True         --num-classes 10, --split-batch
 vs.surgery.mc_dropout(model)             --mc-dropout, or outside of operate: vitscope operate MODEL --mc-dropout
 msa=(1, 1), kind='cb'                    msa=1,1 and kind=cb: words of an operation
 (in Python vs.surgery.undo(model))       left out
+net(num_classes=3), there are: batch_size as they are: a call, and names that stand in a file
 
 Names of one plain word ("limit is ...", "data") are words of English, too: only `name=` and a message's first words
 are taken for them.
@@ -27,6 +28,7 @@ _VALUE = r"(?P<value>'[^']*'|\([\w., ]*\)|[\w*+-]+(?:\.\w+)*|)"
 _OPERATION = re.compile(r"vs\.surgery\.(\w+)(?:\(model\))?")
 _KEY = re.compile(_BEFORE + r"(\w+)=" + _VALUE)
 _ADDRESS = re.compile(_BEFORE + r"(\w+)\.\w+")
+_LITERAL = re.compile(r"(\b[\w.:]+\([^()]*\)|(?:there are|it takes): .*)")
 _TWICE = re.compile(r"(--[^()]*?) \((--[^()]*)\)")
 
 
@@ -36,17 +38,22 @@ def as_typed(message: str, verb: str, options_type: Any, exam: str | None = None
         return message
     message = _without_python(message)
     message = _OPERATION.sub(lambda found: _operation(found[1], verb), message)
+    pieces = _LITERAL.split(message)
     for name, flag in _flags(options_type, exam).items():
-        message = re.sub(rf"^{name} is ", f"{flag} is ", message)
-        message = re.sub(rf"{_BEFORE}{name}={_VALUE}", partial(_flag, flag), message)
-        if "_" in name:
-            message = re.sub(rf"{_BEFORE}{name}(?![\w./='\"-]| \(--)", flag, message)
+        pieces[0] = re.sub(rf"^{name} is ", f"{flag} is ", pieces[0])
+        pieces[::2] = [_with_flag(piece, name, flag) for piece in pieces[::2]]
+    message = "".join(pieces)
     first = message.partition(" ")[0].rstrip(",").partition(".")
     if message.startswith("no option ") or first[2] in _options_of(first[0]):
         message = _ADDRESS.sub(_address, message)
     if verb == "operate":
         message = _KEY.sub(lambda found: f"{found[1]}={_word(found['value'])}", message)
     return _TWICE.sub(lambda found: found[1] if found[1].endswith(found[2]) else found[0], message)
+
+
+def _with_flag(text: str, name: str, flag: str) -> str:
+    text = re.sub(rf"{_BEFORE}{name}={_VALUE}", partial(_flag, flag), text)
+    return re.sub(rf"{_BEFORE}{name}(?![\w./='\"-]| \(--)", flag, text) if "_" in name else text
 
 
 def notes_as_typed(verb: str, options_type: Any) -> AbstractContextManager[None]:

@@ -156,11 +156,13 @@ def _search(options: Options) -> None:
 
     from vitscope import create_model
     from vitscope.core.tensors import seeded
+    from vitscope.models.sources.factory import from_here, said
     from vitscope.studies.build_up import build_up, read_build_up
 
     if len(options.operations) > 1 or options.deep_ensemble:
         raise VitscopeError("--build-up stands alone; search first, then operate on what it has saved")
-    arguments = read_build_up(options.operations[0].split()[1:], "--build-up")
+    with from_here():
+        arguments = read_build_up(options.operations[0].split()[1:], "--build-up")
     if options.out is None:
         raise VitscopeError(
             "--build-up keeps its candidates and goes on with them; say where: --out runs/build"
@@ -172,7 +174,20 @@ def _search(options: Options) -> None:
     if any(settings.values()):
         with seeded(options.seed):
             model = create_model(options.model, trust_code=options.trust_code, **settings)
-    found = build_up(model, out=options.out, seed=options.seed, trust_code=options.trust_code, **arguments)
+    try:
+        with from_here():
+            found = build_up(
+                model, out=options.out, seed=options.seed, trust_code=options.trust_code, **arguments
+            )
+    except VitscopeError:
+        raise
+    except Exception as error:
+        if "measure" not in arguments:
+            raise
+        raise VitscopeError(
+            f"measure={arguments['measure']} fails with {said(error)}; expected a function of (model, out, seed) "
+            "that returns one number per image"
+        ) from error
     Console().print(_steps(found))
     counts = ",".join(map(str, found.msa))
     print(f"best: msa={counts}, kept in {options.out}; see: vitscope anatomy {options.out}")

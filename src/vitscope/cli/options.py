@@ -223,7 +223,9 @@ def _metavar(hint: Any) -> str:
 def _allow_code(options: Any, content: dict[str, Any], arguments: list[str], path: Path) -> None:
     """Code that the file names, and the user has not typed as well, runs only with --trust-code."""
     untyped = {name: _untyped(getattr(options, name), arguments) for name in content}
-    if any(":" in str(value) for value in untyped.values()):  # else torch need not be loaded
+    if any(
+        sign in str(value) for value in untyped.values() for sign in ":="
+    ):  # else torch need not be loaded
         from vitscope.models.trust import allow_options
 
         allow_options(untyped, f"--config {path}", getattr(options, "trust_code", False))

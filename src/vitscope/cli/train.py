@@ -10,6 +10,7 @@ from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import (
     BatchSize,
     Count,
+    Decay,
     Device,
     Epochs,
     Fraction,
@@ -54,7 +55,7 @@ class Options(CodeOptions):
     """Parts that a process cuts its share of a batch into, to save memory."""
     sam_rho: Positive | None = None
     """Sharpness-aware minimisation with this radius."""
-    ema_decay: Fraction | None = None
+    ema_decay: Decay | None = None
     """Measure and keep a moving average of the weights with this decay."""
     clip_norm: Positive | None = None
     """Largest norm of the gradient."""

@@ -77,7 +77,7 @@ def check_words(
         while left and not _is_flag(left[0]) and (one.several or not taken):
             left.pop(0)
             taken += 1
-        if not taken and not one.several:
+        if not taken:
             expected = describe(one.hint).removesuffix(", or None").removesuffix(" or None")
             raise VitscopeError(f"{flag} needs a value; expected {expected} (see: {program} --help)")
     room = len(loose)

@@ -10,6 +10,7 @@ given up.
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,21 +91,38 @@ class Interruptible:
 def termination_raises() -> Iterator[None]:
     """Inside, SIGTERM raises `Terminated` as Ctrl-C does KeyboardInterrupt, so that what is under way is left in order.
 
-    Where somebody has said already what SIGTERM is to do, that stays.
+    While modules are imported either ends the process: libraries swallow what is raised there, or stay half made.
+    Where somebody has said already what a signal is to do, that stays.
     """
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    outer = _imports(sys._getframe())
 
     def leave(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        if _imports(frame) > outer:
+            os.write(2, b"\nvitscope: interrupted\n")
+            os._exit(128 + number)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
-    signal.signal(signal.SIGTERM, leave)
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    free = {number: handler for number, handler in usual.items() if signal.getsignal(number) is handler}
+    for number in free:
+        signal.signal(number, leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number, handler in free.items():
+            signal.signal(number, handler)
+
+
+def _imports(frame: FrameType | None) -> int:
+    """How many imports are under way, one inside the other, counted by their frames."""
+    count = 0
+    while frame is not None:
+        count += frame.f_code.co_filename.startswith("<frozen importlib")
+        frame = frame.f_back
+    return count
 
 
 @contextmanager

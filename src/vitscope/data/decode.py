@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 from vitscope.core.errors import BadData
+from vitscope.results.atomic import is_special
 
 # Everything that a picture may be stored as and that needs more than `convert("RGB")`.
 _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
@@ -17,9 +18,16 @@ _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 def open_image(file: str | Path | BinaryIO, name: str | None = None) -> Image.Image:
     """Decode a picture completely; the result has mode L or RGB."""
-    with decoding(str(file) if name is None else name), Image.open(file) as picture:
+    with decoding(str(file) if name is None else name), opened(file) as picture:
         picture.load()
         return to_8bit(picture)
+
+
+def opened(file: str | Path | BinaryIO) -> Image.Image:
+    """A picture of which the header is read; nobody is waited for who might write into a pipe."""
+    if isinstance(file, str | Path) and is_special(Path(file)):
+        raise OSError("it is no plain file")
+    return Image.open(file)
 
 
 @contextmanager

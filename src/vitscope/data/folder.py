@@ -123,6 +123,8 @@ def refuse_empty(path: str | Path) -> None:
         size = os.path.getsize(path)
     except OSError as error:
         raise BadData(f"{path} leads nowhere ({error.strerror}); replace it or delete it") from error
+    if not os.path.isfile(path):
+        raise BadData(f"{path} is no plain file; replace it or delete it")
     if size == 0:
         raise BadData(f"{path} is empty (0 bytes); replace it or delete it")
 

@@ -16,12 +16,11 @@ from itertools import accumulate, pairwise
 import numpy as np
 import numpy.typing as npt
 import torch
-from PIL import Image
 from torch import Tensor
 
 from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
-from vitscope.data.decode import decoding
+from vitscope.data.decode import decoding, opened
 from vitscope.data.images import ImageData, ImageReader, Pixels, check_limit
 from vitscope.data.preprocessing import preprocess
 
@@ -40,7 +39,7 @@ class MaskFiles:
         path = self.paths[index]
         if path is None:
             return None
-        with decoding(path), Image.open(path) as picture:
+        with decoding(path), opened(path) as picture:
             if picture.mode not in ("L", "P", "1"):
                 raise BadData(
                     f"the mask {path} has mode {picture.mode}; expected a class number per point: grey, or a palette"

@@ -115,9 +115,9 @@ def check_labels(labels: npt.NDArray[np.integer], n_classes: int, what: str) -> 
     if low < 0 or high >= n_classes:
         seen = low if low < 0 else high
         where = int(np.flatnonzero(labels == seen)[0])
+        wider = "" if low < 0 else f"give the model num_classes={high + 1} or more, or "
         raise BadData(
-            f"{what}: image {where} has label {seen}, expected 0 to {n_classes - 1}; give the model "
-            f"num_classes={max(high, 0) + 1} or more, or correct the labels"
+            f"{what}: image {where} has label {seen}, expected 0 to {n_classes - 1}; {wider}correct the labels"
         )
 
 

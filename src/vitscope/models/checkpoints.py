@@ -102,7 +102,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str, e
     if problem:
         raise BadWeights(
             f"{source} does not fit {type(model).__name__}: {problem}; "
-            "build the model with the arguments it was trained with (num_classes, img_size ...)"
+            "build the model with the arguments it was trained with (in Python num_classes=, img_size= ...)"
         )
     model.load_state_dict(weights)
 

@@ -17,7 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from vitscope.anatomy.flops import count_flops
-from vitscope.core.arguments import Probability, Range, check, checked
+from vitscope.core.arguments import ModelName, Probability, Range, check, checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.models.errors import CannotBuild, UnknownModel
@@ -42,7 +42,7 @@ _NUMBERS: dict[str, Any] = {  # that mean the same in every model that takes the
 
 @checked
 def create_model(
-    name: str | os.PathLike[str],
+    name: ModelName,
     pretrained: bool | None = False,
     num_classes: int | None = None,
     img_size: int | tuple[int, int] | None = None,
@@ -123,6 +123,8 @@ def check_name(name: str | os.PathLike[str], trust_code: bool = False) -> None:
     source = _source(name)
     if source is from_huggingface:
         from_huggingface.check_name(name)
+    elif source is from_timm:
+        from_timm.check_name(name)
     elif source is from_factory:
         from_factory.find(name)
 

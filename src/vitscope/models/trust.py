@@ -61,14 +61,20 @@ def allow_data(spec: str, file: object, trust_code: bool) -> None:
 
 
 def allow_options(options: Mapping[str, Any], file: object, trust_code: bool) -> None:
-    """The same for the models and images among options that stand in a file."""
-    for key in ("model", "models", "first", "second", "teacher"):
+    """The same for the models, images and functions among options that stand in a file."""
+    for key in ("model", "models", "first", "second", "teacher", "deep_ensemble"):
         value = options.get(key)
         for name in value if isinstance(value, list | tuple) else [value]:
             if isinstance(name, str):
                 allow_model(name, {}, file, trust_code)
     if isinstance(options.get("data"), str):
         allow_data(options["data"], file, trust_code)
+    for words in (str(text).split() for text in options.get("operations") or ()):  # of `vitscope operate`
+        for key, _, value in (word.partition("=") for word in words):
+            if key == "data":
+                allow_data(value, file, trust_code)
+            elif key == "measure" and not trust_code:
+                raise UntrustedCode(f"{file} names code, which was not run: {_call(value, {})}; {HOW}")
 
 
 def _call(name: Any, arguments: Any) -> str:

@@ -25,7 +25,7 @@ from torch import nn
 
 from vitscope.core import distributed, pd
 from vitscope.core.arguments import checked
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, did_you_mean
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
 from vitscope.exams import diagnose
@@ -34,6 +34,7 @@ from vitscope.prescribe.decide import decide, operate
 from vitscope.prescribe.patient import Patient, find_patient, images_of
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
+from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
 from vitscope.results import Result, Run, atomic_write, tidy
@@ -115,18 +116,21 @@ def apply(
     """
     folder = Path(out) if out is not None else Path(run).with_name(f"{Path(run).name}-treated")
     check_page(folder / PAGE)
+    if unknown := [name for name in only if name not in RULES]:
+        raise VitscopeError(f"no rule '{unknown[0]}'; {did_you_mean(unknown[0], RULES)}")
+    get_recipe(recipe)  # refused now, if there is none of this name
     patient = find_patient(Run.open(run), model, Interface().merged(output, mean, std), trust_code)
     place = images_of(patient.run, trust_code or data is not None)
-    prescriptions = decide(patient)
-    if told is not None:
-        told(prescriptions)
-    chosen = choose(prescriptions, only)
     spec = data or place.spec
     if spec is None:
         raise VitscopeError(
             f"{patient.run.path} was examined on images given in Python; name some: --data SPEC"
         )
     images = load_data(spec, split=place.split)
+    prescriptions = decide(patient)
+    if told is not None:
+        told(prescriptions)
+    chosen = choose(prescriptions, only)
     exams = [exam for exam in dict.fromkeys(_READ) if exam in patient.results or exam == "prediction"]
     if distributed.is_main():
         _reuse(patient.run.path, folder / "before", exams)

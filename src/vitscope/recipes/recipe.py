@@ -18,11 +18,13 @@ import yaml
 from vitscope.core.arguments import (
     BatchSize,
     Count,
+    Decay,
     Epochs,
     Fraction,
     LearningRate,
     NotNegative,
     Positive,
+    Probability,
     Range,
     Refine,
     Share,
@@ -123,15 +125,15 @@ class Recipe:
     flip: Share = 0.5
     crop: Literal["auto", "pad", "resized"] = "auto"
     repeats: Annotated[int, Range(1, 100)] = 1
-    label_smoothing: Share = 0.1
+    label_smoothing: Probability = 0.1
     mixup: NotNegative = 1.0
     cutmix: NotNegative = 0.8
     mix_probability: Share = 1.0
-    drop_path: Share = 0.1
+    drop_path: Probability = 0.1
     clip_norm: Positive | None = None
     accumulate: Count = 1
     sam_rho: Positive | None = None
-    ema_decay: Fraction | None = None
+    ema_decay: Decay | None = None
     distill: Literal["hard", "soft"] | None = None
     distill_weight: Share = 0.5
     temperature: Positive = 1.0

@@ -1,6 +1,6 @@
 """Files and folders of runs, which may come from a stranger: what is read, what is written, and where it goes.
 
-Only plain files are read, and not without end. Nothing is written through a link that leads out of a run folder: a
+Only plain files are read, and not without end. Nothing is written into a pipe, or through a link that leads out: a
 link to a file is harmless, since writing replaces it (see `atomic`), but a folder behind a link would be written into.
 Whether something can be written is known before the work for it begins; nothing is left behind.
 """
@@ -62,11 +62,15 @@ def _check(path: Path, status: os.stat_result, most: int | None) -> None:
         raise BadResult(f"{path} has {status.st_size} bytes; at most {most} are read")
 
 
-def refuse_links_out(folder: Path) -> None:
-    """Refuse a folder in which writing would leave it."""
+def refuse_ways_out(folder: Path) -> None:
+    """Refuse a folder in which writing would leave it, through a link or into a pipe."""
     inside = folder.resolve()
     for here, folders, files in os.walk(folder):
-        for path in (Path(here, name) for name in (*folders, *files) if os.path.islink(Path(here, name))):
+        for path in (Path(here, name) for name in (*folders, *files)):
+            if not path.is_symlink():
+                if is_special(path):  # writing into a pipe waits for whoever reads it
+                    check_plain([path])
+                continue
             target = Path(os.path.realpath(path))
             out = target != inside and inside not in target.parents
             if out and (path.name == LOCK or not target.is_file()):

@@ -24,7 +24,7 @@ from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.results.atomic import LOCK, FolderLock, atomic_write
-from vitscope.results.plain_files import read_plain, refuse_links_out
+from vitscope.results.plain_files import read_plain, refuse_ways_out
 from vitscope.results.provenance import Record, State, now, provenance
 from vitscope.results.result import NewerSchema, Result, check_schema, read_checked
 
@@ -68,7 +68,7 @@ class Run:
             raise VitscopeError(f"{path} is a file; give a folder to write the run into")
         made = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
-        refuse_links_out(path)
+        refuse_ways_out(path)
         lock = FolderLock(path)
         if not lock.acquire():
             raise BadResult(f"{path} is being written by another process; wait for it or give another folder")

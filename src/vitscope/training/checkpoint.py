@@ -121,7 +121,8 @@ def find_state(folder: Path) -> SavedState:
         except NewerSchema:
             raise
         except BadResult as error:
-            problems.append(str(error))
+            if str(error) not in problems:  # of the list of all files, for example
+                problems.append(str(error))
     raise BadResult("; ".join(problems) or f"{folder} holds no state of a training")
 
 

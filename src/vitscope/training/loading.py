@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from vitscope.core import distributed
@@ -52,9 +53,14 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
         raise VitscopeError(
             f"fraction={fraction} needs data by name; take a part of the data set yourself (torch's Subset)"
         )
-    if not hasattr(data, "__len__") or len(data) == 0:
+    if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")) or len(data) == 0:
         raise BadData(
             f"cannot train on this {type(data).__name__}: expected a data set of (picture, label), not empty"
+        )
+    if isinstance(data, Tensor | np.ndarray | tuple | list) and isinstance(data[0], Tensor | np.ndarray):
+        raise BadData(
+            "cannot train on tensors: images are augmented here, as pictures; expected a data set of (PIL picture or "
+            "8-bit array, label)"
         )
     classes = getattr(data, "classes", None)
     return Images(data, held_out, tuple(map(str, classes)) if classes else None, type(data).__name__)

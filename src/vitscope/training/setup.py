@@ -17,7 +17,7 @@ from vitscope.core.arguments import Count, check_fields, names_checked
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.data import DataConfig, data_config
-from vitscope.models import UnknownArgument, create_model, name_of, origin
+from vitscope.models import BadWeights, UnknownArgument, create_model, name_of, origin
 from vitscope.models.create import check_name
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
@@ -167,6 +167,10 @@ def find_model(
         if error.argument != "drop_path_rate" or "drop_path_rate" in arguments:
             raise
         return create_model(model, **asked)
+    except BadWeights as error:
+        raise BadWeights(
+            f"{error}; the images to train on have {n_classes or 'no known number of'} classes"
+        ) from error
 
 
 def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) -> int:

@@ -73,5 +73,7 @@ def test_what_is_no_model() -> None:
 def test_no_such_function_or_module() -> None:
     with pytest.raises(UnknownModel, match=r"has no function 'fixd'; it has: .*fixed"):
         create_model("users_nets:fixd")
+    with pytest.raises(UnknownModel, match=r"module 'os' has no function 'path'; it has: fspath, .*\.\.\.$"):
+        create_model("os:path")
     with pytest.raises(UnknownModel, match="cannot import 'no_such_module'"):
         create_model("no_such_module:make")

@@ -77,6 +77,10 @@ def test_models_of_the_hub(no_network: None, capfd: pytest.CaptureFixture[str]) 
         vs.create_model("hf:owner/name")
     with pytest.raises(VitscopeError, match="no Hugging Face model 'a//b'"):
         vs.create_model("hf:a//b")
+    with pytest.raises(
+        UnknownModel, match="no model 'hf-hub:owner/name': it is not in the cache, and there is no"
+    ):
+        vs.create_model("hf-hub:owner/name")
     assert "Retry" not in capfd.readouterr().err
 
 

@@ -1,6 +1,7 @@
 """timm's models through `create_model`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from safetensors.torch import save_file
 
 import vitscope as vs
 from vitscope.core.errors import VitscopeError
-from vitscope.models import BadWeights, UnknownArgument, create_model, origin, save_model
+from vitscope.models import BadWeights, UnknownArgument, UnknownModel, create_model, origin, save_model
+from vitscope.models.create import check_name
 
 
 def test_image_size_goes_to_models_that_take_one() -> None:
@@ -25,6 +27,23 @@ def test_image_size_of_models_that_take_none_is_for_the_data() -> None:
     assert model.pretrained_cfg["input_size"] == (3, 64, 48)
     assert model.conv1.stride == (2, 2)
     assert model(torch.randn(2, 3, 64, 48)).shape == (2, 10)
+
+
+def test_a_folder_without_a_model_of_timms_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        UnknownModel, match=r"no model 'local-dir:.*': there is no config.json that timm reads"
+    ):
+        create_model(f"local-dir:{tmp_path}")
+
+
+@pytest.mark.parametrize("make", [create_model, check_name])
+def test_weights_that_timm_does_not_have_are_refused_by_their_name(make: Callable[[str], object]) -> None:
+    with pytest.raises(UnknownModel, match=r"resnet18 has no weights 'a1_in2k'; did you mean a1_in1k"):
+        make("resnet18.a1_in2k")
+    with pytest.raises(UnknownModel, match=r"resnet18_32 has no weights 'a1_in1k'; there are: untrained"):
+        make("resnet18_32.a1_in1k")
+    with pytest.raises(UnknownModel, match=r"davit_giant has no weights 'a1_in1k'; it has none"):
+        make("davit_giant.a1_in1k")
 
 
 def test_small_images_get_the_twin_made_for_them() -> None:

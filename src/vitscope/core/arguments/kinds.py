@@ -115,7 +115,7 @@ def shown(value: Any) -> str:
         return repr(value)
     if isinstance(value, os.PathLike):
         return f"'{os.fspath(value)!s}'"
-    return f"a {type(value).__name__}"
+    return _with_article(type(value).__name__)
 
 
 def _describe(hint: Any, value: Any) -> str:
@@ -151,8 +151,12 @@ def _describe(hint: Any, value: Any) -> str:
     if isinstance(base, type) and base is not Any and isinstance(getattr(base, "exam", None), str):
         return f"a result of vs.exams.{base.exam}"  # type: ignore[attr-defined]
     if isinstance(base, type) and base is not Any:
-        return _CLASSES.get(base.__name__, f"a {base.__name__}")
+        return _CLASSES.get(base.__name__, _with_article(base.__name__))
     return ""
+
+
+def _with_article(name: str) -> str:
+    return f"{'an' if name[:1] in 'AEIOUaeio' else 'a'} {name}"
 
 
 def _words_of(hint: Any) -> tuple[Any, ...]:

@@ -100,6 +100,7 @@ Number = Annotated[float, Range()]
 Share = Annotated[float, Range(0, 1)]
 Probability = Annotated[float, Range(0, 1, below=True)]
 Fraction = Annotated[float, Range(0, 1, above=True)]
+Decay = Annotated[float, Range(0, 1, above=True, below=True)]  # at 1 an average would never move
 Positive = Annotated[float, Range(0, 1e6, above=True)]
 NotNegative = Annotated[float, Range(0, 1e6)]
 LearningRate = Annotated[float, Range(0, 1e4, above=True)]
@@ -122,6 +123,7 @@ RunFolder = Annotated[
     str | os.PathLike[str],
     Refine(lambda path: None, "a run folder, as vs.diagnose(model, data, out='runs/mine') writes it"),
 ]
+ModelName = Annotated[str | os.PathLike[str], Refine(lambda name: None, "a model's name, or a run folder")]
 Device = Annotated[str, Refine(_device_problem, "cpu, cuda, cuda:1, mps ... that this machine has")]
 Colour = Annotated[str, Refine(_colour_problem, "a colour such as #2f7dc8 or black")]
 NotEmpty = Refine(lambda many: None if len(many) else "it is empty", "one or more")  # on several values

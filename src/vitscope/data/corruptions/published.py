@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from PIL import Image
 from torch import Tensor
 
 from vitscope.core.arguments.files import reason
@@ -22,7 +21,7 @@ from vitscope.core.names import FAMILIES
 from vitscope.data.config import DataConfig
 from vitscope.data.corruptions.cache import Condition
 from vitscope.data.corruptions.registry import SEVERITIES
-from vitscope.data.decode import decoding
+from vitscope.data.decode import decoding, opened
 from vitscope.data.fetchers import fetcher_for
 from vitscope.data.folder import FileReader
 from vitscope.data.images import ImageData
@@ -181,7 +180,7 @@ def _common_size(folder: Path, paths: Sequence[str]) -> tuple[int, int] | None:
     missing: list[str] = []
     for path in paths:
         try:
-            with decoding(path), Image.open(path) as picture:
+            with decoding(path), opened(path) as picture:
                 size = picture.size
         except BadData as error:
             if not isinstance(error.__cause__, FileNotFoundError):

@@ -1,8 +1,10 @@
 """A user's own models, as `package.module:factory`: a function or a class that returns an `nn.Module`."""
 
+import difflib
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +43,12 @@ def build(request: Request) -> nn.Module:
         raise
     except Exception as error:
         raise CannotBuild(
-            f"{name} fails with {_said(error)}; expected a function that returns a model"
+            f"{name} fails with {said(error)}; expected a function that returns a model"
         ) from error
     if not isinstance(model, nn.Module):
         raise VitscopeError(f"{name} returned a {type(model).__name__}; expected a torch.nn.Module")
-    said = getattr(model, "pretrained_cfg", None) or {}
-    channels, *own = said.get("input_size", (image_channels(model), 224, 224))
+    config = getattr(model, "pretrained_cfg", None) or {}
+    channels, *own = config.get("input_size", (image_channels(model), 224, 224))
     set_input(
         model,
         input_size=(request.arguments.get("in_chans", channels), *(size or own)),
@@ -62,9 +64,9 @@ def find(name: str) -> Callable[..., Any]:
         raise UnknownModel(
             f"'{name}' is no model's name; expected package.module:factory, or: vitscope models"
         )
-    sys.path.insert(0, str(Path.cwd()))
     try:
-        module = importlib.import_module(module_name)
+        with from_here():
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise UnknownModel(
             f"cannot import '{module_name}' of model '{name}' ({error}); "
@@ -73,18 +75,30 @@ def find(name: str) -> Callable[..., Any]:
     except VitscopeError:
         raise
     except Exception as error:
-        raise CannotBuild(f"'{module_name}' of model '{name}' cannot be imported: {_said(error)}") from error
-    finally:
-        sys.path.remove(str(Path.cwd()))
+        raise CannotBuild(f"'{module_name}' of model '{name}' cannot be imported: {said(error)}") from error
     factory = getattr(module, attribute, None)
     if not callable(factory):
         public = sorted(k for k, v in vars(module).items() if callable(v) and not k.startswith("_"))
+        some = difflib.get_close_matches(attribute, public, 3) or public[:12]
+        more = " ..." if len(some) < len(public) else ""
         raise UnknownModel(
-            f"module '{module_name}' has no function '{attribute}'; it has: {', '.join(public) or 'none'}"
+            f"module '{module_name}' has no function '{attribute}'; it has: {', '.join(some) or 'none'}{more}"
         )
     return factory
 
 
-def _said(error: Exception) -> str:
+@contextmanager
+def from_here() -> Iterator[None]:
+    """Inside, modules are found in the working directory, too: the command `vitscope` does not look there itself."""
+    here = str(Path.cwd())
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+def said(error: Exception) -> str:
     """What code of the user's own ended with, in one line."""
     return " ".join(f"{type(error).__name__} ({error})".split())

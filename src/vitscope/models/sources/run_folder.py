@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from vitscope.core.arguments import checked
 from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
+from vitscope.core.arguments.kinds import shown
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interface import class_count, declare, interface_of
 from vitscope.data import DataConfig, data_config
@@ -152,7 +153,7 @@ def check_model(folder: Path, trust_code: bool) -> dict[str, Any]:
     allow_model(name, arguments, folder / CONFIG, trust_code)
     if ":" not in name and (Path(name).name != name or not from_timm.has(name)):
         raise BadResult(
-            f"{folder / CONFIG} is damaged: it names a folder ({name}) where a model's name is expected; "
+            f"{folder / CONFIG} is damaged: it names a folder, {shown(name)}, where a model's name is expected; "
             "copy the folder again"
         )
     return config

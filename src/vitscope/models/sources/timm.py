@@ -10,9 +10,10 @@ import torch
 from timm.models import _helpers, _hub
 from torch import nn
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, did_you_mean
+from vitscope.models.errors import UnknownModel
 from vitscope.models.origin import set_input
-from vitscope.models.sources import Request, arguments_of, call, fetching
+from vitscope.models.sources import Request, arguments_of, call, fetching, no_vain_tries
 from vitscope.models.zoo import OURS, fitting
 
 PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
@@ -39,6 +40,40 @@ def _no_pickle(name: str) -> Iterator[None]:
             module._torch_load = function
 
 
+@contextmanager
+def _described(name: str) -> Iterator[None]:
+    """Inside, the description of a model of the hub, or of a folder, is read; that there is none is said in words."""
+    if not name.startswith(PREFIXES):
+        yield
+        return
+    with no_vain_tries() as cut_off:
+        try:
+            yield
+        except VitscopeError:
+            raise
+        except (OSError, ValueError) as error:  # what hubs and folders raise; wrong arguments raise others
+            local = name.startswith("local-dir:")
+            away = (
+                "it is not in the cache, and there is no network" if cut_off else " ".join(f"{error}".split())
+            )
+            reason = "there is no config.json that timm reads" if local else away
+            raise UnknownModel(
+                f"no model '{name}': {reason}; expected hf-hub:owner/name, local-dir: and a folder of timm's, "
+                "or a name of: vitscope models"
+            ) from error
+
+
+def check_name(name: str) -> None:
+    """Refuse a tag of weights (`resnet50.a1_in1k`) that timm does not have."""
+    architecture, dot, tag = name.partition(".")
+    if not dot or name.startswith(PREFIXES):
+        return
+    tags = [known.partition(".")[2] for known in timm.list_models(f"{architecture}.*", include_tags=True)]
+    if tag not in tags:
+        known = did_you_mean(tag, tags) if tags else "it has none"
+        raise UnknownModel(f"{architecture} has no weights '{tag}'; {known}")
+
+
 def has(name: str) -> bool:
     """Whether timm can be asked for this name."""
     return name.startswith(PREFIXES) or timm.is_model(name)
@@ -55,6 +90,7 @@ def build(request: Request) -> nn.Module:
     A small image without weights to load gets the model's twin for small images, if there is one.
     """
     name, size = request.name, request.size
+    check_name(name)
     built = name if request.weights else fitting(name, size)
 
     def known() -> set[str]:
@@ -63,7 +99,8 @@ def build(request: Request) -> nn.Module:
 
     def make(**kwargs: Any) -> nn.Module:
         if not request.weights:
-            return timm.create_model(built, **kwargs)
+            with _described(name):
+                return timm.create_model(built, **kwargs)
         with fetching(name, local=name in OURS), _no_pickle(name):
             return timm.create_model(built, pretrained=True, **kwargs)
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.flops import count_flops
 from vitscope.anatomy.taps.preserve import preserved
-from vitscope.anatomy.watch.example import example_batch
+from vitscope.anatomy.watch.example import example_batch, runs_on
 from vitscope.anatomy.watch.one_forward import examined_output
 from vitscope.core import pd
 from vitscope.core.arguments import checked
@@ -62,6 +62,8 @@ class Before:
 
 def _measure(model: nn.Module, batch: Tensor) -> tuple[int, int, list[Tensor]]:
     with preserved(model), torch.no_grad():
-        outputs = [output.float().clone() for output in examined_output(model, model(batch), len(batch))]
+        with runs_on(model, batch):
+            given = model(batch)
+        outputs = [output.float().clone() for output in examined_output(model, given, len(batch))]
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return parameters, count_flops(model, tuple(batch.shape[1:])), outputs

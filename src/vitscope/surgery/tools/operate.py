@@ -93,7 +93,7 @@ def operate(
         raise BadArgument(f"no operation is named; there are: {', '.join(OPERATIONS)}")
     folder = None if out is None else Path(out)
     if folder is not None and (folder / "config.json").exists():
-        raise VitscopeError(f"{folder} holds a model already; give another out")
+        raise VitscopeError(f"{folder} holds a model already; give another out=")
     if folder is not None:
         probe(folder)
     settings: dict[str, Any] = {"pretrained": pretrained, "num_classes": num_classes, "img_size": img_size}
@@ -229,8 +229,8 @@ def read_words(
         options[key] = read_list(value, hints.get(key, Any), f"{called} {key}")
     absent = [key for key, one in taken.items() if one.default is one.empty and key not in options]
     if absent:
-        expected = describe(hints.get(absent[0], Any))
-        raise BadArgument(f"{called} needs {absent[0]}, {expected}: {called} {absent[0]}=...")
+        expected = ", ".join(filter(None, (absent[0], describe(hints.get(absent[0], Any)))))
+        raise BadArgument(f"{called} needs {expected}: {called} {absent[0]}=...")
     return options
 
 
