@@ -136,12 +136,12 @@ def test_means_and_intervals_are_those_over_images(
         assert (table.low[at, accuracy], table.high[at, accuracy]) == pytest.approx((low, high), abs=near)
         assert abs(high - low - 2 * 1.96 * per_image.std() / np.sqrt(N)) < 0.2 * (high - low)
         lost = rights[CLEAN] - per_image
-        assert table.drop[at] == pytest.approx(lost.mean())
+        assert table.drop.value[at] == pytest.approx(lost.mean())
         padded = np.append(lost, [np.sqrt(0.5), -np.sqrt(0.5)])  # half an image lost, half an image gained
         error = padded.std() / np.sqrt(N + 2)
-        assert table.drop_low[at] == pytest.approx(padded.mean() - 1.96 * error, abs=near)
-        assert table.drop_high[at] == pytest.approx(padded.mean() + 1.96 * error, abs=near)
-    assert table.drop[0] == 0
+        assert table.drop.low[at] == pytest.approx(padded.mean() - 1.96 * error, abs=near)
+        assert table.drop.high[at] == pytest.approx(padded.mean() + 1.96 * error, abs=near)
+    assert table.drop.value[0] == 0
 
 
 def test_errors_relative_to_a_reference(answers: dict[str, torch.Tensor], drawn: Replicates) -> None:

@@ -46,7 +46,7 @@ def test_equals_a_loop_over_frames(rate: float, previous: int) -> None:
         )
         assert column(result, "ece")[row] == pytest.approx(scores(p, data.labels)["ece"], rel=1e-4)
         np.testing.assert_allclose(result.trace[row], parts[0][np.arange(23), data.labels[:23]], rtol=1e-4)
-    left = result.ratio[1]
+    left = result.ratio.value[1]
     assert left[RATIOS.index("nll")] == pytest.approx(column(result, "nll")[1] / column(result, "nll")[0])
     flips = 1 - column(result, "consistency")
     assert left[RATIOS.index("flips")] == pytest.approx(flips[1] / flips[0])
@@ -61,8 +61,8 @@ def test_a_constant_stream_is_left_alone() -> None:
     result = temporal(Known(known_table()), level_stream([[3] * 40] * 6))
     np.testing.assert_allclose(result.value[1], result.value[0], rtol=1e-5)
     assert column(result, "consistency").tolist() == [1.0, 1.0]
-    assert np.isnan(result.ratio[1, RATIOS.index("flips")])  # there were none to begin with
-    np.testing.assert_allclose(result.change[1], 0.0, atol=1e-5)
+    assert np.isnan(result.ratio.value[1, RATIOS.index("flips")])  # there were none to begin with
+    np.testing.assert_allclose(result.change.value[1], 0.0, atol=1e-5)
 
 
 def test_pieces_change_nothing_and_sequences_do_not_touch() -> None:
@@ -125,9 +125,9 @@ def test_moving_garments_are_seen_more_steadily(moving: FrameData) -> None:
     assert column(result, "accuracy")[0] == pytest.approx(plain.accuracy, abs=1e-9)
     assert column(result, "nll")[0] == pytest.approx(plain.nll, rel=1e-5)
     assert column(result, "accuracy")[0] > 0.5
-    assert result.ratio_high[1, RATIOS.index("flips")] < 1
-    assert result.ratio_high[1, RATIOS.index("nll")] < 1
-    assert result.change_low[1, QUANTITIES.index("consistency")] > 0
+    assert result.ratio.high[1, RATIOS.index("flips")] < 1
+    assert result.ratio.high[1, RATIOS.index("nll")] < 1
+    assert result.change.low[1, QUANTITIES.index("consistency")] > 0
     assert result.labels == pytest.approx([1.0, 24 / (24 + 1.959964**2), 1.0])  # of 24 blocks
     assert result.timed == 30
     assert 0.3 < result.throughput[1, 0] < 1.3

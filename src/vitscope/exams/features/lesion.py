@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
 from vitscope.core.errors import warn
-from vitscope.core.statistics import paired_interval, share_interval
+from vitscope.core.statistics import Estimate, paired_interval, share_interval
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
 from vitscope.engine.own_passes import own_passes
@@ -63,19 +63,15 @@ def summarise(
     """The result's own fields from the counts."""
     squares = np.diagonal(products)
     low, high = paired_interval(changed, squares, n)
-    accuracy_low, accuracy_high = share_interval(right, n)
     weights = group_weights(units, position)
 
-    def mean_drop(weight: np.ndarray) -> tuple[float, float, float]:
+    def mean_drop(weight: np.ndarray) -> Estimate[float]:
         total, square = float(weight @ changed), float(weight @ products @ weight)
-        ends = paired_interval(total, square, n)
-        return total / n, float(ends[0]), float(ends[1])
+        return Estimate(total / n, *paired_interval(total, square, n)).each(float)
 
     return {
         "n": n,
-        "accuracy": right / n,
-        "accuracy_low": float(accuracy_low),
-        "accuracy_high": float(accuracy_high),
+        "accuracy": Estimate(right / n, *share_interval(right, n)).each(float),
         "value": changed / n,
         "low": low,
         "high": high,
@@ -120,7 +116,7 @@ def lesion(
         if not removed:
             nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high"), np.zeros(0))
             nothing |= dict.fromkeys(("lost", "gained"), np.zeros(0, dtype=np.int64))
-            nothing |= dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), float("nan"))
+            nothing["accuracy"] = Estimate(*[float("nan")] * 3)
             nothing |= dict.fromkeys(("units", "position", "groups", "contrasts"), ())
             return LesionResult(**own.common, **nothing, n=0, kept=kept)
         outcomes = LesionOutcomes(len(removed))

@@ -17,6 +17,7 @@ from vitscope.core import distributed
 from vitscope.core.errors import warn
 from vitscope.core.statistics import (
     REPLICATES,
+    Estimate,
     difference_interval,
     mean_interval,
     mean_interval_of_few,
@@ -162,7 +163,6 @@ class PredictionAccumulator(Accumulator):
         drawn = np.column_stack([means, signed, np.abs(adaptive).sum(1)])
         low, high = self._intervals(drawn, adaptive)
         count, confidence, right = self.bins.numpy().T
-        bin_low, bin_high = share_interval(right, count)
         with np.errstate(invalid="ignore", divide="ignore"):
             bin_confidence, bin_accuracy = confidence / count, right / count
         return {
@@ -174,9 +174,7 @@ class PredictionAccumulator(Accumulator):
             "drawn": drawn[1:],
             "bin_count": count.astype(np.int64),
             "bin_confidence": bin_confidence,
-            "bin_accuracy": bin_accuracy,
-            "bin_low": bin_low,
-            "bin_high": bin_high,
+            "bin_accuracy": Estimate(bin_accuracy, *share_interval(right, count)),
             "histogram": self.histogram.numpy().astype(np.int64),
             **self._class_fields(),
             "seen": self.seen.numpy().copy(),
@@ -218,9 +216,7 @@ class PredictionAccumulator(Accumulator):
             "class_names": tuple(known[k] if k < len(known) else str(k) for k in outputs),
             "class_count": count.astype(np.int64),
             "class_predicted": predicted.astype(np.int64),
-            "class_value": value,
-            "class_low": low,
-            "class_high": high,
+            "by_class": Estimate(value, low, high),
         }
 
     def _scaling(self) -> Scaling | None:
