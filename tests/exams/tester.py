@@ -31,7 +31,7 @@ from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject
 from vitscope.engine.one_pass import examine
-from vitscope.engine.resuming import Partial, Parts, read_tensors
+from vitscope.engine.resuming import Parts, read_tensors
 from vitscope.engine.scores import WORD
 from vitscope.results import Result
 from vitscope.results.codec import encode
@@ -252,20 +252,13 @@ class Interrupted:
 
 def check_resuming(name: str, folder: Path) -> None:
     """Interrupted in its last pass, an exam goes on and finds the same digits, without doing all again."""
-
-    def kept() -> dict[str, Any]:
-        streaming = isinstance(EXAMS[name], type)
-        if streaming:
-            return {"partial_pass": Partial(folder, {name: "key"}, BATCH)}
-        return {"parts": Parts(folder, name, "key")}
-
     once = Interrupted()
     assert_same(run(name, once.model), whole(name), exact=True)
     stopped = Interrupted(once.passes)
     with pytest.raises(KeyboardInterrupt):
-        run(name, stopped.model, **kept())
+        run(name, stopped.model, parts=Parts(folder, name, "key"))
     again = Interrupted()
-    assert_same(run(name, again.model, **kept()), whole(name), exact=True)
+    assert_same(run(name, again.model, parts=Parts(folder, name, "key")), whole(name), exact=True)
     assert again.passes < once.passes
 
 

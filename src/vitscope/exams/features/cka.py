@@ -27,7 +27,7 @@ from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
 from vitscope.engine.one_pass import examine
 from vitscope.engine.own_passes import examine_pair
-from vitscope.engine.takes_interface import takes_interface
+from vitscope.engine.takes_interface import Request, takes_interface
 from vitscope.findings.cka import CkaResult
 from vitscope.results.unit_changes import SCORES, score_weights, stages_of
 
@@ -160,7 +160,8 @@ def cka(
     """
     CkaAccumulator.check_batch_size(batch_size)
     if other is not None:
-        found = examine_pair(model, other, data, CkaAccumulator, limit, batch_size, seed, device, stream)
+        request = Request(limit, batch_size, seed, device)
+        found = examine_pair(model, other, data, CkaAccumulator, request, stream)
     else:
         found = examine(model, data, [CkaAccumulator], limit, batch_size, seed, device, stream=stream)["cka"]
     result = cast(CkaResult, found)

@@ -22,6 +22,7 @@ from vitscope.core.statistics import Estimate, paired_interval, share_interval
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
 from vitscope.engine.own_passes import own_passes
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.lesion import Contrast, Group, KeptUnit, LesionResult
 from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass, Part, middle_convolution
@@ -89,11 +90,7 @@ def summarise(
 def lesion(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     part: Part = "branch",
 ) -> LesionResult:
     """Remove every unit that can be removed, one at a time, and count what `model` gets wrong without it.
@@ -105,7 +102,7 @@ def lesion(
         part: What goes with a unit: its "branch"; or, of bottlenecks, the spatial "convolution" alone, as in the
             papers, so that the 1x1 convolutions around it stay. Other units lose their branch then, too.
     """
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own:
+    with own_passes(model, data, request, labelled=True) as own:
         bypasses, obstacles = _bypasses(model, own.input_shape) if part == "convolution" else ({}, {})
         obstacles |= {u.name: u.obstacle for u in own.parts if u.obstacle and u.name not in bypasses}
         removed = [unit for unit in own.parts if unit.name not in obstacles]

@@ -45,7 +45,7 @@ from vitscope.engine.scores import (
     scores,
     with_bits,
 )
-from vitscope.engine.takes_interface import takes_interface
+from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS
 
@@ -242,11 +242,7 @@ def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:
 def prediction(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     temperature: Temperature = None,
 ) -> PredictionResult:
     """Examine `model`'s predictions on `data`; `examine` documents the other arguments.
@@ -256,5 +252,5 @@ def prediction(
             the best number does: fitted on one half of the images, reported on the other.
     """
     exam = at_temperature(temperature)
-    results = examine(model, data, [exam], limit, batch_size, seed, device, name)
+    results = examine(model, data, [exam], **vars(request))
     return cast(PredictionResult, results["prediction"])
