@@ -310,7 +310,9 @@ def test_saved_only_now_and_then_unless_it_is_left(tmp_path: Path) -> None:
     counted(tmp_path, 3)
     assert resumable(tmp_path).done == 0
     half = accumulator(16)
-    with resumable(tmp_path) as passing:  # kept batch by batch: whole when it is left in the middle of the next
+    with resumable(
+        tmp_path
+    ) as passing:  # kept batch by batch: whole when it is left in the middle of the next
         passing.keep({"prediction": half})
         half.n += 1
     again, found = resumable(tmp_path), accumulator(0)
