@@ -108,7 +108,7 @@ def exam_keys(
     if images is None:
         return {exam.result.exam: None for exam in exams}
     structure = [repr(model), getattr(model, "vitscope_surgery", [])]
-    common = [weights_hash(model), structure, data_config(model).to_dict(), images]
+    common: list[Any] = [weights_hash(model), structure, data_config(model).to_dict(), images]
     common += [request.limit, request.seed]
     if said := interface_of(model).to_dict():
         common.append(said)

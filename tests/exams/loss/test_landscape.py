@@ -1,6 +1,7 @@
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,30 @@ def state(model: nn.Module) -> dict[str, tuple[int, bytes, tuple[int, ...]]]:
 def nll_by_hand(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     shifted = logits - logits.max(1, keepdims=True)
     return np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(labels)), labels]
+
+
+@torch.no_grad()
+def expected_table(model: nn.Module, *data: torch.Tensor) -> dict[tuple[str, None], Any]:
+    held, moved = HeldBatches(model, data, 4, 2, None, seed=0), moved_parameters(model, (3, 32, 32))
+    pictures = torch.cat([held[i].images for i in range(2)]).double()
+    truth = torch.cat([held[i].targets for i in range(2)]).numpy()
+    before = [m.parameter.clone() for m in moved]
+    along, across = random_directions(moved)
+    found: dict[str, list[float]] = {"nll": [], "l2": [], "loss": [], "accuracy": [], "rise": []}
+    nll_there = nll_by_hand(model(pictures).numpy(), truth)
+    for y in (-1.0, 0.0, 1.0):
+        for x in (-1.0, 0.0, 1.0):
+            for m, start, a, b in zip(moved, before, along, across, strict=True):
+                m.parameter.copy_(start + x * a + y * b)
+            logits = model(pictures).numpy()
+            nll = nll_by_hand(logits, truth)
+            l2 = 0.025 * sum(p.square().sum().item() for p in model.parameters())
+            numbers = (nll.mean(), l2, nll.mean() + l2, (logits.argmax(1) == truth).mean())
+            for values, number in zip(found.values(), (*numbers, (nll - nll_there).mean()), strict=True):
+                values.append(number)
+    edge = np.delete(found["rise"], 4).mean()
+    whole = {"centre nll": nll_there.mean(), "centre l2": found["l2"][4], "edge rise": edge}
+    return {(quantity, None): values for quantity, values in {**found, **whole}.items()}
 
 
 def test_a_linear_model_by_hand_on_every_point() -> None:

@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,26 @@ from vitscope.results import Result
 
 def column(result: TemporalResult, quantity: str) -> np.ndarray:
     return result.value[:, QUANTITIES.index(quantity)]
+
+
+@torch.no_grad()
+def expected_table(model: nn.Module, data: FrameData) -> dict[tuple[str, None], Any]:
+    assert data.images is not None
+    pictures = torch.from_numpy(data.images).permute(0, 3, 1, 2).double() / 127.5 - 1
+    q = model(pictures).softmax(1).numpy()
+    alone = [q[own.start : own.stop] for own in data.sequences]
+    smoothed = [smoothed_by_hand(own, 0.8, 5) for own in alone]
+    known = []
+    for predicted in (alone, smoothed):
+        p, classes = np.concatenate(predicted), [own.argmax(1) for own in predicted]
+        same = np.concatenate([own[1:] == own[:-1] for own in classes]).mean()
+        known.append({**scores(p, data.labels), "consistency": same})
+    found = {quantity: [one[quantity] for one in known] for quantity in QUANTITIES}
+    found |= {f"{quantity} change": [found[quantity][1] - found[quantity][0]] for quantity in QUANTITIES}
+    ratios = {"error": (1 - known[1]["accuracy"]) / (1 - known[0]["accuracy"])}
+    ratios |= {name: known[1][name] / known[0][name] for name in ("nll", "brier", "ece")}
+    found |= {f"{name} ratio": [ratio] for name, ratio in ratios.items()}
+    return {(quantity, None): values for quantity, values in found.items()}
 
 
 def without_speed(result: Result) -> pd.DataFrame:

@@ -92,7 +92,7 @@ def argument_hints(function: Callable[..., Any]) -> dict[str, Any]:
     hints = hints_of(function)
     for name, one in inspect.signature(function).parameters.items():
         if (kind := _fields_of(one)) is not None:
-            del hints[name]
+            hints.pop(name, None)
             hints |= {key: hint for key, hint in hints_of(kind).items() if key != "return"}
     return hints
 
@@ -107,7 +107,7 @@ def gathered(function: Callable[..., Any], bound: inspect.BoundArguments) -> ins
             given[name] = kind(**{field: given.pop(field) for field in fields})
     if given.keys() == bound.arguments.keys():
         return bound
-    return inspect.BoundArguments(own, {name: given[name] for name in own.parameters if name in given})  # type: ignore[arg-type]
+    return inspect.BoundArguments(own, {name: given[name] for name in own.parameters if name in given})
 
 
 def check_fields(options: Any, prefix: str = "") -> None:
