@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vitscope.core.statistics import Estimate
 from vitscope.findings.fourier import FourierResult
 from vitscope.findings.variance import VarianceResult
 from vitscope.results import UnitRow
@@ -31,25 +32,22 @@ def variance_result(
         value=value,
         low=value - half,
         high=value + half,
-        change=change,
-        change_low=change - half,
-        change_high=change + half,
+        change=Estimate(change, change - half, change + half),
         kinds=kinds,
-        kind_change=means,
-        kind_change_low=means - half,
-        kind_change_high=means + half,
+        kind_change=Estimate(means, means - half, means + half),
     )
 
 
 def fourier_result(changes: Sequence[tuple[str, float, float]], half: float) -> FourierResult:
     """The same changes, of the amplitude at a single frequency."""
     same = variance_result(changes, half)
-    names = [f"{of}change{end}" for of in ("", "kind_") for end in ("", "_low", "_high")]
-    none = dict.fromkeys(("ring_unit", "ring_frequency", "ring_value", "ring_low", "ring_high"), np.empty(0))
+    names = ("change", "kind_change", "value", "low", "high")
+    none = np.empty(0)
     return FourierResult(
         **{name: getattr(same, name) for name in ("model", "data", "n", "seed", "units", "kinds", *names)},
-        **{name: getattr(same, name) for name in ("value", "low", "high")},
-        **none,
+        ring_unit=none,
+        ring_frequency=none,
+        ring=Estimate(none, none, none),
         row_unit=np.arange(len(same.units)),
         frequency=np.ones(len(same.units)),
     )

@@ -11,6 +11,7 @@ from tests.exams.attention_by_hand import images, vit
 from tests.exams.factories import tiny
 from vitscope.claims import Verdict, attention_verdicts, broadcast_verdicts
 from vitscope.core.errors import VitscopeError
+from vitscope.core.statistics import Estimate
 from vitscope.exams import attention, low_pass
 
 
@@ -52,8 +53,9 @@ def layered(shares: list[float], half: float = 0.01):
     for name, off in (("value", 0.0), ("low", -half), ("high", half)):
         fields[name] = np.repeat(found.value[kept][:1], len(shares), axis=0)
         fields[name][:, 0] = (np.array(shares) + off) * bound[0]
-    ends = {f"percentile{end}": np.zeros(len(shares)) for end in ("", "_low", "_high")}
-    return replace(found, units=units, bound=bound, **rows, **fields, **ends)
+    none = np.zeros(len(shares))
+    percentile = Estimate(none, none, none)
+    return replace(found, units=units, bound=bound, percentile=percentile, **rows, **fields)
 
 
 def dense(*shares: float) -> Verdict:

@@ -13,6 +13,7 @@ from tests.claims.known_changes import fourier_result, variance_result
 from tests.claims.test_verdict import MIRRORED
 from vitscope.claims import Verdict, feature_verdicts
 from vitscope.claims.features import change_verdicts, end_excess, peak_verdicts
+from vitscope.core.statistics import Estimate
 from vitscope.exams.features.lesion import summarise
 from vitscope.findings.lesion import LesionResult
 from vitscope.results import UnitRow
@@ -217,9 +218,8 @@ def test_only_early_msas_decide_nothing() -> None:
 
 def test_the_measured_interval_of_a_kind_is_used() -> None:
     result = variance_result([("mlp", 0.2, 1.0), ("mlp", 0.4, 3.0)], 0.5)
-    narrow = dataclasses.replace(
-        result, kind_change_low=result.kind_change - 0.1, kind_change_high=result.kind_change + 0.1
-    )
+    mean = result.kind_change.value
+    narrow = dataclasses.replace(result, kind_change=Estimate(mean, mean - 0.1, mean + 0.1))
     found = changes_of(narrow.summary(), "mlp")
     assert found is not None
     assert found.mean.interval == pytest.approx((2.0, 1.9, 2.1))

@@ -101,11 +101,11 @@ import sys
 import torch, vitscope as vs
 from tests.exams.factories import small_transformer
 from vitscope.core import distributed
-from vitscope.engine.resuming import Partial
+from vitscope.engine.resuming import Parts
 from vitscope.results.codec import encode
 
 torch.set_num_threads(1)
-Partial.SECONDS = -1.0  # both processes write into the run folder after every batch
+Parts.SECONDS = -1.0  # both processes write into the run folder after every batch
 folder, limits, exams = sys.argv[1], [int(n) for n in sys.argv[2].split(",")], sys.argv[3:]
 subject = small_transformer()
 shown = []
@@ -177,4 +177,4 @@ def test_two_processes_keep_one_run(two_processes: Path) -> None:
     run = Run.open(two_processes / "run")
     assert run.state == "done"
     assert run.results()["prediction"].n == LIMITS[0]
-    assert not (run.path / "partial").exists()
+    assert not (run.path / "parts").exists()

@@ -16,7 +16,7 @@ from vitscope.core.interface import Interface, declared, interface_of
 from vitscope.data import data_config
 from vitscope.engine.exam import EXAMS, Procedure
 from vitscope.engine.facts import exam_keys
-from vitscope.engine.takes_interface import takes_interface
+from vitscope.engine.takes_interface import Request, takes_interface
 from vitscope.models import create_model, save_model
 
 SAID = {"output": "logits", "mean": (0.5, 0.5, 0.5), "std": (0.2, 0.2, 0.2)}
@@ -97,7 +97,7 @@ def test_a_result_is_not_taken_for_one_of_another_output() -> None:
     model, data = create_model("vit_mini"), (torch.zeros(2, 3, 32, 32), torch.zeros(2, dtype=torch.long))
 
     def key() -> str | None:
-        return exam_keys(model, data, [EXAMS["fourier"]], None, 0)["fourier"]
+        return exam_keys(model, data, [EXAMS["fourier"]], Request())["fourier"]
 
     plain = key()
     assert data_config(model)

@@ -5,6 +5,7 @@ import pytest
 
 from vitscope.core.statistics import (
     NORMAL,
+    Estimate,
     difference_interval,
     difference_of,
     few_interval,
@@ -108,10 +109,12 @@ def test_differences_have_the_interval_of_their_pairs() -> None:
 
 def test_difference_of_two_means_is_that_of_theory() -> None:
     """With symmetric intervals of a and b it is the usual one of a - b: variances add up, less twice the covariance."""
-    low, high = difference_of((5.0, 4.0, 6.0), (3.0, 1.5, 4.5), correlation=0.4)
+    low, high = difference_of(Estimate(5.0, 4.0, 6.0), Estimate(3.0, 1.5, 4.5), correlation=0.4)
     half = math.sqrt(1.0 + 1.5**2 - 2 * 0.4 * 1.0 * 1.5)
     assert (low, high) == pytest.approx((2.0 - half, 2.0 + half))
-    low, high = difference_of((0.1, 0.0, 0.1), (0.05, 0.05, 0.05))  # the first may be too high by 0.1
+    low, high = difference_of(
+        Estimate(0.1, 0.0, 0.1), Estimate(0.05, 0.05, 0.05)
+    )  # the first may be too high by 0.1
     assert (low, high) == pytest.approx((-0.05, 0.05))
 
 

@@ -49,8 +49,10 @@ def test_quantities_are_those_of_the_plain_formulas():
         place = QUANTITIES.index(quantity)
         assert np.isclose(table.value[0, place], value, rtol=1e-12)
         assert table.low[0, place] < value < table.high[0, place]
-    assert table.drop_low[0] < table.drop[0] == 0 < table.drop_high[0]  # no change in 400 is no certainty
-    assert table.drop_high[0] < 0.01
+    assert (
+        table.drop.low[0] < table.drop.value[0] == 0 < table.drop.high[0]
+    )  # no change in 400 is no certainty
+    assert table.drop.high[0] < 0.01
     assert table.n == 400
 
 
@@ -62,8 +64,8 @@ def test_drops_are_paired_over_images():
     table = scored([worse], reference=clean)
     difference = (logits.argmax(1) == labels).double() - (changed.argmax(1) == labels).double()
     spread = float(difference.std() / np.sqrt(len(labels)))
-    assert np.isclose(table.drop[0], float(difference.mean()))
-    half = (table.drop_high[0] - table.drop_low[0]) / 2
+    assert np.isclose(table.drop.value[0], float(difference.mean()))
+    half = (table.drop.high[0] - table.drop.low[0]) / 2
     assert np.isclose(half, 1.96 * spread, rtol=0.15)  # 1000 replicates: a few per cent of noise
     unpaired = 1.96 * np.sqrt(2 * 0.6 * 0.4 / len(labels))
     assert half < 0.7 * unpaired

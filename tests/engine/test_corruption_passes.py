@@ -16,6 +16,7 @@ from vitscope.engine.corruption_passes import CorruptionPasses, Replicates, part
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import UnknownNormalisation
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import Request
 from vitscope.findings.corruption import CLEAN, Row
 from vitscope.results.condition_rows import QUANTITIES
 
@@ -29,7 +30,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def scores(data: object, cache: bool | None = None) -> dict[str, dict[str, torch.Tensor]]:
     model = transformer()
-    with own_passes(model, data, 12, 5, 0, None, None, labelled=True) as own:
+    with own_passes(model, data, Request(12, 5), labelled=True) as own:
         passes = CorruptionPasses(model, own, CONDITIONS, 0, 5, Parts())
         return passes.generated(cache, workers=0)
 
@@ -56,9 +57,9 @@ def test_8_bit_and_normalised_images_are_the_same_pictures(fashion: ImageData) -
     as_floats = ((pixels / 255 - mean) / std, labels)
     # 8-bit pictures are cut as the model's configuration says; the floats stand for pictures as they are
     model.pretrained_cfg["crop_pct"] = 1.0  # type: ignore[index, operator]
-    with own_passes(model, (pixels, labels), None, 5, 0, None, None, labelled=True) as own:
+    with own_passes(model, (pixels, labels), Request(None, 5), labelled=True) as own:
         bytes_ = CorruptionPasses(model, own, CONDITIONS, 0, 5, Parts()).generated(True, 0)
-    with own_passes(model, as_floats, None, 5, 0, None, None, labelled=True) as own:
+    with own_passes(model, as_floats, Request(None, 5), labelled=True) as own:
         floats = CorruptionPasses(model, own, CONDITIONS, 0, 5, Parts()).generated(True, 0)
     assert torch.equal(bytes_["fog 2"]["sums"], floats["fog 2"]["sums"])
     assert len(list(cache_folder().rglob("*.npy"))) == 1
@@ -136,12 +137,12 @@ def test_means_and_intervals_are_those_over_images(
         assert (table.low[at, accuracy], table.high[at, accuracy]) == pytest.approx((low, high), abs=near)
         assert abs(high - low - 2 * 1.96 * per_image.std() / np.sqrt(N)) < 0.2 * (high - low)
         lost = rights[CLEAN] - per_image
-        assert table.drop[at] == pytest.approx(lost.mean())
+        assert table.drop.value[at] == pytest.approx(lost.mean())
         padded = np.append(lost, [np.sqrt(0.5), -np.sqrt(0.5)])  # half an image lost, half an image gained
         error = padded.std() / np.sqrt(N + 2)
-        assert table.drop_low[at] == pytest.approx(padded.mean() - 1.96 * error, abs=near)
-        assert table.drop_high[at] == pytest.approx(padded.mean() + 1.96 * error, abs=near)
-    assert table.drop[0] == 0
+        assert table.drop.low[at] == pytest.approx(padded.mean() - 1.96 * error, abs=near)
+        assert table.drop.high[at] == pytest.approx(padded.mean() + 1.96 * error, abs=near)
+    assert table.drop.value[0] == 0
 
 
 def test_errors_relative_to_a_reference(answers: dict[str, torch.Tensor], drawn: Replicates) -> None:

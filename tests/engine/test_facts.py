@@ -19,6 +19,7 @@ from vitscope.engine.facts import (
     training_facts,
     weights_hash,
 )
+from vitscope.engine.takes_interface import Request
 from vitscope.exams import EXAMS
 from vitscope.models import create_model, name_of
 from vitscope.surgery import broadcast_context
@@ -27,7 +28,7 @@ ALL = list(EXAMS.values())
 
 
 def keys(model: nn.Module, data: object, limit: int | None = None, seed: int = 0) -> dict[str, str | None]:
-    return exam_keys(model, data, ALL, limit, seed)
+    return exam_keys(model, data, ALL, Request(limit, seed=seed))
 
 
 def test_names(fashion: ImageData) -> None:

@@ -80,9 +80,9 @@ def test_frames_that_are_alike_do_not_narrow_an_interval() -> None:
     for at in (1, -1):  # 360 times in 12 blocks
         assert found["low"][0, at] == pytest.approx(12 / (12 + 1.959964**2), rel=1e-6)
         assert found["high"][0, at] == 1.0
-    np.testing.assert_allclose(found["change"][1], 0.0, atol=1e-12)
-    np.testing.assert_allclose(found["ratio_high"][1, :4], 1.0)
-    assert np.isnan(found["ratio"][0]).all()
+    np.testing.assert_allclose(found["change"].value[1], 0.0, atol=1e-12)
+    np.testing.assert_allclose(found["ratio"].high[1, :4], 1.0)
+    assert np.isnan(found["ratio"].value[0]).all()
     assert found["n"] == 360
 
 

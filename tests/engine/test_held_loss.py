@@ -114,9 +114,9 @@ def test_places_are_visited_once() -> None:
         scores = visit(loss, plane, [(0.0,), (5.0,)], lambda _: nll, Parts(), "test")
     found = summarise(scores, loss.n)
     np.testing.assert_allclose(
-        found["rise"], [0.0, 0.0], atol=1e-12
+        found["rise"].value, [0.0, 0.0], atol=1e-12
     )  # a common shift of scores changes nothing
-    assert found["nll"][0] == pytest.approx(nll.mean().item())
+    assert found["nll"].value[0] == pytest.approx(nll.mean().item())
 
 
 def test_means_and_intervals_from_sums() -> None:
@@ -129,9 +129,9 @@ def test_means_and_intervals_from_sums() -> None:
     for name, values in (("nll", nll), ("rise", nll - reference)):
         half = t * values.std(ddof=1) / np.sqrt(40)
         expected = [values.mean(), values.mean() - half, values.mean() + half]
-        assert [found[f"{name}{end}"] for end in ("", "_low", "_high")] == pytest.approx(expected, rel=1e-4)
-    assert found["accuracy"] == right.mean()
-    for end in (found["accuracy_low"], found["accuracy_high"]):  # Wilson: where the share is 1.96 errors away
+        assert found[name] == pytest.approx(expected, rel=1e-4)
+    assert found["accuracy"].value == right.mean()
+    for end in found["accuracy"][1:]:  # Wilson: where the share is 1.96 errors away
         assert abs(right.mean() - end) == pytest.approx(1.959964 * np.sqrt(end * (1 - end) / 40), rel=1e-6)
 
 
@@ -142,7 +142,7 @@ def test_places_that_are_not_finite_stay_so_and_leave_the_others_alone() -> None
     scores.fill(0, sums=score(good, right, zeros))
     scores.fill(2, sums=score(bad, right, zeros))
     found = summarise(scores.finish()["sums"], 4)
-    assert found["nll"].tolist() == [1.0, 0.0, float("inf")]
-    assert np.isnan(found["nll_low"][2])
-    assert found["accuracy"][0] == found["accuracy_high"][0] == 1.0
-    assert found["accuracy_low"][0] == pytest.approx(4 / (4 + 1.959964**2))  # four of four is no certainty
+    assert found["nll"].value.tolist() == [1.0, 0.0, float("inf")]
+    assert np.isnan(found["nll"].low[2])
+    assert found["accuracy"].value[0] == found["accuracy"].high[0] == 1.0
+    assert found["accuracy"].low[0] == pytest.approx(4 / (4 + 1.959964**2))  # four of four is no certainty

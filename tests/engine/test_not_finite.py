@@ -109,7 +109,7 @@ def test_without_a_unit_an_answer_that_is_not_finite_is_wrong() -> None:
     labels = model(shown).argmax(1)  # all are right
     with pytest.warns(UserWarning, match=r"without .*conv.* some outputs are not finite .* counts as wrong"):
         found = exams.lesion(model, (shown, labels))
-    assert found.accuracy == 1.0
+    assert found.accuracy.value == 1.0
     assert found.lost.tolist() == [len(shown)]
     assert found.gained.tolist() == [0]
 

@@ -8,6 +8,7 @@ from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data import ImageData
 from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.own_passes import examine_pair, own_passes
+from vitscope.engine.takes_interface import Request
 from vitscope.exams.features.cka import CkaAccumulator
 from vitscope.findings.cka import CkaResult
 from vitscope.models import create_model
@@ -17,7 +18,7 @@ def test_the_model_is_in_its_place_and_the_images_are_all_there(
     small_vit: nn.Module, fashion: ImageData
 ) -> None:
     small_vit.train()
-    with own_passes(small_vit, fashion, 21, 8, 3, None, "mine") as own:
+    with own_passes(small_vit, fashion, Request(21, 8, 3, None, "mine")) as own:
         assert not small_vit.training
         assert own.parts.input_shape == (3, 32, 32)
         assert own.n_images == 21
@@ -44,13 +45,13 @@ def test_data_that_can_be_read_once_is_read_once(small_vit: nn.Module) -> None:
         def __len__(self) -> int:
             return 10
 
-    with own_passes(small_vit, Once(), None, 4, 0, None, None) as own:
+    with own_passes(small_vit, Once(), Request(None, 4)) as own:
         labels = [int(label) for _, some, _ in own.stream for label in some]
     assert labels == read == list(range(10))
 
 
 def test_noise_is_the_same_everywhere(small_vit: nn.Module, fashion: ImageData) -> None:
-    with own_passes(small_vit.double(), fashion, 4, 4, 0, None, None) as own:
+    with own_passes(small_vit.double(), fashion, Request(4, 4)) as own:
         noise = own.noise(64, seed=5)
         assert noise.shape == (64, 3, 32, 32)
         assert noise.dtype == torch.float64
@@ -63,11 +64,11 @@ def test_noise_is_the_same_everywhere(small_vit: nn.Module, fashion: ImageData) 
 
 def test_labels_are_compared_only_where_they_matter(fashion: ImageData) -> None:
     model = create_model("resnet_mini", num_classes=4)
-    with own_passes(model, fashion, 8, 8, 0, None, None):
+    with own_passes(model, fashion, Request(8, 8)):
         pass
     with (
         pytest.raises(BadData, match="num_classes=10"),
-        own_passes(model, fashion, 8, 8, 0, None, None, labelled=True),
+        own_passes(model, fashion, Request(8, 8), labelled=True),
     ):
         pass
 
@@ -97,7 +98,7 @@ def test_numbers_are_summed_and_a_process_without_any_is_no_mistake() -> None:
 
 
 def compared(model: nn.Module, other: nn.Module, data: object, **options: int) -> CkaResult:
-    result = examine_pair(model, other, data, CkaAccumulator, **options)
+    result = examine_pair(model, other, data, CkaAccumulator, Request(**options))
     assert isinstance(result, CkaResult)
     return result
 

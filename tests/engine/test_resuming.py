@@ -16,7 +16,7 @@ from tests.exams.factories import small_transformer
 from tests.processes import Job
 from vitscope.data import ImageData
 from vitscope.engine.exam import Batch
-from vitscope.engine.resuming import Partial, Parts, read_tensors, write_tensors
+from vitscope.engine.resuming import Parts, ResumablePass, read_tensors, write_tensors
 from vitscope.exams import Subject, find_exams, occlusion
 from vitscope.exams.prediction.prediction import PredictionAccumulator
 from vitscope.results import Result, Run
@@ -93,15 +93,16 @@ STREAMING = [exam.result.exam for exam in find_exams(None)]
 LIMIT, SIZE, SEEN = 60, 8, 3  # images, images per batch, batches before the signal
 BATCHES = [8] * 7 + [4]
 ONE = ["prediction"]
+KEPT = "parts/one pass/0.safetensors"
 
 SLOW = """
 import sys, time, torch, vitscope as vs
 from pathlib import Path
-from vitscope.engine.resuming import Partial
+from vitscope.engine.resuming import Parts
 from tests.exams.factories import small_transformer
 from tests.engine.test_resuming import LIMIT, SIZE
 torch.set_num_threads(1)
-Partial.SECONDS = float(sys.argv[2])
+Parts.SECONDS = float(sys.argv[2])
 subject, data = small_transformer(), vs.load_data("fashion", split="test")
 batches = 0
 def wait(_, arguments, __):
@@ -179,13 +180,13 @@ def test_goes_on_where_it_stopped(number: signal.Signals, exams: list[str], tmp_
     # killed, it has what was saved last; interrupted, it gives its batch up and saves without being asked to
     kill = number == signal.SIGKILL
     interrupt(tmp_path, number, -1.0 if kill else 1e9, exams)
-    assert (tmp_path / "partial" / "0-of-1.safetensors").exists()
+    assert (tmp_path / KEPT).exists()
     assert Run.open(tmp_path).state != "done"
     results, seen = finish(tmp_path, exams)
     assert seen == BATCHES[SEEN:]
     assert list(results) == exams
     assert_whole(results)
-    assert not (tmp_path / "partial").exists()
+    assert not (tmp_path / "parts").exists()
     assert Run.open(tmp_path).state == "done"
     _, seen = finish(tmp_path, exams)
     assert seen == []  # and what is done is not done again
@@ -197,7 +198,7 @@ class Stop(Exception):
 
 def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, fashion: ImageData) -> Path:
     """A pass that ended by an error in its fifth batch, having saved after every one."""
-    monkeypatch.setattr("vitscope.engine.resuming.Partial.SECONDS", -1.0)
+    monkeypatch.setattr("vitscope.engine.resuming.Parts.SECONDS", -1.0)
     subject = small_transformer()
     seen = passes(subject)
 
@@ -208,7 +209,7 @@ def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, fashion: ImageData) -
     subject.register_forward_hook(stop)
     with pytest.raises(Stop):
         vs.diagnose(subject, fashion, ONE, limit=LIMIT, batch_size=SIZE, out=folder)
-    return folder / "partial" / "0-of-1.safetensors"
+    return folder / KEPT
 
 
 def test_goes_on_after_an_error(
@@ -262,7 +263,7 @@ def test_another_pass_starts_over(
     stopped(tmp_path, monkeypatch, fashion)
     _, seen = finish(tmp_path, **change)
     assert seen == shown
-    assert not (tmp_path / "partial").exists()
+    assert not (tmp_path / "parts").exists()
 
 
 def accumulator(images: int) -> PredictionAccumulator:
@@ -275,36 +276,48 @@ def accumulator(images: int) -> PredictionAccumulator:
 
 
 def test_another_number_of_processes_starts_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Partial(tmp_path, {"prediction": "k"}, 8).save([accumulator(16)], 2, force=True)
-    assert Partial(tmp_path, {"prediction": "k"}, 8).batches_done() == 2
+    counted(tmp_path, 2).save({"prediction": accumulator(16)})
+    assert resumable(tmp_path).done == 2
+    assert resumable(tmp_path, batch_size=16).done == 0
+    assert resumable(tmp_path, "other").done == 0
     monkeypatch.setattr("vitscope.core.distributed.world_size", lambda: 2)
-    other = Partial(tmp_path, {"prediction": "k"}, 8)
-    assert other.batches_done() == 0
-    alone = tmp_path / "partial" / "0-of-1.safetensors"
-    alone.rename(tmp_path / "partial" / "0-of-2.safetensors")
-    assert other.batches_done() == 0  # the name alone does not make it fit
+    assert resumable(tmp_path).done == 0
+    monkeypatch.setattr("vitscope.core.distributed.rank", lambda: 1)
+    (tmp_path / KEPT).rename((tmp_path / KEPT).with_name("1.safetensors"))
+    assert resumable(tmp_path).done == 0  # the name alone does not make it fit
+
+
+def resumable(folder: Path, key: str = "key", batch_size: int = 8) -> ResumablePass:
+    return ResumablePass(Parts(folder, "one pass", key), batch_size)
+
+
+def counted(folder: Path, batches: int) -> ResumablePass:
+    """A pass that has seen some batches and has not yet been told to keep anything."""
+    found = resumable(folder)
+    for _ in range(batches):
+        found.count({"prediction": accumulator(0)})
+    return found
 
 
 def test_what_is_loaded_is_what_was_saved(tmp_path: Path) -> None:
-    whole = accumulator(16)
-    Partial(tmp_path, {"prediction": "k"}, 8).save([whole], 2, force=True)
-    empty = accumulator(0)
-    Partial(tmp_path, {"prediction": "k"}, 8).load([empty])
+    whole, empty = accumulator(16), accumulator(0)
+    counted(tmp_path, 2).save({"prediction": whole})
+    resumable(tmp_path).restore({"prediction": empty})
     assert empty.finish().table().equals(whole.finish().table())
 
 
-def test_nothing_is_kept_without_a_folder_or_a_key(tmp_path: Path) -> None:
-    Partial(None, {"prediction": "k"}, 8).save([accumulator(4)], 1, force=True)
-    unknown = Partial(tmp_path, {"prediction": None}, 8)
-    unknown.save([accumulator(4)], 1, force=True)
-    assert unknown.batches_done() == 0
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_saved_only_now_and_then(tmp_path: Path) -> None:
-    state = Partial(tmp_path, {"prediction": "k"}, 8)
-    state.save([accumulator(4)], 1)
-    assert state.batches_done() == 0
+def test_saved_only_now_and_then_unless_it_is_left(tmp_path: Path) -> None:
+    counted(tmp_path, 3)
+    assert resumable(tmp_path).done == 0
+    half = accumulator(16)
+    with resumable(
+        tmp_path
+    ) as passing:  # kept batch by batch: whole when it is left in the middle of the next
+        passing.keep({"prediction": half})
+        half.n += 1
+    again, found = resumable(tmp_path), accumulator(0)
+    again.restore({"prediction": found})
+    assert (again.done, int(found.n)) == (1, 16)
 
 
 FEW = {"side": 4, "shares": (0.5,)}

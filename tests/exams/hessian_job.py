@@ -22,8 +22,8 @@ def numbers(split: bool) -> dict[str, Any]:
         "residuals": spectrum.residuals.tolist(),
         "converged": spectrum.converged.tolist(),
         "losses": [spectrum.nll.tolist(), spectrum.l2.tolist()],
-        "summed up": [spectrum.nep, spectrum.nep_low, spectrum.ape, spectrum.ape_high],
-        "density": [density.trace, density.trace_low, *density.value.tolist()],
+        "summed up": [*spectrum.negative_share, *spectrum.positive_mean],
+        "density": [*density.trace, *density.value.tolist()],
     }
 
 

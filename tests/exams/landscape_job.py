@@ -18,9 +18,9 @@ def numbers(folder: Path | None = None) -> dict[str, Any]:
     surface = landscape(convolutional(), images(), points=5, parts=parts, **options)
     line = landscape_line(convolutional(), nudged(convolutional(), 0.3, 1), images(), points=3, **options)
     return {
-        "surface": [surface.nll.tolist(), surface.rise_low.tolist(), surface.accuracy.tolist()],
-        "centre": surface.centre,
-        "line": [line.nll.tolist(), line.excess_high.tolist(), line.l2.tolist()],
+        "surface": [surface.nll.value.tolist(), surface.rise.low.tolist(), surface.accuracy.value.tolist()],
+        "centre": [*surface.centre.nll, *surface.centre.accuracy, surface.centre.l2],
+        "line": [line.nll.value.tolist(), line.excess.high.tolist(), line.l2.tolist()],
     }
 
 

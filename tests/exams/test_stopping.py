@@ -75,7 +75,7 @@ def test_a_signal_while_figures_are_drawn_keeps_the_pass(
     again = SignalInside(model, at=-1, least=3)
     assert set(diagnosed(model, tmp_path)) == {"prediction", "variance"}
     assert again.passes <= 1  # the batch that anatomy takes the size from
-    assert not (tmp_path / "partial").exists()
+    assert not (tmp_path / "parts").exists()
 
 
 TERMINATED = """

@@ -13,6 +13,7 @@ import vitscope as vs
 from vitscope.core.errors import VitscopeError
 from vitscope.data import DataConfig, ImageData, batches
 from vitscope.engine.facts import exam_keys
+from vitscope.engine.takes_interface import Request
 from vitscope.exams import EXAMS
 
 OF_MAPS = ["fourier", "variance", "effective_rank", "cka", "token_norms", "uncertainty", "covariance"]
@@ -85,7 +86,7 @@ def test_maps_of_a_transformer_are_the_same_either_way(small_vit: nn.Module, fas
 
 
 def test_what_is_found_again_depends_on_it(resnet: nn.Module, fashion: ImageData) -> None:
-    read, total = (exam_keys(resnet, fashion, EXAMS.values(), 8, 0, stream=s) for s in ("read", "sum"))
+    read, total = (exam_keys(resnet, fashion, EXAMS.values(), Request(8), stream=s) for s in ("read", "sum"))
     assert {exam for exam in EXAMS if read[exam] != total[exam]} == set(OF_MAPS)
 
 

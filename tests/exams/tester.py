@@ -4,8 +4,9 @@ The test file of an exam may have a few lines of obvious float64 code, which its
 
     def expected_table(model, images, labels):  # {(quantity, unit or condition): value, or values in the table's order}
 
-The model computes in float64, too, so that only what an exam itself does in float32 differs: sums of `TERMS` numbers,
-those of the largest map. Run as a script, it does all exams in the processes of a job and keeps their results.
+(of an exam of streams, `expected_table(model, frames)`). The model computes in float64, too, so that only what an exam
+itself does in float32 differs: sums of `TERMS` numbers, those of the largest map. Run as a script, it does all exams in
+the processes of a job and keeps their results.
 """
 
 import gc
@@ -31,7 +32,7 @@ from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject
 from vitscope.engine.one_pass import examine
-from vitscope.engine.resuming import Partial, Parts, read_tensors
+from vitscope.engine.resuming import Parts, read_tensors
 from vitscope.engine.scores import WORD
 from vitscope.results import Result
 from vitscope.results.codec import encode
@@ -43,7 +44,7 @@ TERMS = 17 * WIDTH
 TOLERANCE = rounding(TERMS)
 FAR = 1000  # places of the data between images and the same ones further on
 
-Reference = Callable[[nn.Module, Tensor, Tensor], Mapping[tuple[str, str | None], Any]]
+Reference = Callable[..., Mapping[tuple[str, str | None], Any]]
 
 
 def subject() -> nn.Module:
@@ -133,8 +134,8 @@ def reference(name: str) -> Reference | None:
 def check_value(name: str) -> None:
     expected = reference(name)
     assert expected is not None
-    table = whole(name).table()
-    found = expected(subject(), *data(name)).items()
+    table, shown = whole(name).table(), data(name)
+    found = expected(subject(), *(shown if isinstance(shown, tuple) else [shown])).items()
     assert found
     for (quantity, label), values in found:
         rows = table[table["quantity"] == quantity]
@@ -252,20 +253,13 @@ class Interrupted:
 
 def check_resuming(name: str, folder: Path) -> None:
     """Interrupted in its last pass, an exam goes on and finds the same digits, without doing all again."""
-
-    def kept() -> dict[str, Any]:
-        streaming = isinstance(EXAMS[name], type)
-        if streaming:
-            return {"partial_pass": Partial(folder, {name: "key"}, BATCH)}
-        return {"parts": Parts(folder, name, "key")}
-
     once = Interrupted()
     assert_same(run(name, once.model), whole(name), exact=True)
     stopped = Interrupted(once.passes)
     with pytest.raises(KeyboardInterrupt):
-        run(name, stopped.model, **kept())
+        run(name, stopped.model, parts=Parts(folder, name, "key"))
     again = Interrupted()
-    assert_same(run(name, again.model, **kept()), whole(name), exact=True)
+    assert_same(run(name, again.model, parts=Parts(folder, name, "key")), whole(name), exact=True)
     assert again.passes < once.passes
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from vitscope.core.statistics import Estimate
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 from vitscope.findings.low_pass import QUANTITIES as LOW_PASS
 from vitscope.findings.low_pass import LowPassResult
@@ -37,9 +38,7 @@ def attention_result() -> AttentionResult:
     percentile = np.linspace(0.2, 0.4, 6)
     return AttentionResult(
         **rows(len(QUANTITIES)),
-        percentile=percentile,
-        percentile_low=percentile - 0.02,
-        percentile_high=percentile + 0.02,
+        percentile=Estimate(percentile, percentile - 0.02, percentile + 0.02),
         bound=np.array([2.0, 3.0]),
     )
 
@@ -55,9 +54,9 @@ def low_pass_result() -> LowPassResult:
 def emptied(result: Any) -> Any:
     """The result of a model without attention."""
     assert isinstance(result, HeadRows)
-    none = {
-        f.name: getattr(result, f.name)[:0]
-        for f in fields(result)
-        if isinstance(getattr(result, f.name), np.ndarray)
-    }
+    none: dict[str, Any] = {}
+    for f in fields(result):
+        own = getattr(result, f.name)
+        if isinstance(own, np.ndarray | Estimate):
+            none[f.name] = own[:0] if isinstance(own, np.ndarray) else own.at(slice(0))
     return replace(result, units=(), **none)

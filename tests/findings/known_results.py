@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vitscope.core.statistics import Estimate
 from vitscope.exams.features.fourier import half_diagonal, rings
 from vitscope.exams.prediction.prediction import PredictionResult
 from vitscope.findings.fourier import FourierResult
@@ -21,9 +22,7 @@ UNITS = (
 
 KINDS: dict[str, Any] = {
     "kinds": ("msa", "mlp"),
-    "kind_change": np.array([-0.2, 0.4]),
-    "kind_change_low": np.array([-0.25, 0.35]),
-    "kind_change_high": np.array([-0.15, 0.45]),
+    "kind_change": Estimate(np.array([-0.2, 0.4]), np.array([-0.25, 0.35]), np.array([-0.15, 0.45])),
 }
 
 
@@ -40,9 +39,7 @@ def variance_result() -> VarianceResult:
         value=value,
         low=value - 0.1,
         high=value + 0.1,
-        change=change,
-        change_low=change - 0.05,
-        change_high=change + 0.05,
+        change=Estimate(change, change - 0.05, change + 0.05),
         **KINDS,
     )
 
@@ -70,12 +67,8 @@ def fourier_result() -> FourierResult:
         high=value + 0.1,
         ring_unit=np.repeat(np.arange(6), [len(r) for r in radii]),
         ring_frequency=ring_frequency,
-        ring_value=-ring_frequency,
-        ring_low=-ring_frequency - 0.1,
-        ring_high=-ring_frequency + 0.1,
-        change=none,
-        change_low=none.copy(),
-        change_high=none.copy(),
+        ring=Estimate(-ring_frequency, -ring_frequency - 0.1, -ring_frequency + 0.1),
+        change=Estimate(none, none.copy(), none.copy()),
         **KINDS,
     )
 
@@ -97,18 +90,14 @@ def prediction_result() -> PredictionResult:
         high=value + 0.02,
         bin_count=count,
         bin_confidence=confidence,
-        bin_accuracy=accuracy,
-        bin_low=accuracy - 0.05,
-        bin_high=np.minimum(accuracy + 0.05, 1.0),
+        bin_accuracy=Estimate(accuracy, accuracy - 0.05, np.minimum(accuracy + 0.05, 1.0)),
         temperature=1.0,
         drawn=np.tile(value, (5, 1)),
         histogram=np.repeat([[0, 0], [3, 1], [8, 2]], [40, 10, 10], axis=0)[:60],
         class_names=("cat", "dog", "owl"),
         class_count=np.array([100, 100, 0]),
         class_predicted=np.array([90, 105, 5]),
-        class_value=by_class,
-        class_low=by_class - 0.05,
-        class_high=np.minimum(by_class + 0.05, 1.0),
+        by_class=Estimate(by_class, by_class - 0.05, np.minimum(by_class + 0.05, 1.0)),
         seen=np.array([-1, -1, -1, 255]),
         right=np.array([-1, -1, (1 << 52) - 1, 0]),
     )

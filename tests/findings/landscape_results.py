@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.findings.landscape import LandscapeResult, Mark
+from vitscope.core.statistics import Estimate
+from vitscope.findings.landscape import Centre, LandscapeResult, Mark
 from vitscope.findings.landscape_line import LandscapeLineResult
 
 COMMON: dict[str, Any] = {"model": "m", "data": "d", "n": 64, "seed": 0, "weight_decay": 0.05}
@@ -16,24 +17,23 @@ WAY = (
 )
 
 
+def around(value: np.ndarray) -> Estimate[np.ndarray]:
+    return Estimate(value, value - 0.1, value + 0.1)
+
+
 def bowl(**changes: Any) -> LandscapeResult:
     """NLL 1 + x² + 2 y²."""
     x = np.linspace(-1.0, 1.0, 11)
     nll = 1.0 + x**2 + 2.0 * x[:, None] ** 2
     unknown = np.full(2, np.nan)
-    numbers = {
-        name: value + shift
-        for quantity, value in (("nll", nll), ("rise", nll - 1.0), ("accuracy", np.exp(-nll)))
-        for name, shift in ((quantity, 0.0), (f"{quantity}_low", -0.1), (f"{quantity}_high", 0.1))
-    }
+    curves = {"nll": nll, "rise": nll - 1.0, "accuracy": np.exp(-nll)}
     fields: dict[str, Any] = {
         **COMMON,
-        **numbers,
+        **{name: around(value) for name, value in curves.items()},
         "x": x,
         "y": x.copy(),
         "l2": np.full_like(nll, 5.0),
-        "centre": {"nll": 1.0, "nll_low": 0.9, "nll_high": 1.1, "l2": 5.0}
-        | {"accuracy": 0.4, "accuracy_low": 0.3, "accuracy_high": 0.5},
+        "centre": Centre(Estimate(1.0, 0.9, 1.1), Estimate(0.4, 0.3, 0.5), 5.0),
         "directions": "random",
         "normalisation": "filter",
         "explained": unknown,
@@ -48,14 +48,13 @@ def bowl(**changes: Any) -> LandscapeResult:
 
 
 def with_holes() -> LandscapeResult:
-    nll = bowl().nll.copy()
+    nll = bowl().nll.value.copy()
     nll[0, 0], nll[0, 1], nll[5, 9] = np.inf, np.nan, np.inf
-    return bowl(nll=nll)
+    return bowl(nll=around(nll))
 
 
 def line() -> LandscapeLineResult:
     t = np.linspace(0.0, 1.0, 5)
-    ends = (("", 0.0), ("_low", -0.1), ("_high", 0.1))
     curves = {"nll": 2.0 - t, "excess": t * (1 - t), "accuracy": 0.5 + 0.2 * t}
-    numbers = {f"{name}{end}": value + shift for name, value in curves.items() for end, shift in ends}
+    numbers = {name: around(value) for name, value in curves.items()}
     return LandscapeLineResult(**COMMON, **numbers, other="o", t=t, l2=np.ones(5), distance=3.0)

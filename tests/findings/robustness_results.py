@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from vitscope.core.statistics import Estimate
 from vitscope.exams.robustness.frequency_noise import HIGH, HIGH_MINUS_LOW, LOW
 from vitscope.exams.robustness.occlusion import CLEAN
 from vitscope.findings.adversarial import AdversarialResult, Attacked
@@ -20,7 +21,7 @@ def scores(accuracy: list[float]) -> ConditionTable:
     value = np.zeros((len(accuracy), len(QUANTITIES)))
     value[:, QUANTITIES.index("accuracy")] = accuracy
     drop = accuracy[0] - np.array(accuracy)
-    return ConditionTable(100, value, value - 0.05, value + 0.05, drop, drop - 0.04, drop + 0.04)
+    return ConditionTable(100, value, value - 0.05, value + 0.05, Estimate(drop, drop - 0.04, drop + 0.04))
 
 
 def noise_result(

@@ -11,7 +11,7 @@ def test_entropy_percentile_and_bound() -> None:
     ax = plots.plot_attention(result, new_panel())
     by_label = {line.get_label(): line for line in ax.lines}
     np.testing.assert_array_equal(by_label["mean"].get_ydata(), result.of("entropy")[0][result.layers])
-    np.testing.assert_array_equal(by_label["15th percentile"].get_ydata(), result.percentile[[0, 3]])
+    np.testing.assert_array_equal(by_label["15th percentile"].get_ydata(), result.percentile.value[[0, 3]])
     np.testing.assert_array_equal(by_label["uniform attention"].get_ydata(), [2.0, 3.0])
     assert ax.get_ylim()[1] > 3.0
 

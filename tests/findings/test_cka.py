@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.figures import new_panel
 from vitscope.findings.cka import CkaResult
 from vitscope.results import UnitRow
@@ -23,9 +24,7 @@ def result(other: str | None = None, columns: tuple[UnitRow, ...] = UNITS, batch
         value=value if batches else np.full_like(value, np.nan),
         low=value - 0.1,
         high=value + 0.1,
-        score=none,
-        score_low=none.copy(),
-        score_high=none.copy(),
+        score=Estimate(none, none.copy(), none.copy()),
         batches=batches,
         left_out=0,
     )

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.figures import new_panel
 from vitscope.engine.corruption_passes import rows_of
 from vitscope.exams.robustness.corruption import _nothing
@@ -16,7 +17,7 @@ def made(model: str = "m", best: float = 0.9) -> CorruptionResult:
     accuracy = np.linspace(best, best - 0.4, len(rows))
     value = np.repeat(accuracy[:, None], len(QUANTITIES), 1)
     drop = best - accuracy
-    scores = ConditionTable(50, value, value - 0.02, value + 0.03, drop, drop - 0.01, drop + 0.01)
+    scores = ConditionTable(50, value, value - 0.02, value + 0.03, Estimate(drop, drop - 0.01, drop + 0.01))
     common = {
         "model": model,
         "data": "d",

@@ -25,4 +25,4 @@ def test_bars_are_the_changes() -> None:
     found = result()
     ax = plots.plot_token_cosine_change(found, new_panel())
     heights = sorted(bar.get_height() for bar in ax.patches)
-    np.testing.assert_allclose(heights, sorted(found.change[np.isfinite(found.change[:, 1]), 1]))
+    np.testing.assert_allclose(heights, sorted(found.change.value[np.isfinite(found.change.value[:, 1]), 1]))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import styled
 from vitscope.exams.loss.hessian_training import log_log_slope
@@ -46,12 +47,8 @@ def density() -> HessianDensityResult:
         nodes=np.zeros((2, 3)),
         weights=np.full((2, 3), 1 / 3),
         width=0.6,
-        trace=12.0,
-        trace_low=10.0,
-        trace_high=14.0,
-        negative=0.1,
-        negative_low=0.0,
-        negative_high=0.2,
+        trace=Estimate(12.0, 10.0, 14.0),
+        negative=Estimate(0.1, 0.0, 0.2),
     )
 
 

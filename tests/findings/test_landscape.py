@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.findings.landscape_results import WAY, bowl, line, with_holes
+from tests.findings.landscape_results import WAY, around, bowl, line, with_holes
 from vitscope import plots
 from vitscope.drawing.figures import new_panel, render
 from vitscope.drawing.style import styled
@@ -26,7 +26,7 @@ def test_contours_are_those_of_the_formula() -> None:
     filled, lines = ax.collections
     levels = filled.levels
     assert levels[0] <= 1.0
-    assert levels[-1] >= bowl().nll.max()
+    assert levels[-1] >= bowl().nll.value.max()
     level = float(levels[4])
     path = lines.get_paths()[4].vertices  # straight between grid points, a little outside the ellipse at most
     height = 1.0 + path[:, 0] ** 2 + 2.0 * path[:, 1] ** 2
@@ -36,9 +36,9 @@ def test_contours_are_those_of_the_formula() -> None:
 
 
 def test_high_walls_do_not_take_all_colours() -> None:
-    nll = bowl().nll.copy()
+    nll = bowl().nll.value.copy()
     nll[0] = 1e4
-    ax = drawn(plots.plot_landscape, bowl(nll=nll))
+    ax = drawn(plots.plot_landscape, bowl(nll=around(nll)))
     assert ax.collections[0].levels[-1] < 20.0
 
 
@@ -52,10 +52,10 @@ def test_what_is_not_finite_is_masked_and_counted() -> None:
 
 
 def test_a_landscape_without_a_finite_point_can_be_drawn() -> None:
-    nowhere = bowl(nll=np.full((11, 11), np.nan))
+    nowhere = bowl(nll=around(np.full((11, 11), np.nan)))
     assert words(drawn(plots.plot_landscape, nowhere)) == ["121 of 121 points not finite"]
     drawn(plots.plot_landscape_surface, nowhere)
-    drawn(plots.plot_landscape, bowl(nll=np.ones((11, 11))))
+    drawn(plots.plot_landscape, bowl(nll=around(np.ones((11, 11)))))
 
 
 def test_checkpoints_are_joined_and_other_models_named() -> None:
@@ -83,7 +83,7 @@ def test_the_surface_takes_the_place_of_flat_axes() -> None:
 
 def test_surfaces_of_several_models_have_one_height() -> None:
     first, second = plots.plot_landscape_surfaces(
-        [bowl(), replace(bowl(nll=5.0 * bowl().nll), model="steep")]
+        [bowl(), replace(bowl(nll=around(5.0 * bowl().nll.value)), model="steep")]
     )
     assert first.get_zlim() == second.get_zlim() == (1.0, 20.0)
     assert second.get_title() == "steep"
@@ -91,16 +91,18 @@ def test_surfaces_of_several_models_have_one_height() -> None:
 
 def test_the_line_between_two_models() -> None:
     ax = drawn(plots.plot_landscape_line, line())
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), line().nll)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), line().nll.value)
     assert ax.get_xlabel() == "0: m      1: o"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["NLL", "Accuracy"]
-    holes = line().nll.copy()
+    holes = line().nll.value.copy()
     holes[2] = np.inf
-    assert words(drawn(plots.plot_landscape_line, replace(line(), nll=holes))) == ["1 of 5 points not finite"]
+    assert words(drawn(plots.plot_landscape_line, replace(line(), nll=around(holes)))) == [
+        "1 of 5 points not finite"
+    ]
 
 
 def test_several_models_are_drawn_to_one_scale() -> None:
-    flat, steep = bowl(), bowl(nll=10.0 * bowl().nll)
+    flat, steep = bowl(), bowl(nll=around(10.0 * bowl().nll.value))
     for plot in plots.PLOTS["landscape"]:
         assert plot.common is not None
         common = plot.common([flat, steep])
@@ -110,15 +112,15 @@ def test_several_models_are_drawn_to_one_scale() -> None:
             assert panels[0].get_zlim() == panels[1].get_zlim()
             low, high = common["height"]
             assert panels[0].get_zlim() == pytest.approx((low, high))
-            assert panels[1].zz_dataLim.intervalx[1] == pytest.approx(min(high, steep.nll.max()))
+            assert panels[1].zz_dataLim.intervalx[1] == pytest.approx(min(high, steep.nll.value.max()))
         else:
-            assert panels[0].collections[0].levels[-1] > flat.nll.max()
-    nowhere = bowl(nll=np.full((11, 11), np.nan))
+            assert panels[0].collections[0].levels[-1] > flat.nll.value.max()
+    nowhere = bowl(nll=around(np.full((11, 11), np.nan)))
     assert [plot.common([nowhere] * 2) for plot in plots.PLOTS["landscape"] if plot.common] == [{}, {}]
 
 
 def test_a_wall_does_not_flatten_the_surfaces_of_others() -> None:
-    nll = bowl().nll.copy()
+    nll = bowl().nll.value.copy()
     nll[0, 0] = 1e4
-    assert common_height([bowl(), bowl(nll=nll)])["height"][1] < 20.0
-    assert common_height([bowl(nll=nll)]) == {}  # a single model is shown as it is
+    assert common_height([bowl(), bowl(nll=around(nll))])["height"][1] < 20.0
+    assert common_height([bowl(nll=around(nll))]) == {}  # a single model is shown as it is

@@ -32,12 +32,12 @@ def test_every_grid_value_has_its_place_its_interval_and_its_n(result: Landscape
 
 def test_the_summary_is_the_centre_and_the_edge(result: LandscapeResult) -> None:
     rows = result.summary().set_index("quantity")
-    edge = [result.rise[i, j] for i in range(4) for j in range(4) if i in (0, 3) or j in (0, 3)]
+    edge = [result.rise.value[i, j] for i in range(4) for j in range(4) if i in (0, 3) or j in (0, 3)]
     assert len(edge) == 12
     assert rows.loc["edge rise", "value"] == pytest.approx(np.mean(edge))
-    assert rows.loc["centre loss", "value"] == pytest.approx(result.centre["nll"] + result.centre["l2"])
+    assert rows.loc["centre loss", "value"] == pytest.approx(result.centre.nll.value + result.centre.l2)
     width = rows.loc["centre loss", "high"] - rows.loc["centre loss", "low"]
-    assert width == pytest.approx(result.centre["nll_high"] - result.centre["nll_low"])
+    assert width == pytest.approx(result.centre.nll.high - result.centre.nll.low)
     assert rows.loc["points not finite", "value"] == 0
 
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.figures import new_panel
 from vitscope.findings.lesion import Group, KeptUnit, LesionResult
 from vitscope.results import UnitRow
@@ -29,9 +30,7 @@ def result() -> LesionResult:
         seed=0,
         units=units,
         position=("only",) * 3,
-        accuracy=0.9,
-        accuracy_low=0.84,
-        accuracy_high=0.96,
+        accuracy=Estimate(0.9, 0.84, 0.96),
         value=value,
         low=value - 0.02,
         high=value + 0.03,

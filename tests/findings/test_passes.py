@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.figures import PLOTS, new_panel
 from vitscope.findings.passes import CHANGES, QUANTITIES, PassesResult
 
@@ -27,16 +28,15 @@ def result() -> PassesResult:
         value=value,
         low=value - 0.01,
         high=value + 0.01,
-        change=change,
-        change_low=change - 0.1,
-        change_high=change + 0.1,
+        change=Estimate(change, change - 0.1, change + 0.1),
         drawn=np.zeros((len(CHANGES), 3)),
     )
 
 
 def without_smoothing(result: PassesResult, rows: slice) -> PassesResult:
-    names = ("passes", "smoothed", "value", "low", "high", "change", "change_low", "change_high")
-    return replace(result, **{name: getattr(result, name)[rows] for name in names})
+    names = ("passes", "smoothed", "value", "low", "high")
+    own = {name: getattr(result, name)[rows] for name in names}
+    return replace(result, **own, change=result.change.at(rows))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.figures import new_panel
 from vitscope.findings.noise import CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
 from vitscope.results.condition_rows import QUANTITIES, ConditionTable
@@ -19,7 +20,7 @@ def result() -> NoiseResult:
         seed=0,
         perturbations=(Perturbation(CLEAN, 0.0), Perturbation(SHOT, 255.0), Perturbation(GAUSSIAN, 5.0)),
         draws=2,
-        scores=ConditionTable(50, value, value - 0.02, value + 0.03, drop, drop, drop),
+        scores=ConditionTable(50, value, value - 0.02, value + 0.03, Estimate(drop, drop, drop)),
         draw_accuracy=accuracy[:, None] + np.array([-0.01, 0.01]),
         draw_low=accuracy - 0.05,
         draw_high=accuracy + 0.05,

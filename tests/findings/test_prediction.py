@@ -7,7 +7,7 @@ from vitscope import plots
 from vitscope.drawing.figures import new_panel
 from vitscope.exams.prediction.prediction import PredictionResult
 
-CLASSES = ("class_count", "class_predicted", "class_value", "class_low", "class_high")
+CLASSES = ("class_count", "class_predicted")
 
 
 def test_bars_are_the_bins_and_few_images_are_faint(prediction_result: PredictionResult) -> None:
@@ -15,7 +15,7 @@ def test_bars_are_the_bins_and_few_images_are_faint(prediction_result: Predictio
     bars = [p for p in ax.patches if isinstance(p, Rectangle)]
     assert len(bars) == 5
     by_place = sorted(bars, key=lambda bar: bar.get_x())
-    np.testing.assert_allclose([b.get_height() for b in by_place], prediction_result.bin_accuracy[10:])
+    np.testing.assert_allclose([b.get_height() for b in by_place], prediction_result.bin_accuracy.value[10:])
     assert by_place[0].get_alpha() < by_place[1].get_alpha()  # type: ignore[operator]
 
 
@@ -36,8 +36,8 @@ def test_error_bars_are_the_intervals(prediction_result: PredictionResult) -> No
     ax = plots.plot_prediction(prediction_result, new_panel())
     (segments,) = (c.get_segments() for c in ax.collections)
     filled = prediction_result.bin_count > 0
-    np.testing.assert_allclose([s[0][1] for s in segments], prediction_result.bin_low[filled])
-    np.testing.assert_allclose([s[1][1] for s in segments], prediction_result.bin_high[filled])
+    np.testing.assert_allclose([s[0][1] for s in segments], prediction_result.bin_accuracy.low[filled])
+    np.testing.assert_allclose([s[1][1] for s in segments], prediction_result.bin_accuracy.high[filled])
 
 
 def test_wrong_predictions_stand_on_right_ones(prediction_result: PredictionResult) -> None:
@@ -57,8 +57,9 @@ def test_classes_are_sorted_and_those_without_images_left_out(prediction_result:
 
 
 def test_many_classes_have_no_names(prediction_result: PredictionResult) -> None:
-    many = {name: np.repeat(getattr(prediction_result, name)[:2], 20, axis=0) for name in CLASSES}
+    many = {name: np.repeat(getattr(prediction_result, name)[:2], 20) for name in CLASSES}
+    by_class = prediction_result.by_class.each(lambda numbers: np.repeat(numbers[:2], 20, axis=0))
     names = tuple(str(k) for k in range(40))
-    result = replace(prediction_result, class_names=names, **many)
+    result = replace(prediction_result, class_names=names, by_class=by_class, **many)
     ax = plots.plot_prediction_classes(result, new_panel())
     assert ax.get_xlabel() == "Class, by accuracy"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vitscope import plots
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.figures import PLOTS, new_panel
 from vitscope.findings.temporal import QUANTITIES, RATIOS, TemporalResult
 
@@ -35,12 +36,8 @@ def result() -> TemporalResult:
         value=value,
         low=value - 0.01,
         high=value + 0.01,
-        change=value,
-        change_low=value,
-        change_high=value,
-        ratio=ratio,
-        ratio_low=ratio - 0.1,
-        ratio_high=ratio + 0.1,
+        change=Estimate(value, value, value),
+        ratio=Estimate(ratio, ratio - 0.1, ratio + 0.1),
         throughput=np.array([[1.0, 1.0, 1.0], [0.9, 0.8, 1.0], [0.2, 0.1, 0.3], [0.19, 0.1, 0.3]]),
         labels=np.array([0.9, 0.8, 1.0]),
         trace=trace,
@@ -55,7 +52,7 @@ def test_ratios_of_what_is_smoothed(result: TemporalResult) -> None:
     assert {line.get_color() for line in drawn} == {
         plots.style.MODELS[0]
     }  # that of the model, whatever the way
-    np.testing.assert_array_equal([line.get_ydata() for line in drawn], result.ratio[1::2])
+    np.testing.assert_array_equal([line.get_ydata() for line in drawn], result.ratio.value[1::2])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one pass", "mc dropout"]
     assert [label.get_text() for label in ax.get_xticklabels()] == ["error", "NLL", "Brier", "ECE", "flips"]
 

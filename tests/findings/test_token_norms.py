@@ -16,7 +16,7 @@ def test_shows_percentiles_sinks_and_places() -> None:
     sinks = plots.plot_attention_sinks(result, new_panel())
     lines = {container.get_label(): container.lines[0] for container in sinks.containers}
     rows = np.array(result.row_token) == "prefix 0"
-    np.testing.assert_array_equal(lines["prefix 0"].get_ydata(), result.sink[rows])
+    np.testing.assert_array_equal(lines["prefix 0"].get_ydata(), result.sink.value[rows])
     assert OUTLIERS in lines
     panel = plots.plot_outlier_places(result, new_panel()).child_axes[0]
     most = result.units[int(np.flatnonzero(result.of("outliers")[0])[0])]

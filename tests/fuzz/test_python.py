@@ -15,7 +15,7 @@ import vitscope as vs
 from tests.fuzz.profiles import few, many
 from tests.fuzz.refusals import check_message
 from tests.fuzz.wrong_values import allowed, wrong_objects
-from vitscope.core.arguments.calling import hints_of
+from vitscope.core.arguments.calling import argument_hints
 from vitscope.core.errors import VitscopeError
 from vitscope.training import TrainOptions
 
@@ -56,7 +56,7 @@ def wrong_calls(draw: st.DrawFn) -> tuple[str, str, Any]:
     """A function, one of its arguments, and a value that its type does not allow."""
     name = draw(st.sampled_from(sorted(functions())))
     function = functions()[name]
-    declared = hints_of(inspect.unwrap(function)) | (hints_of(TrainOptions) if name == "train" else {})
+    declared = argument_hints(inspect.unwrap(function))
     hints = {key: hint for key, hint in declared.items() if key != "return"}
     hints = {key: hint for key, hint in hints.items() if not allowed(object(), hint)}
     argument = draw(st.sampled_from(sorted(hints)))

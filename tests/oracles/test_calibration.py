@@ -50,8 +50,8 @@ def test_classes(model: nn.Module, data: ImageData, said: Batches) -> None:
         recall.update(logits, labels)
         precision.update(logits, labels)
     ours = prediction(model, data, batch_size=64)
-    np.testing.assert_allclose(ours.class_value[:, 0], recall.compute(), atol=1e-6)
-    np.testing.assert_allclose(ours.class_value[:, 1], precision.compute(), atol=1e-6)
+    np.testing.assert_allclose(ours.by_class.value[:, 0], recall.compute(), atol=1e-6)
+    np.testing.assert_allclose(ours.by_class.value[:, 1], precision.compute(), atol=1e-6)
 
 
 def test_largest_gap_of_a_bin(model: nn.Module, data: ImageData, said: Batches) -> None:
@@ -59,5 +59,5 @@ def test_largest_gap_of_a_bin(model: nn.Module, data: ImageData, said: Batches) 
     for logits, labels in said:
         theirs.update(logits.double().softmax(1), labels)
     ours = prediction(model, data, batch_size=64)
-    gaps = np.abs(ours.bin_confidence - ours.bin_accuracy)
+    gaps = np.abs(ours.bin_confidence - ours.bin_accuracy.value)
     assert np.nanmax(gaps) == pytest.approx(float(theirs.compute()), abs=1e-5)

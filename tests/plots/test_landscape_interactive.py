@@ -9,7 +9,7 @@ from vitscope.plots.landscape_interactive import interactive_landscape
 def test_a_surface_per_quantity_of_which_one_is_shown() -> None:
     drawing = interactive_landscape(bowl(), "loss")
     surfaces = [trace for trace in drawing.data if trace.type == "surface"]
-    np.testing.assert_array_equal(surfaces[0].z, bowl().nll)
+    np.testing.assert_array_equal(surfaces[0].z, bowl().nll.value)
     np.testing.assert_array_equal(surfaces[1].z, bowl().loss)
     assert [trace.visible for trace in drawing.data] == [False, False, True, True, False, False]
     assert drawing.layout.scene.zaxis.title.text == "NLL + l2"

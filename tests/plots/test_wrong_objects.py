@@ -9,6 +9,7 @@ import pytest
 import vitscope as vs
 from tests.fuzz.refusals import check_message
 from vitscope.core.errors import BadArgument
+from vitscope.core.statistics import Estimate
 from vitscope.exams.loss.trajectory import trajectory_of_model
 from vitscope.findings.trajectory import TrajectoryResult
 from vitscope.findings.variance import VarianceResult
@@ -25,9 +26,8 @@ def another(name: str) -> Any:
     """A real result, of an exam that the figure is not about."""
     if name not in _OTHER:
         none = np.zeros(0)
-        numbers = ("value", "low", "high", "change", "change_low", "change_high")
-        kinds = ("kind_change", "kind_change_low", "kind_change_high")
-        fields = dict.fromkeys((*numbers, *kinds), none)
+        fields: dict[str, Any] = dict.fromkeys(("value", "low", "high"), none)
+        fields |= dict.fromkeys(("change", "kind_change"), Estimate(none, none, none))
         return VarianceResult(model="m", data="d", n=0, seed=0, units=(), kinds=(), **fields)
     return trajectory_of_model(vs.create_model("vit_mini"))
 

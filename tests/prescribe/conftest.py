@@ -11,6 +11,7 @@ import pytest
 from torch import nn
 
 import vitscope as vs
+from vitscope.core.statistics import Estimate
 from vitscope.engine.facts import model_facts
 from vitscope.findings.hessian import HessianResult
 from vitscope.models import name_of
@@ -81,11 +82,7 @@ def with_negative(run: Path, negative: int, positive: int) -> Path:
         augmentation="none",
         mode="lanczos",
         tol=1e-3,
-        nep=share,
-        nep_low=share,
-        nep_high=share,
-        ape=2.0,
-        ape_low=2.0,
-        ape_high=2.0,
+        negative_share=Estimate(share, share, share),
+        positive_mean=Estimate(2.0, 2.0, 2.0),
     ).save(run / "exams" / "hessian")
     return run

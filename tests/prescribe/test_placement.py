@@ -4,6 +4,7 @@ import numpy as np
 
 import vitscope as vs
 from tests.prescribe.conftest import Change
+from vitscope.core.statistics import Estimate
 from vitscope.prescribe.patient import find_patient
 from vitscope.prescribe.placement import following_mlps, msa_blocks, stage_ends
 from vitscope.results import Result, Run
@@ -17,7 +18,7 @@ def test_stage_ends_of_a_resnet(diagnosed: Path, changed: Change) -> None:
     unsure = [u.name for u in units].index("layer4.1")
     low, high = change - 0.5, change + 0.5
     low[unsure] = -0.5
-    fields = {"value": value, "change": change, "change_low": low, "change_high": high}
+    fields = {"value": value, "change": Estimate(change, low, high)}
     ends = stage_ends(find_patient(Run.open(changed("resnet_mini", variance=fields))))
     assert [end.unit for end in ends] == ["layer1.1", "layer2.1", "layer3.1", "layer4.1"]
     assert [end.peak for end in ends] == [True, True, False, True]

@@ -8,6 +8,7 @@ import pytest
 
 import vitscope as vs
 from tests.prescribe.conftest import Change, kept, with_negative
+from vitscope.core.statistics import Estimate
 from vitscope.findings.prediction import QUANTITIES
 from vitscope.prescribe import RULES
 from vitscope.prescribe.patient import find_patient
@@ -21,16 +22,15 @@ def peaking(run: Path, rise: float = 1.0) -> dict[str, Any]:
     value = 10 + rise * np.arange(len(units), dtype=np.float64)
     change = np.full(len(units), rise)
     fields = {"value": value, "low": value - 0.1, "high": value + 0.1}
-    return {**fields, "change": change, "change_low": change - 0.1, "change_high": change + 0.1}
+    return {**fields, "change": Estimate(change, change - 0.1, change + 0.1)}
 
 
 def convs(run: Path, low: float) -> dict[str, Any]:
     """Fields of a Fourier result whose Convs change high frequencies by `low` + 0.1, give or take 0.1."""
     result: Any = Result.load(run / "exams" / "fourier")
-    change = np.where(np.isfinite(result.change), low + 0.1, np.nan)
-    ends = {"kind_change": low + 0.1, "kind_change_low": low, "kind_change_high": low + 0.2}
-    fields = {"change": change, "change_low": change - 0.1, "change_high": change + 0.1}
-    return {"kinds": ("conv",), **fields, **{name: np.array([end]) for name, end in ends.items()}}
+    change = np.where(np.isfinite(result.change.value), low + 0.1, np.nan)
+    mean = Estimate(low + 0.1, low, low + 0.2).each(lambda number: np.array([number]))
+    return {"kinds": ("conv",), "change": Estimate(change, change - 0.1, change + 0.1), "kind_change": mean}
 
 
 def lesions(run: Path, unit: str, drop: float) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from vitscope.core.statistics import Estimate
 from vitscope.findings.variance import VarianceResult
 from vitscope.report.sections import reading
 from vitscope.results import Run, UnitRow
@@ -28,13 +29,9 @@ def test_variance_gives_mean_changes_and_names_the_largest() -> None:
         value=value,
         low=value - 0.1,
         high=value + 0.1,
-        change=change,
-        change_low=change - 0.1,
-        change_high=change + 0.1,
+        change=Estimate(change, change - 0.1, change + 0.1),
         kinds=("msa", "mlp"),
-        kind_change=np.array([-0.2, 0.225]),
-        kind_change_low=np.array([-0.3, 0.2]),
-        kind_change_high=np.array([-0.1, 0.25]),
+        kind_change=Estimate(np.array([-0.2, 0.225]), np.array([-0.3, 0.2]), np.array([-0.1, 0.25])),
     )
     assert reading(result) == (
         "On average the variance over space changes by -0.2 [-0.3, -0.1] across MSAs (1 of 1 clearly fall, 0 clearly "

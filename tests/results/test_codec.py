@@ -1,10 +1,11 @@
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
-from vitscope.results.codec import decode, encode
+from vitscope.core.statistics import Estimate
+from vitscope.results.codec import decode, encode, stored_as
 
 
 @dataclass(frozen=True)
@@ -87,3 +88,25 @@ def test_what_cannot_be_kept_is_refused_on_writing() -> None:
         encode({"x": {1, 2}})
     with pytest.raises(TypeError, match="complex128"):
         encode(np.zeros(2, dtype=complex))
+
+
+@dataclass(frozen=True)
+class Judged:
+    change: Estimate[np.ndarray]
+    share: Estimate[float] = field(metadata=stored_as("nep", "least", "most"))
+
+
+def test_an_estimate_is_three_fields() -> None:
+    judged = Judged(Estimate(np.ones(2), np.zeros(2), np.full(2, np.nan)), Estimate(0.5, 0.25, float("nan")))
+    payload = json.loads(json.dumps(encode(judged), allow_nan=False))
+    assert list(payload) == ["change", "change_low", "change_high", "nep", "least", "most"]
+    back = decode(Judged, payload)
+    for one, other in zip((*back.change, *back.share), (*judged.change, *judged.share), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for name in payload:
+        with pytest.raises(ValueError, match=f"lacks {name}$"):
+            decode(Judged, {key: value for key, value in payload.items() if key != name})
+        with pytest.raises(ValueError, match=f"{name} (should be|is not)"):
+            decode(Judged, {**payload, name: "much"})
+    with pytest.raises(ValueError, match="no field share"):
+        decode(Judged, {**payload, "share": 0.5})

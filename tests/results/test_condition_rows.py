@@ -1,5 +1,6 @@
 import numpy as np
 
+from vitscope.core.statistics import Estimate
 from vitscope.results.codec import decode, encode
 from vitscope.results.condition_rows import (
     QUANTITIES,
@@ -25,7 +26,7 @@ def test_a_headline_is_the_value_and_the_middle_of_its_replicates() -> None:
 def test_rows_have_labels_of_their_own() -> None:
     value = np.arange(2.0 * len(QUANTITIES)).reshape(2, -1)
     drop = np.array([0.0, 0.3])
-    scores = ConditionTable(50, value, value - 1, value + 1, drop, drop - 0.1, drop + 0.1)
+    scores = ConditionTable(50, value, value - 1, value + 1, Estimate(drop, drop - 0.1, drop + 0.1))
     table = condition_rows(["clean", "masked"], scores, ("accuracy", "nll"), share=[0.0, 0.25])
     labels = [label("occlusion", row) for row in table.itertuples()]
     assert labels == ["accuracy, clean", "accuracy, masked", "nll, clean", "nll, masked", "drop, masked"]

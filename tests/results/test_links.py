@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Path:
         ("figures", "folder"),
         ("exams", "folder"),
         ("exams/fourier", "folder"),
-        ("partial", "folder"),
+        ("parts", "folder"),
         ("checkpoints", "absent"),
         ("metrics.csv", "pipe"),
         ("report.html", "absent.html"),

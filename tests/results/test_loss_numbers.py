@@ -8,10 +8,10 @@ SPECTRA = np.array([[9.0, -4.0, 3.0], [-8.0, -2.0, 1.0], [5.0, 4.0, 3.0]])
 
 def test_by_hand() -> None:
     found = summed_up(SPECTRA, seed=0)
-    assert found["nep"] == pytest.approx(3 / 9)
-    assert found["ape"] == pytest.approx((9 + 3 + 1 + 5 + 4 + 3) / 6)
-    assert found["nep_low"] <= found["nep"] <= found["nep_high"]
-    assert found["ape_low"] < found["ape"] < found["ape_high"]
+    assert found["negative_share"].value == pytest.approx(3 / 9)
+    assert found["positive_mean"].value == pytest.approx((9 + 3 + 1 + 5 + 4 + 3) / 6)
+    assert found["negative_share"].low <= found["negative_share"].value <= found["negative_share"].high
+    assert found["positive_mean"].low < found["positive_mean"].value < found["positive_mean"].high
 
 
 def spectra_of(batches: int, negative: float, alike: float, seed: int) -> np.ndarray:
@@ -28,11 +28,17 @@ def test_intervals_cover_the_truth(batches: int, negative: float, alike: float) 
     held = []
     for values in spectra_of(batches, negative, alike, seed=1):
         found = summed_up(values, seed=0)
-        assert 0.0 <= found["nep_low"] <= found["nep"] <= found["nep_high"] <= 1.0
+        assert (
+            0.0
+            <= found["negative_share"].low
+            <= found["negative_share"].value
+            <= found["negative_share"].high
+            <= 1.0
+        )
         held.append(
             (
-                found["nep_low"] <= negative <= found["nep_high"],
-                found["ape_low"] <= mean <= found["ape_high"],
+                found["negative_share"].low <= negative <= found["negative_share"].high,
+                found["positive_mean"].low <= mean <= found["positive_mean"].high,
             )
         )
     assert (np.mean(held, axis=0) > 0.92).all()  # a bootstrap of 8 batches covers less than 0.9
@@ -40,8 +46,8 @@ def test_intervals_cover_the_truth(batches: int, negative: float, alike: float) 
 
 def test_no_negative_value_in_any_batch_is_not_certainty() -> None:
     found = summed_up(np.abs(np.random.default_rng(0).normal(size=(16, 5))), seed=0)
-    assert found["nep"] == found["nep_low"] == 0.0
-    assert found["nep_high"] == pytest.approx(
+    assert found["negative_share"].value == found["negative_share"].low == 0.0
+    assert found["negative_share"].high == pytest.approx(
         1.959964**2 / (16 + 1.959964**2), rel=1e-6
     )  # 0 of 16, not of 80
 
@@ -58,11 +64,11 @@ def test_differences_are_of_the_same_batches() -> None:
 
 def test_one_batch_has_no_interval_and_no_positive_value_no_mean() -> None:
     found = summed_up(SPECTRA[:1], seed=0)
-    assert found["nep"] == pytest.approx(1 / 3)
-    assert np.isnan([found["nep_low"], found["ape_high"]]).all()
+    assert found["negative_share"].value == pytest.approx(1 / 3)
+    assert np.isnan([found["negative_share"].low, found["positive_mean"].high]).all()
     found = summed_up(-np.abs(SPECTRA), seed=0)
-    assert found["nep"] == 1.0
-    assert np.isnan([found["ape"], found["ape_low"]]).all()
+    assert found["negative_share"].value == 1.0
+    assert np.isnan([found["positive_mean"].value, found["positive_mean"].low]).all()
 
 
 def test_the_first_replicate_is_the_value_itself() -> None:

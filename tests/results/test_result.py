@@ -1,3 +1,4 @@
+import copy
 import json
 import lzma
 from dataclasses import FrozenInstanceError
@@ -10,28 +11,26 @@ import pandas as pd
 import pytest
 
 from vitscope.core.errors import BadArgument, BadResult
+from vitscope.core.statistics import Estimate
 from vitscope.findings.fourier import FourierResult
 from vitscope.findings.variance import VarianceResult
 from vitscope.results import Result, UnitRow
 from vitscope.results.codec import encode
 from vitscope.results.result import PACKED, result_types
 
+SCHEMA_1 = Path(__file__).parent / "schema_1"
 NUMBERS: dict[str, Any] = {
     "value": np.array([0.1, 1 / 3]),
     "low": np.array([0.0, 0.3]),
     "high": np.array([0.2, 0.4]),
-    "change": np.array([np.nan, 0.2]),
-    "change_low": np.array([np.nan, 0.1]),
-    "change_high": np.array([np.nan, 0.3]),
-    "kind_change": np.array([0.2]),
-    "kind_change_low": np.array([0.1]),
-    "kind_change_high": np.array([0.3]),
+    "change": Estimate(np.array([np.nan, 0.2]), np.array([np.nan, 0.1]), np.array([np.nan, 0.3])),
+    "kind_change": Estimate(np.array([0.2]), np.array([0.1]), np.array([0.3])),
 }
 
 
 def example() -> VarianceResult:
     units = (UnitRow("stem", "stem", 0, 0.0, (8, 4, 4)), UnitRow("a", "msa", 0, 1.0, (8, 4, 4)))
-    numbers = {name: array.copy() for name, array in NUMBERS.items()}
+    numbers = copy.deepcopy(NUMBERS)
     return VarianceResult(model="m", data="d", n=5, seed=3, units=units, kinds=("msa",), **numbers)
 
 
@@ -49,6 +48,16 @@ def test_comes_back_as_the_right_type_without_loss(tmp_path: Path) -> None:
         np.testing.assert_array_equal(getattr(back, name), array)
 
 
+@pytest.mark.parametrize("exam", sorted(one.name for one in SCHEMA_1.iterdir()))
+def test_what_earlier_versions_wrote_is_read_and_written_alike(exam: str, tmp_path: Path) -> None:
+    result = Result.load(SCHEMA_1 / exam)
+    assert result.exam == exam
+    result.save(tmp_path)
+    assert (tmp_path / f"{exam}.csv").read_bytes() == (SCHEMA_1 / exam / f"{exam}.csv").read_bytes()
+    then, now = (json.loads((folder / "result.json").read_text()) for folder in (SCHEMA_1 / exam, tmp_path))
+    assert now["result"] == then["result"]
+
+
 def test_csv_is_the_table(tmp_path: Path) -> None:
     example().save(tmp_path)
     back = pd.read_csv(tmp_path / "variance.csv")
@@ -61,8 +70,9 @@ def test_is_frozen_also_inside_its_arrays() -> None:
     result = example()
     with pytest.raises(FrozenInstanceError):
         result.n = 6  # type: ignore[misc]
-    with pytest.raises(ValueError, match="read-only"):
-        result.value[0] = 1.0
+    for array in (result.value, result.change.low):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
 
 
 def test_nothing_there(tmp_path: Path) -> None:

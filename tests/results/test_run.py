@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 import vitscope as vs
 from vitscope.cli.app import main
 from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.core.statistics import Estimate
 from vitscope.findings.variance import VarianceResult
 from vitscope.results import Run, UnitRow
 
@@ -34,13 +35,9 @@ def example() -> VarianceResult:
         value=one,
         low=one,
         high=one,
-        change=none,
-        change_low=none,
-        change_high=none,
+        change=Estimate(none, none, none),
         kinds=("msa",),
-        kind_change=one,
-        kind_change_low=one,
-        kind_change_high=one,
+        kind_change=Estimate(one, one, one),
     )
 
 

@@ -12,14 +12,39 @@ nothing has to be kept per image, and batches, order and processes do not matter
 import functools
 import math
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 NORMAL = 1.959963984540054
 
 Ends = tuple[np.ndarray, np.ndarray]
+Number = TypeVar("Number")
+
+
+class Estimate(NamedTuple, Generic[Number]):
+    """A number with the ends of its 95 % interval, or arrays of them; ends that are not known are NaN.
+
+    `value, low, high = estimate` takes it apart.
+    """
+
+    value: Number
+    low: Number
+    high: Number
+
+    def each(self, change: Callable[[Any], Any]) -> "Estimate[Any]":
+        """The same done to the number and to both ends: a scale, a shift, another type."""
+        return Estimate(*map(change, self))
+
+    def at(self, place: Any) -> "Estimate[Any]":
+        """The entries of the arrays at a place, given as numpy takes it."""
+        return Estimate(*(np.asarray(numbers)[place] for numbers in self))
+
+
+def without_interval(value: np.ndarray) -> Estimate[np.ndarray]:
+    """Numbers that have none."""
+    return Estimate(value, np.full_like(value, np.nan), np.full_like(value, np.nan))
 
 
 @functools.cache
@@ -30,19 +55,17 @@ def student(degrees: int) -> float:
     return float(stdtrit(degrees, 0.975))
 
 
-def mean_interval(
-    total: np.ndarray, squares: np.ndarray, n: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def mean_interval(total: np.ndarray, squares: np.ndarray, n: int) -> Estimate[np.ndarray]:
     """Mean and its 95 % interval from the sum and the sum of squares over `n` independent images.
 
     The interval is NaN for fewer than two images.
     """
     mean = total / n
     if n < 2:
-        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+        return without_interval(mean)
     deviation = np.sqrt(np.maximum(squares - n * mean**2, 0.0) / (n - 1))
     half = student(n - 1) * deviation / np.sqrt(n)
-    return mean, mean - half, mean + half
+    return Estimate(mean, mean - half, mean + half)
 
 
 def share_interval(count: Any, n: Any) -> Ends:
@@ -70,7 +93,7 @@ def score_interval(mean: Any, error: Any, n: Any) -> Ends:
     return share_interval(mean * effective, effective)
 
 
-def ratio_interval(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def ratio_interval(sums: np.ndarray) -> Estimate[np.ndarray]:
     """A mean over things of which every image has a number of its own, sum y / sum x over images, and its interval.
 
     Args:
@@ -84,7 +107,7 @@ def ratio_interval(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray
         residual = np.maximum(yy - 2 * value * xy + value**2 * xx, 0.0)
         error = np.where(n > 1, np.sqrt(residual * n / (n - 1)) / x, np.nan)
     reach = np.vectorize(lambda images: student(max(int(images) - 1, 1)), otypes=[float])(n)
-    return value, value - reach * error, value + reach * error
+    return Estimate(value, value - reach * error, value + reach * error)
 
 
 def mean_share_interval(shares: np.ndarray, answers: float) -> Ends:
@@ -133,8 +156,8 @@ def difference_interval(mean: Any, error: Any, n: int) -> Ends:
     return paired_interval(n * mean, n * (n * np.square(error) + mean**2), n)
 
 
-def difference_of(first: Sequence[Any], second: Sequence[Any], correlation: Any = 0.0) -> Ends:
-    """Interval of a difference, from (value, low, high) of both and the correlation of their errors (Zou and Donner).
+def difference_of(first: Estimate[Any], second: Estimate[Any], correlation: Any = 0.0) -> Ends:
+    """Interval of a difference, from both and the correlation of their errors (Zou and Donner).
 
     Unlike a bootstrap of the difference it carries over what single intervals know of a bias.
     """

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from vitscope.core.arguments import check, read_list
-from vitscope.core.arguments.calling import hints_of
+from vitscope.core.arguments.calling import argument_hints
 from vitscope.core.arguments.kinds import alternatives, base_of, is_several
 from vitscope.core.errors import BadArgument, BadData, VitscopeError, warn
 from vitscope.core.names import ALL, check_exam_names
@@ -103,7 +103,7 @@ def options_of(exam: Exam) -> dict[str, Any]:
     """The options that can be written down, with their types."""
     if not isinstance(exam, Procedure):
         return dict(exam.OPTIONS)
-    hints = hints_of(inspect.unwrap(exam.options or exam.run))
+    hints = argument_hints(inspect.unwrap(exam.options or exam.run))
     return {name: hint for name, hint in hints.items() if name not in _COMMON and _can_be_written(hint)}
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from vitscope.core.statistics import (
     REPLICATES,
+    Estimate,
     mean_interval_of_few,
     of_few,
     poisson_weights,
@@ -108,8 +109,8 @@ class Scored:
 
     def table(self) -> ConditionTable:
         """Values and intervals of all rows."""
-        ends = drop_interval(self.drops, self.n)
-        return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, self.drops[:, 0], *ends)
+        drop = Estimate(self.drops[:, 0], *drop_interval(self.drops, self.n))
+        return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, drop)
 
     def headline(self, quantity: str, condition: str, row: int = 0) -> Headline:
         """One number of a row."""
@@ -121,7 +122,7 @@ class Scored:
 def nothing_scored(n: int = 0) -> ConditionTable:
     """The table of an exam that has no conditions for a model."""
     rows = np.zeros((3, 0, len(QUANTITIES)))
-    return ConditionTable(n, *rows, *np.zeros((3, 0)))
+    return ConditionTable(n, *Estimate(*rows), Estimate(*np.zeros((3, 0))))
 
 
 def scored(parts: Sequence[Part], reference: Part) -> ConditionTable:

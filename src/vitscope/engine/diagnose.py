@@ -25,13 +25,15 @@ from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name, exam_keys, model_facts
 from vitscope.engine.one_pass import examine
-from vitscope.engine.resuming import Partial, Parts
-from vitscope.engine.takes_interface import takes_interface
+from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import Request, takes_interface
 from vitscope.models import create_model, name_of
 from vitscope.models.create import tell_of_random_weights
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
 from vitscope.results.plain_files import called
+
+ONE_PASS = "one pass"  # what the exams that share it keep together
 
 
 @checked
@@ -87,9 +89,9 @@ def diagnose(
     if isinstance(data, str):
         data = load_data(data, split="test")
     chosen = fitting(chosen, exams, data)
-    request: dict[str, Any] = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
+    request = Request(limit, batch_size, seed, device, name or name_of(model))
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
-    results = run_exams(model, data, chosen, request, out, name or name_of(model), stream, **said)
+    results = run_exams(model, data, chosen, request, out, stream, **said)
     tell_of_nothing(results, exams)
     return results
 
@@ -99,22 +101,18 @@ def run_exams(
     model: nn.Module,
     data: Any,
     chosen: Sequence[Exam],
-    request: dict[str, Any],
+    request: Request,
     out: str | os.PathLike[str] | None,
-    name: str,
     stream: Stream = "read",
     figures: bool = True,
 ) -> dict[str, Result]:
-    """Results of the chosen exams by name; `request` holds limit, batch_size, seed and device (see `diagnose`).
-
-    Without `figures` none are drawn into the run folder.
-    """
+    """Results of the chosen exams by name (see `diagnose`); without `figures` none are drawn into the run folder."""
     names = [exam.result.exam for exam in chosen]
     with kept_anatomies():
         if out is None:
-            results = {r.exam: r for r in _examined(model, data, chosen, request, name, stream)}
+            results = {r.exam: r for r in _examined(model, data, chosen, request, stream)}
         else:
-            results = _kept(model, data, chosen, request, Path(out), name, stream, figures)
+            results = _kept(model, data, chosen, request, Path(out), stream, figures)
     return {exam: results[exam] for exam in names}
 
 
@@ -122,26 +120,28 @@ def _kept(
     model: nn.Module,
     data: Any,
     chosen: Sequence[Exam],
-    request: dict[str, Any],
+    request: Request,
     out: Path,
-    name: str,
     stream: Stream,
     figures: bool,
 ) -> dict[str, Result]:
     """Results that the run folder holds, and those that are made and put there."""
-    recorded = {"data": data_name(data), "exams": [exam.result.exam for exam in chosen], **request}
+    recorded = {"data": data_name(data), "exams": [exam.result.exam for exam in chosen], **vars(request)}
+    name = recorded.pop("name")
     if settings := {e.result.exam: json.loads(e.settings) for e in chosen if e.settings}:
         recorded["settings"] = settings
     if stream != "read":
         recorded["stream"] = stream
-    keys = exam_keys(model, data, chosen, request["limit"], request["seed"], request["batch_size"], stream)
+    keys = exam_keys(model, data, chosen, request, stream)
     with _start(out, model, name, recorded) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
         todo = [exam for exam in chosen if exam.result.exam not in results]
-        own_keys = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
-        partial_pass = Partial(out, own_keys, request["batch_size"])
+        shared = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
         parts = {e.result.exam: Parts(out, e.result.exam, keys[e.result.exam]) for e in todo}
-        for result in _examined(model, data, todo, request, name, stream, partial_pass, parts):
+        parts[ONE_PASS] = Parts(
+            out, ONE_PASS, None if None in shared.values() else json.dumps(shared, sort_keys=True)
+        )
+        for result in _examined(model, data, todo, request, stream, parts):
             results[result.exam] = result
             if run is not None:
                 if figures:  # first: a result marks its exam as finished
@@ -149,7 +149,7 @@ def _kept(
                 run.save_result(result, keys[result.exam] or "")
                 parts[result.exam].clear()
         distributed.barrier()
-        partial_pass.clear()
+        parts[ONE_PASS].clear()
         return results
 
 
@@ -157,23 +157,21 @@ def _examined(
     model: nn.Module,
     data: Any,
     exams: Sequence[Exam],
-    request: dict[str, Any],
-    name: str,
+    request: Request,
     stream: Stream,
-    partial_pass: Partial | None = None,
     parts: Mapping[str, Parts] = MappingProxyType({}),
 ) -> Iterator[Result]:
     """Results as they come: first of the shared pass, then of the others."""
     if shared := [exam for exam in exams if isinstance(exam, type)]:
-        kept: dict[str, Any] = {"partial_pass": partial_pass, "stream": stream}
-        yield from examine(model, data, shared, **request, name=name, **kept).values()
+        found = examine(model, data, shared, **vars(request), parts=parts.get(ONE_PASS), stream=stream)
+        yield from found.values()
     for exam in exams:
         if isinstance(exam, Procedure):
             own: dict[str, Any] = {"parts": parts.get(exam.result.exam)} if exam.resumable else {}
             own |= {"stream": stream} if exam.needs_maps else {}
             with said_by(exam.result.exam):
-                found = exam.run(model, data, **request, name=name, **own)
-            yield found
+                result = exam.run(model, data, **vars(request), **own)
+            yield result
 
 
 def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]:

@@ -27,6 +27,7 @@ from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_
 from vitscope.engine.diagnose import run_exams
 from vitscope.engine.exam import Exam
 from vitscope.engine.scores import Temperature
+from vitscope.engine.takes_interface import Request
 from vitscope.findings.prediction import PredictionResult
 from vitscope.models import create_model, name_of
 from vitscope.models.create import check_name, tell_of_random_weights
@@ -130,7 +131,6 @@ def evaluate(
         data = load_data(data, split="test")
     if labels is not None or classes is not None:
         data = relabel(data, labels, classes)
-    request = {"limit": limit, "batch_size": batch_size, "seed": seed, "device": device}
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
     named = _named(models)
     for model in named.values():
@@ -145,7 +145,8 @@ def evaluate(
             model = create_model(model, **{"pretrained": None, **creation})
         if hint := labels_hint(data, class_count(model)):
             warn(hint)
-        results[name] = run_exams(model, data, chosen, request, folders.get(name), name, **said)
+        request = Request(limit, batch_size, seed, device, name)
+        results[name] = run_exams(model, data, chosen, request, folders.get(name), **said)
         tell_of_nothing(results[name], exams)
         given = named[name]
         if not isinstance(given, nn.Module):

@@ -21,6 +21,7 @@ from vitscope.core.interface import interface_of
 from vitscope.data import FrameData, ImageData, data_config, readout
 from vitscope.data.fetchers import known_labels
 from vitscope.engine.exam import Accumulator, Procedure
+from vitscope.engine.takes_interface import Request
 from vitscope.models.origin import origin, run_of
 from vitscope.results.plain_files import check_plain, read_plain
 
@@ -94,9 +95,7 @@ def exam_keys(
     model: nn.Module,
     data: Any,
     exams: Iterable[type[Accumulator] | Procedure],
-    limit: int | None,
-    seed: int,
-    batch_size: int = 128,
+    request: Request,
     stream: Stream = "read",
 ) -> dict[str, str | None]:
     """Per exam, a key that is the same only if the exam would measure the same; None if that is unknown.
@@ -109,12 +108,13 @@ def exam_keys(
     if images is None:
         return {exam.result.exam: None for exam in exams}
     structure = [repr(model), getattr(model, "vitscope_surgery", [])]
-    common = [weights_hash(model), structure, data_config(model).to_dict(), images, limit, seed]
+    common: list[Any] = [weights_hash(model), structure, data_config(model).to_dict(), images]
+    common += [request.limit, request.seed]
     if said := interface_of(model).to_dict():
         common.append(said)
     keys: dict[str, str | None] = {}
     for exam in exams:
-        size = [batch_size] if exam.batch_matters else []
+        size = [request.batch_size] if exam.batch_matters else []
         settings = [exam.settings] if exam.settings else []
         settings += [stream] if exam.needs_maps and stream != "read" else []
         content = json.dumps([exam.result.exam, exam.result.version, *common, *size, *settings]).encode()

@@ -19,6 +19,7 @@ from torch import Tensor
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.statistics import (
     REPLICATES,
+    Estimate,
     correlation,
     difference_interval,
     difference_of,
@@ -168,22 +169,25 @@ class FrameScores(OwnNumbers):
             labels = (self.labels[:, 1] / self.labels[:, 0]).numpy()
             drawn = np.concatenate([drawn, same], 2)
             ratio = _beside(_worse(drawn), np.divide)
-        values = {"value": drawn, "change": _beside(drawn, np.subtract), "ratio": ratio}
-        found: dict[str, Any] = {"n": int(self.frames), "timed": int(self.timed)}
-        for name, numbers in values.items():
-            prefix = "" if name == "value" else f"{name}_"
-            found[name] = numbers[:, 0]
-            found[f"{prefix}low"], found[f"{prefix}high"] = self._interval(numbers)
-        found["labels"] = np.array([labels[0], *self._same(labels)])
+        own, change = self._estimate(drawn), self._estimate(_beside(drawn, np.subtract))
         if self._enough:
             for row, (_, low, high) in enumerate(scored):
-                found["low"][row, : len(low)], found["high"][row, : len(high)] = low, high
-                found["low"][row, -1], found["high"][row, -1] = self._same(drawn[row, :, -1])
-            self._compare(drawn, found)
+                own.low[row, : len(low)], own.high[row, : len(high)] = low, high
+                own.low[row, -1], own.high[row, -1] = self._same(drawn[row, :, -1])
+            self._compare(drawn, own, change)
         speed = relative_throughput(self.seconds.numpy(), self.products.numpy(), int(self.timed))
         kept = drawn[:2, :, [QUANTITIES.index(quantity) for quantity in KEPT]].swapaxes(1, 2)
-        found["drawn"] = np.ascontiguousarray(kept)
-        return {**found, "throughput": np.column_stack(speed), "trace": self.trace.numpy().copy()}
+        return {
+            "n": int(self.frames),
+            "timed": int(self.timed),
+            **own._asdict(),
+            "change": change,
+            "ratio": self._estimate(ratio),
+            "throughput": np.column_stack(speed),
+            "labels": np.array([labels[0], *self._same(labels)]),
+            "trace": self.trace.numpy().copy(),
+            "drawn": np.ascontiguousarray(kept),
+        }
 
     def _same(self, drawn: np.ndarray) -> tuple[float, float]:
         """The interval of a consistency (1 + replicates,)."""
@@ -192,29 +196,27 @@ class FrameScores(OwnNumbers):
         low, high = score_interval(drawn[0], of_few(standard_error(drawn[1:]), self._blocks), self._blocks)
         return float(low), float(high)
 
-    def _compare(self, drawn: np.ndarray, found: dict[str, Any]) -> None:
-        """Intervals of the differences of shares and of calibration errors, in the place of the bootstrap's."""
-        ece, ends = QUANTITIES.index("ece"), (found["change_low"], found["change_high"])
+    def _compare(self, drawn: np.ndarray, own: Estimate[np.ndarray], change: Estimate[np.ndarray]) -> None:
+        """Write the intervals of differences of shares and of calibration errors over those of the bootstrap."""
+        ece, (_, low, high) = QUANTITIES.index("ece"), change
         for row in range(1, len(drawn), 2):
             for i in map(QUANTITIES.index, (*SHARES, "consistency")):
-                change = drawn[row, :, i] - drawn[row - 1, :, i]
-                error = of_few(standard_error(change[1:]), self._blocks)
-                ends[0][row, i], ends[1][row, i] = difference_interval(change[0], error, self._blocks)
-            ours, theirs = (
-                (drawn[j, 0, ece], found["low"][j, ece], found["high"][j, ece]) for j in (row, row - 1)
-            )
+                less = drawn[row, :, i] - drawn[row - 1, :, i]
+                error = of_few(standard_error(less[1:]), self._blocks)
+                low[row, i], high[row, i] = difference_interval(less[0], error, self._blocks)
             together = correlation(drawn[row, 1:, ece], drawn[row - 1, 1:, ece])
-            ends[0][row, ece], ends[1][row, ece] = difference_of(ours, theirs, together)
+            both = own.at((row, ece)), own.at((row - 1, ece))
+            low[row, ece], high[row, ece] = difference_of(*both, together)
 
-    def _interval(self, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of (conditions, 1 + replicates, quantities); NaN for too few blocks, and for what is not there."""
+    def _estimate(self, drawn: np.ndarray) -> Estimate[np.ndarray]:
+        """Of (conditions, 1 + replicates, quantities); no interval of too few blocks, nor of what is not there."""
         finite = np.where(np.isfinite(drawn), drawn, np.nan)
         there = np.isfinite(drawn).mean(1, keepdims=True) > DEFINED
         finite = np.where(there & self._enough, finite, np.nan)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="All-NaN slice")
             low, high = percentile_interval(finite[:, 1:].swapaxes(0, 1))
-        return np.array(low), np.array(high)
+        return Estimate(drawn[:, 0], np.array(low), np.array(high))
 
 
 def _beside(drawn: np.ndarray, compared: np.ufunc) -> np.ndarray:

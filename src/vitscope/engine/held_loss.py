@@ -22,7 +22,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible, Stopped
-from vitscope.core.statistics import mean_interval, share_interval
+from vitscope.core.statistics import Estimate, mean_interval, share_interval
 from vitscope.core.tensors import arrange
 from vitscope.curvature.loss import Penalty, cross_entropy, scores_of_images
 from vitscope.curvature.plane import Plane
@@ -255,12 +255,10 @@ def score(nll: Tensor, right: Tensor, reference: Tensor) -> Tensor:
 
 
 def summarise(sums: np.ndarray, n: int) -> dict[str, Any]:
-    """`nll`, `rise` and `accuracy` with `_low` and `_high`, each of the shape of `sums` without its last axis."""
-    found: dict[str, Any] = {}
+    """Estimates `nll`, `rise` and `accuracy`, each of the shape of `sums` without its last axis."""
     with np.errstate(invalid="ignore", over="ignore"):  # places where the loss is not finite
-        for name, total, squares in (("nll", 0, 1), ("rise", 2, 3), ("accuracy", 4, 4)):
-            value, low, high = mean_interval(sums[..., total], sums[..., squares], n)
-            if name == "accuracy":
-                low, high = share_interval(sums[..., total], n)
-            found |= {name: value, f"{name}_low": low, f"{name}_high": high}
-    return found
+        found = {
+            "nll": mean_interval(sums[..., 0], sums[..., 1], n),
+            "rise": mean_interval(sums[..., 2], sums[..., 3], n),
+        }
+    return {**found, "accuracy": Estimate(sums[..., 4] / n, *share_interval(sums[..., 4], n))}

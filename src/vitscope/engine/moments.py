@@ -12,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.statistics import mean_interval
+from vitscope.core.statistics import Estimate, mean_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
-from vitscope.results.unit_changes import Estimate
 
 Centred = tuple[Tensor, Tensor, bool]
 _shared: ContextVar[dict[int, Centred] | None] = ContextVar("shared", default=None)
@@ -73,35 +72,26 @@ class FeatureMoments(Accumulator):
             self.kind_total[i] += of_kind.sum(0)
             self.kind_squares[i] += of_kind.square().sum(0)
 
-    def levels(self) -> Estimate:
+    def levels(self) -> Estimate[np.ndarray]:
         """Every number, in the order of the columns."""
         return self._estimate(self.total, self.squares)
 
-    def changes(self) -> Estimate:
+    def changes(self) -> Estimate[np.ndarray]:
         """Per unit, the last number minus that of the unit before; NaN where the two cannot be compared."""
         total = self.change_total.clone()
         total[~torch.from_numpy(self.comparable())] = torch.nan
         return self._estimate(total, self.change_squares)
 
-    def changes_by_kind(self) -> Estimate:
+    def changes_by_kind(self) -> Estimate[np.ndarray]:
         """Per kind in `kinds`, the mean change across its units that can be compared with the unit before."""
         return self._estimate(self.kind_total, self.kind_squares)
 
-    def _estimate(self, total: Tensor, squares: Tensor) -> Estimate:
-        return Estimate(*mean_interval(total.numpy().copy(), squares.numpy().copy(), int(self.n)))
+    def _estimate(self, total: Tensor, squares: Tensor) -> Estimate[np.ndarray]:
+        return mean_interval(total.numpy().copy(), squares.numpy().copy(), int(self.n))
 
     def change_fields(self) -> dict[str, Any]:
         """The changes under the names they have in a result."""
-        unit, kind = self.changes(), self.changes_by_kind()
-        return {
-            "change": unit.value,
-            "change_low": unit.low,
-            "change_high": unit.high,
-            "kinds": self.kinds,
-            "kind_change": kind.value,
-            "kind_change_low": kind.low,
-            "kind_change_high": kind.high,
-        }
+        return {"change": self.changes(), "kinds": self.kinds, "kind_change": self.changes_by_kind()}
 
     def comparable(self) -> np.ndarray:
         """Per unit, whether its last number can be compared with that of the unit before."""

@@ -17,8 +17,8 @@ from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.resuming import Partial
-from vitscope.engine.takes_interface import TakesInterface, takes_interface
+from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.takes_interface import Asked, TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
 
 CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to stay in its cache
@@ -29,12 +29,8 @@ def examine(
     model: nn.Module,
     data: Any,
     exams: Sequence[type[Accumulator]],
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
-    partial_pass: Partial | None = None,
+    request: Asked,
+    parts: Parts | None = None,
     stream: Stream = "read",
 ) -> dict[str, Result]:
     """Run `exams` in one pass and return their results by exam name.
@@ -51,40 +47,37 @@ def examine(
         seed: Of the subset, the order and the bootstrap.
         device: Where to run; default: where the model is.
         name: What to call the model in the results.
-        partial_pass: Where to keep what an interrupted pass has collected, and to find it again.
+        parts: Where to keep what an interrupted pass has collected, and to find it again.
         stream: Which map after a unit is measured: what the next unit reads, or the "sum" before an activation that
             follows the unit's addition directly.
     """
     for exam in exams:
-        exam.check_batch_size(batch_size)
-    partial_pass = partial_pass or Partial(None, {}, batch_size)
-    done = partial_pass.batches_done()
+        exam.check_batch_size(request.batch_size)
     labelled = any(exam.needs_labels for exam in exams)
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled, skip=done) as own:
-        parts = None
+    with own_passes(model, data, request, labelled, parts) as own:
+        body = None
         if any(exam.needs_maps for exam in exams):
-            parts = own.mapped_parts
+            body = own.mapped_parts
         elif any(exam.needs_attention for exam in exams):
-            parts = own.parts
-        units = () if parts is None else tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
-        attending = () if parts is None else tuple(unit for unit in parts if unit.attention is not None)
+            body = own.parts
+        units = () if body is None else tuple(UnitRow.of(unit, stream) for unit in body.mapped)
+        attending = () if body is None else tuple(unit for unit in body if unit.attention is not None)
         subject = Subject(**own.common, units=units, attending=attending, readout=own.readout)
-        accumulators = [exam(subject) for exam in exams]
-        if done:
-            partial_pass.load(accumulators)
-        with own.progress(", ".join(a.result.exam for a in accumulators)) as advance:
-            _pass(_Shown(own, parts, accumulators, stream), accumulators, advance, partial_pass, done)
-        return {a.result.exam: a.finish() for a in accumulators}
+        accumulators = {exam.result.exam: exam(subject) for exam in exams}
+        own.resumable.restore(accumulators)
+        with own.progress(", ".join(accumulators)) as advance:
+            shown = _Shown(own, body, list(accumulators.values()), stream)
+            _pass(shown, accumulators, advance, own.resumable)
+        return {name: accumulator.finish() for name, accumulator in accumulators.items()}
 
 
 def _pass(
     shown: "_Shown",
-    accumulators: Sequence[Accumulator],
+    accumulators: Mapping[str, Accumulator],
     advance: Callable[[int], Any],
-    partial_pass: Partial,
-    done: int,
+    resumable: ResumablePass,
 ) -> None:
-    """Show the model every batch and let every accumulator take it in."""
+    """Show the model every batch and let every accumulator take it in; signals wait until all have."""
     with Interruptible(patient=distributed.is_active()) as interrupt, closing(shown.batches()) as batches:
         try:
             while True:
@@ -92,16 +85,15 @@ def _pass(
                     batch = next(batches, None)
                 if batch is None:
                     break
-                for accumulator in accumulators:
-                    accumulator.update(batch[accumulator.result.exam])
+                for name, accumulator in accumulators.items():
+                    accumulator.update(batch[name])
                 del batch  # before the next one is made
-                done += 1
                 advance(shown.n_images)
-                partial_pass.save(accumulators, done)
+                resumable.count(accumulators)
         except Stopped:
-            partial_pass.save(accumulators, done, force=True)
+            resumable.save(accumulators)
             raise
-        partial_pass.save(accumulators, done, force=True)  # what follows may be interrupted, too
+        resumable.save(accumulators)  # what follows may be interrupted, too
         if interrupt.asked:
             raise Stopped
 

@@ -24,6 +24,7 @@ from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.not_finite import look_inside
 from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.takes_interface import Request
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 
@@ -92,39 +93,32 @@ class OwnPasses:
 def own_passes(
     model: nn.Module,
     data: Any,
-    limit: int | None,
-    batch_size: int,
-    seed: int,
-    device: str | torch.device | None,
-    name: str | None,
+    request: Request,
     labelled: bool = False,
     parts: Parts | None = None,
-    skip: int = 0,
 ) -> Iterator[OwnPasses]:
     """Put the model in its place and open the data; `examine` documents the arguments.
 
     Args:
         labelled: Labels have to fit the model's classes.
-        parts: Where `take_in` keeps what was collected; batches that were taken in before are skipped.
-        skip: Other batches that this process has seen before, from the first on.
+        parts: Where what is collected is kept (`OwnPasses.resumable`); batches that were taken in before are skipped.
     """
     if labelled:
         require_labels(data)
-    resumable = ResumablePass(parts, batch_size)
-    with preserved(model), placed(model, device) as place:
-        torch.manual_seed(seed)
+    resumable = ResumablePass(parts, request.batch_size)
+    with preserved(model), placed(model, request.device) as place:
+        torch.manual_seed(request.seed)
         share = partial(
             batches,
             data,
             model=model if labelled else None,
             config=data_config(model),
-            batch_size=batch_size,
-            limit=limit,
-            seed=seed,
+            batch_size=request.batch_size,
+            limit=request.limit,
+            seed=request.seed,
             device=place,
         )
-        skip += resumable.done
-        mine = share(rank=distributed.rank(), world=distributed.world_size(), skip=skip)
+        mine = share(rank=distributed.rank(), world=distributed.world_size(), skip=resumable.done)
         if labelled:
             compare_classes(model, data)
         # a process without images of its own still sees what they are like
@@ -140,9 +134,9 @@ def own_passes(
             device=place,
             dtype=dtype_of(model),
             common={
-                "model": name or name_of(model),
+                "model": request.name or name_of(model),
                 "data": data_name(data),
-                "seed": seed,
+                "seed": request.seed,
                 "images_digest": images_digest(data),
             },
             readout=readout(data),
@@ -202,10 +196,7 @@ def examine_pair(
     other: nn.Module,
     data: Any,
     exam: Callable[[Subject, Subject], Accumulator],
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
+    request: Request,
     stream: Stream = "read",
 ) -> Result:
     """Run an exam that compares the maps of two models; `examine` documents the arguments.
@@ -213,12 +204,11 @@ def examine_pair(
     The accumulator's `measure` sees the maps of the whole batch, and `Batch.values` holds what it gave on the
     first model's units and then on the other's. Predictions are not handed on.
     """
-    models = (model, other)
-    with preserved(model), preserved(other), placed(model, device) as place, placed(other, place):
+    models, seed = (model, other), request.seed
+    with preserved(model), preserved(other), placed(model, request.device) as place, placed(other, place):
         torch.manual_seed(seed)
-        share = partial(
-            _same_images, models, data, batch_size=batch_size, limit=limit, seed=seed, device=place
-        )
+        options: dict[str, Any] = {"batch_size": request.batch_size, "limit": request.limit}
+        share = partial(_same_images, models, data, **options, seed=seed, device=place)
         n_images, mine = share(rank=distributed.rank(), world=distributed.world_size())
         iterator = iter(mine)
         own = next(iterator, None)  # a process may have no share of the data

@@ -28,6 +28,7 @@ from torch import Tensor
 
 from vitscope.core.statistics import (
     REPLICATES,
+    Estimate,
     correlation,
     difference_interval,
     difference_of,
@@ -35,6 +36,7 @@ from vitscope.core.statistics import (
     poisson_weights,
     standard_error,
     student,
+    without_interval,
 )
 from vitscope.engine.conditions import COLUMNS, FILLED, filled_bins, replicates, scored
 from vitscope.engine.exam import OwnNumbers
@@ -77,9 +79,7 @@ class Stopwatch:
         return time.perf_counter()
 
 
-def relative_throughput(
-    seconds: np.ndarray, products: np.ndarray, pieces: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def relative_throughput(seconds: np.ndarray, products: np.ndarray, pieces: int) -> Estimate[np.ndarray]:
     """(ways,) each: throughput relative to way 0, and its 95 % interval; NaN for fewer than two pieces.
 
     `seconds` (ways,) are sums over pieces, `products` (ways, ways) those of the products of two ways' times.
@@ -87,11 +87,11 @@ def relative_throughput(
     with np.errstate(divide="ignore", invalid="ignore"):
         value = seconds[0] / seconds
         if pieces < 2:
-            return value, np.full_like(value, np.nan), np.full_like(value, np.nan)
+            return without_interval(value)
         squares = products[0, 0] - 2 * value * products[0] + value**2 * np.diag(products)
         error = np.sqrt(pieces / (pieces - 1) * np.maximum(squares, 0.0)) / seconds
     half = student(pieces - 1) * error
-    return value, value - half, value + half
+    return Estimate(value, value - half, value + half)
 
 
 def entropy(log_p: Tensor) -> Tensor:
@@ -160,30 +160,29 @@ class PassScores(OwnNumbers):
         ]
         table = scored(parts, parts[0])
         means = (self.sums[..., COLUMNS:] / self.sums[..., :1]).numpy()
-        scores = (table.value, table.low, table.high)
-        spreads = (means[0], *percentile_interval(means[1:]))
+        scores = Estimate(table.value, table.low, table.high)
+        spreads = Estimate(means[0], *percentile_interval(means[1:]))
         speeds = relative_throughput(self.seconds.numpy(), self.products.numpy(), int(self.batches))
-        columns = zip(("value", "low", "high"), scores, spreads, speeds, strict=True)
-        found = {name: np.column_stack(numbers) for name, *numbers in columns}
+        found = Estimate(*map(np.column_stack, zip(scores, spreads, speeds, strict=True)))
         compared = [SCORES.index(quantity) for quantity in CHANGES]
         drawn = np.stack([replicates(part["sums"])[:, compared] for part in parts])
-        found |= _changes(drawn, found["low"][:, compared], found["high"][:, compared], int(self.n))
-        return {"n": int(self.n), "batches": int(self.batches), "drawn": drawn, **found}
+        change = _changes(drawn, found.at((slice(None), compared)), int(self.n))
+        counts = {"n": int(self.n), "batches": int(self.batches)}
+        return {**counts, "drawn": drawn, **found._asdict(), "change": change}
 
 
-def _changes(drawn: np.ndarray, low: np.ndarray, high: np.ndarray, n: int) -> dict[str, np.ndarray]:
-    """`change`, `change_low`, `change_high` of `CHANGES` against the first condition, on the same images.
+def _changes(drawn: np.ndarray, own: Estimate[np.ndarray], n: int) -> Estimate[np.ndarray]:
+    """`CHANGES` against the first condition, on the same images.
 
-    `drawn` is (conditions, 1 + replicates, changes), `low` and `high` are of the quantities themselves.
+    `drawn` is (conditions, 1 + replicates, changes), `own` (conditions, changes) are the quantities themselves.
     """
     change = drawn - drawn[:1]
-    change_low, change_high = map(np.array, percentile_interval(change[:, 1:].swapaxes(0, 1)))
+    low, high = map(np.array, percentile_interval(change[:, 1:].swapaxes(0, 1)))
     accuracy, ece = CHANGES.index("accuracy"), CHANGES.index("ece")
     for row in range(1, len(drawn)):
         one = change[row, :, accuracy]
         ends = difference_interval(one[0], standard_error(one[1:]), n)
-        change_low[row, accuracy], change_high[row, accuracy] = ends
-        ours, theirs = ((drawn[i, 0, ece], low[i, ece], high[i, ece]) for i in (row, 0))
+        low[row, accuracy], high[row, accuracy] = ends
         together = correlation(drawn[row, 1:, ece], drawn[0, 1:, ece])
-        change_low[row, ece], change_high[row, ece] = difference_of(ours, theirs, together)
-    return {"change": change[:, 0], "change_low": change_low, "change_high": change_high}
+        low[row, ece], high[row, ece] = difference_of(own.at((row, ece)), own.at((0, ece)), together)
+    return Estimate(change[:, 0], low, high)

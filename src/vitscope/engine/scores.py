@@ -42,7 +42,7 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import BadData, VitscopeError
-from vitscope.core.statistics import NORMAL, correlation, difference_of, percentile_interval
+from vitscope.core.statistics import NORMAL, Estimate, correlation, difference_of, percentile_interval
 from vitscope.findings.prediction import SCALED_QUANTITIES, Scaling
 from vitscope.results.condition_rows import BINS
 
@@ -214,12 +214,13 @@ def find_scaling(fitting: Tensor, reporting: Tensor, filled: Tensor, n_fitted: i
     for t, gaps in zip((int(best[0]), UNSCALED), chosen, strict=True):
         count, right = filled[t].numpy().reshape(2, BINS)
         ends = error_interval(gaps[~empty, None, 3:], least_error(count, right, n)[None])
-        errors.append((float(np.abs(gaps[0, 3:]).sum()), *ends))
+        errors.append(Estimate(float(np.abs(gaps[0, 3:]).sum()), *ends))
     low[_ECE], high[_ECE] = errors[0][1:]
     together = correlation(scaled[1:, 3], plain[1:, 3])
     low[_ECE_CHANGE], high[_ECE_CHANGE] = difference_of(errors[0], errors[1], together)
     converged = bool(0 < best[0] < len(TEMPERATURES) - 1)
-    return Scaling(n_fitted, n, converged, drawn[0], low, high, drawn[1:])
+    numbers = {"value": drawn[0], "low": low, "high": high, "drawn": drawn[1:]}
+    return Scaling(n_fitted=n_fitted, n=n, converged=converged, **numbers)
 
 
 def with_bits(words: Tensor, indices: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Functions of a model and data: told how the model is spoken to, and given data that is a name.
+"""Functions of a model and data: told how the model is spoken to, given data that is a name, and asked alike.
 
 vs.exams.fourier(model, "fashion", output="logits")
 """
@@ -7,18 +7,34 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import fields
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ParamSpec, Protocol, TypeVar, overload
 
+import torch
 from torch import nn
 
-from vitscope.core.arguments import files_in_words
-from vitscope.core.arguments.calling import readable, reader
+from vitscope.core.arguments import FieldsOf, files_in_words
+from vitscope.core.arguments.calling import gathered, readable, reader, signature_of
 from vitscope.core.interface import DATA_CLASSES, Interface, declared, unwrap
 from vitscope.data import load_data
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned", covariant=True)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What every exam is asked, whatever it measures; `examine` documents it."""
+
+    limit: int | None = None
+    batch_size: int = 128
+    seed: int = 0
+    device: str | torch.device | None = None
+    name: str | None = None
+
+
+UNASKED = Request()
+Asked = Annotated[Request, FieldsOf(Request)]  # an argument that callers give as those of `Request`
 
 
 class TakesInterface(Protocol[Parameters, Returned]):
@@ -39,7 +55,7 @@ class TakesInterface(Protocol[Parameters, Returned]):
 
 def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[Parameters, Returned]:
     """Let a function whose first argument is a model, or several, take `output`, `mean` and `std` by name."""
-    signature = inspect.signature(function)
+    signature = signature_of(function)
     look = reader(function, also=[field.name for field in fields(Interface)])
     first = next(iter(signature.parameters))
     annotations = {field.name: field.type for field in fields(Interface)}
@@ -62,7 +78,8 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
             for model in models if isinstance(models, list | tuple) else ():
                 said.enter_context(declared(model, output, mean, std))
                 said.enter_context(_shown(model, data))
-            return function(*given.args, **given.kwargs)
+            own = gathered(function, given)
+            return function(*own.args, **own.kwargs)
 
     taken = signature.replace(parameters=[*own, *added, *surplus])
     spoken_to.__signature__ = readable(taken)  # type: ignore[attr-defined]

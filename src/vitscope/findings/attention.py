@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate, without_interval
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import legend_above, nothing, plot_heads
 from vitscope.drawing.figures import axes_or_new, figure
@@ -44,18 +45,16 @@ class AttentionResult(HeadRows, Result, exam="attention", after="cka"):
 
     quantities = QUANTITIES
 
-    percentile: np.ndarray  # of the entropy
-    percentile_low: np.ndarray
-    percentile_high: np.ndarray
+    percentile: Estimate[np.ndarray]  # of the entropy
     bound: np.ndarray  # (units,): largest possible entropy
 
     def table(self) -> pd.DataFrame:
         """Every quantity per layer (`head` empty) and head, and `entropy_bound` per layer."""
-        spread = (self.percentile, self.percentile_low, self.percentile_high)
-        none = np.full(len(self.units), np.nan)
-        bound = tidy("entropy_bound", self.bound, none, none, self.n, self.units)
+        bound = tidy("entropy_bound", *without_interval(self.bound), self.n, self.units)
         bound["head"] = pd.array([None] * len(bound), dtype="Int64")
-        return pd.concat([super().table(), self.rows("entropy_p15", *spread), bound], ignore_index=True)
+        return pd.concat(
+            [super().table(), self.rows("entropy_p15", self.percentile), bound], ignore_index=True
+        )
 
 
 NO_ATTENTION = "no attention over the map in this model"
@@ -70,7 +69,9 @@ def plot_attention(result: AttentionResult, ax: mpl.Axes | None = None, colour: 
     depth = np.array([u.depth for u in result.units])
     layers = result.layers
     plot_heads(ax, result, "entropy", colour, "mean")
-    ax.plot(depth, result.percentile[layers], "--", color=colour, linewidth=1.3, label="15th percentile")
+    ax.plot(
+        depth, result.percentile.value[layers], "--", color=colour, linewidth=1.3, label="15th percentile"
+    )
     ax.plot(depth, result.bound, ":", color=INK, linewidth=1.3, label="uniform attention")
     ax.set_ylim(0.0, 1.05 * float(result.bound.max()))
     ax.set_ylabel("Entropy (nats)")

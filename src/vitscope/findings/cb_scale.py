@@ -13,12 +13,13 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS
 from vitscope.results import About, Result, UnitRow, column, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
+from vitscope.results.table import Measured
 
 QUANTITIES = ("mean", "ratio")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CbScaleResult(Result, exam="cb_scale", after="maps"):
+class CbScaleResult(Measured, Result, exam="cb_scale", after="maps"):
     """Arrays are (places, quantities); `n` is 0, because no image is looked at."""
 
     about = About(
@@ -34,9 +35,6 @@ class CbScaleResult(Result, exam="cb_scale", after="maps"):
     units: tuple[UnitRow, ...]
     module: tuple[str, ...]  # path of each CB_S module
     channels: np.ndarray
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
 
     def table(self) -> pd.DataFrame:
         """Quantities `mean` and `ratio`; here `n` counts channels."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import colour_bar
 from vitscope.drawing.figures import axes_or_new, figure
@@ -17,12 +18,13 @@ from vitscope.drawing.style import INK
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import by_name, extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 from vitscope.results.unit_changes import SCORES
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CkaResult(Result, exam="cka", after="effective_rank", version=2):
-    """CKA of every pair of units, rows by columns: of one model with itself, or of one model with another."""
+class CkaResult(Measured, Result, exam="cka", after="effective_rank", version=2):
+    """CKA of every pair of units, (rows, columns): of one model with itself, or of one model with another."""
 
     about = About(
         title="Similarity of units (CKA)",
@@ -40,12 +42,7 @@ class CkaResult(Result, exam="cka", after="effective_rank", version=2):
     units: tuple[UnitRow, ...]  # of the rows
     other: str | None  # the other model, if there is one
     other_units: tuple[UnitRow, ...]  # of the columns
-    value: np.ndarray  # (rows, columns)
-    low: np.ndarray
-    high: np.ndarray
-    score: np.ndarray  # `SCORES`; NaN for two models
-    score_low: np.ndarray
-    score_high: np.ndarray
+    score: Estimate[np.ndarray]  # `SCORES`; NaN for two models
     batches: int  # that the means are over
     left_out: int  # images in batches that were too small
 
@@ -58,16 +55,14 @@ class CkaResult(Result, exam="cka", after="effective_rank", version=2):
         """Quantity `cka` with the second unit in `other_unit`, each pair once; and the scores of one model."""
         chosen = np.ones(self.value.shape, dtype=bool)
         rows, columns = np.nonzero(np.triu(chosen, 1) if self.other is None else chosen)
-        value, low, high = (matrix[rows, columns] for matrix in (self.value, self.low, self.high))
         first, second = [self.units[i] for i in rows], [self.other_units[j].name for j in columns]
-        pairs = tidy("cka", value, low, high, self.n, first, other_unit=second)
+        pairs = tidy("cka", *self.estimate.at((rows, columns)), self.n, first, other_unit=second)
         return pd.concat([self.summary().assign(other_unit=None), pairs], ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
         """How far the similarities of one model have a block structure."""
-        known = np.flatnonzero(np.isfinite(self.score))
-        value, low, high = (scores[known] for scores in (self.score, self.score_low, self.score_high))
-        return tidy([SCORES[i] for i in known], value, low, high, self.n)
+        known = np.flatnonzero(np.isfinite(self.score.value))
+        return tidy([SCORES[i] for i in known], *self.score.at(known), self.n)
 
 
 COLOURS = "magma"

@@ -16,10 +16,11 @@ from vitscope.drawing.style import INK, depth_colours, grid
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import reads
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CovarianceResult(Result, exam="covariance", after="uncertainty", version=2):
+class CovarianceResult(Measured, Result, exam="covariance", after="uncertainty", version=2):
     """Covariance of each unit's points with its centre point; n is the number of noise images."""
 
     about = About(
@@ -39,9 +40,6 @@ class CovarianceResult(Result, exam="covariance", after="uncertainty", version=2
     correlation: np.ndarray
     row_unit: np.ndarray  # (rows,) all distances of all maps
     radius: np.ndarray  # in points of the map
-    value: np.ndarray  # correlation at that distance
-    low: np.ndarray
-    high: np.ndarray
 
     def covariance_map(self, position: int) -> np.ndarray:
         """(H, W) of the unit at this position."""
@@ -55,7 +53,7 @@ class CovarianceResult(Result, exam="covariance", after="uncertainty", version=2
         """Quantity `correlation`, a row per unit and distance: `radius` in points, `pixels` in those of the image."""
         units = [self.units[i] for i in self.row_unit]
         own = {"radius": self.radius, "pixels": self.radius * self.stride[self.row_unit]}
-        return tidy("correlation", self.value, self.low, self.high, self.n, units, **own)
+        return tidy("correlation", *self.estimate, self.n, units, **own)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The maps have a table of their own."""

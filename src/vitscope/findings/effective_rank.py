@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import without_interval
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
@@ -36,9 +37,6 @@ class EffectiveRankResult(UnitChanges, Result, exam="effective_rank", after="var
         "across a unit, or shares of the bound.",
     )
 
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
     bound: np.ndarray  # (units,): the largest effective rank
 
     def table(self) -> pd.DataFrame:
@@ -49,8 +47,7 @@ class EffectiveRankResult(UnitChanges, Result, exam="effective_rank", after="var
                 tidy(name, *column(self, QUANTITIES, name), n, self.units),
                 self.change_rows(f"{name}_change", i),
             ]
-        none = np.full(len(self.units), np.nan)
-        parts.append(tidy("rank_bound", self.bound, none, none, n, self.units))
+        parts.append(tidy("rank_bound", *without_interval(self.bound), n, self.units))
         return pd.concat(parts, ignore_index=True)
 
 
@@ -94,7 +91,7 @@ def plot_token_cosine_change(
     """Change of the mean cosine across each unit."""
     ax = axes_or_new(ax)
     column = QUANTITIES.index("cosine")
-    ends = (result.change[:, column], result.change_low[:, column], result.change_high[:, column])
+    ends = result.change.at((slice(None), column))
     plot_change(ax, result.units, *ends, colour)
     ax.set_ylabel("Change of the cosine")
     return ax

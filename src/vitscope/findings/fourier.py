@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import colour_bar, plot_change, plot_depth
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, depth_colours, grid
 from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results.codec import stored_as
 from vitscope.results.numbers import reads
 from vitscope.results.unit_changes import UnitChanges, changes_in_words
 
@@ -40,14 +42,9 @@ class FourierResult(UnitChanges, Result, exam="fourier", after="prediction", ver
 
     row_unit: np.ndarray  # index of the unit of each row of the diagonal
     frequency: np.ndarray  # f = fy = fx, radians per point
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
     ring_unit: np.ndarray  # index of the unit of each ring
     ring_frequency: np.ndarray  # |f|, radians per point
-    ring_value: np.ndarray
-    ring_low: np.ndarray
-    ring_high: np.ndarray
+    ring: Estimate[np.ndarray] = field(metadata=stored_as("ring_value", "ring_low", "ring_high"))
 
     @property
     def highest(self) -> np.ndarray:
@@ -64,17 +61,9 @@ class FourierResult(UnitChanges, Result, exam="fourier", after="prediction", ver
         rows, of_rings = ([units[i] for i in owner] for owner in (self.row_unit, self.ring_unit))
         end = self.frequency[self.highest]
         parts = [
-            tidy("delta_log_amplitude", self.value, self.low, self.high, n, rows, frequency=self.frequency),
+            tidy("delta_log_amplitude", *self.estimate, n, rows, frequency=self.frequency),
             self.change_rows(frequency=end),
-            tidy(
-                "radial_log_amplitude",
-                self.ring_value,
-                self.ring_low,
-                self.ring_high,
-                n,
-                of_rings,
-                frequency=self.ring_frequency,
-            ),
+            tidy("radial_log_amplitude", *self.ring, n, of_rings, frequency=self.ring_frequency),
         ]
         return pd.concat(parts, ignore_index=True)
 
@@ -96,12 +85,10 @@ def plot_fourier(result: FourierResult, ax: mpl.Axes | None = None, colour: str 
     ax = axes_or_new(ax)
     rows = result.highest
     meaningful = result.frequency[rows] > 0
-    value, low, high = (
-        np.where(meaningful, a[rows], np.nan) for a in (result.value, result.low, result.high)
-    )
+    highest = result.estimate.each(lambda numbers: np.where(meaningful, numbers[rows], np.nan))
     grids = [u.map_shape[1:] if u.map_shape else None for u in result.units]
     same = np.array([True, *[a == b for a, b in pairwise(grids)]])
-    plot_depth(ax, result.units, value, low, high, colour, connected=same)
+    plot_depth(ax, result.units, *highest, colour, connected=same)
     ax.set_ylabel("Δ log amplitude")
     return ax
 
@@ -114,7 +101,7 @@ def plot_fourier_change(
 ) -> mpl.Axes:
     """Change of the log amplitude at the highest frequency across each unit that keeps the grid."""
     ax = axes_or_new(ax)
-    plot_change(ax, result.units, result.change, result.change_low, result.change_high, colour)
+    plot_change(ax, result.units, *result.change, colour)
     ax.set_ylabel("Change of Δ log amplitude")
     return ax
 
@@ -138,7 +125,7 @@ def plot_fourier_radial(
 ) -> mpl.Axes:
     """Log amplitude against the radius in the frequency plane, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
-    _draw_spectra(ax, result.units, result.ring_unit, result.ring_frequency, result.ring_value, CORNER)
+    _draw_spectra(ax, result.units, result.ring_unit, result.ring_frequency, result.ring.value, CORNER)
     ax.set_xlabel("Frequency |f|")
     return ax
 

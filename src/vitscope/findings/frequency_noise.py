@@ -81,9 +81,9 @@ def plot_frequency_noise_accuracy(
 ) -> mpl.Axes:
     """Accuracy against the centre frequency of the noise."""
     ax = axes_or_new(ax)
-    value, low, high = result.scores.of("accuracy")
-    ax.axhline(100 * value[0], color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
-    draw_curve(ax, result.frequency, value[1:], low[1:], high[1:], colour)
+    accuracy = result.scores.of("accuracy")
+    ax.axhline(100 * accuracy.value[0], color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
+    draw_curve(ax, result.frequency, *accuracy.at(slice(1, None)), colour)
     _axes(ax, "Accuracy (%)")
     return ax
 
@@ -110,9 +110,7 @@ def plot_frequency_noises(
 
 def _drop(ax: mpl.Axes, result: FrequencyNoiseResult, colour: str, label: str | None) -> None:
     scores = result.scores
-    draw_curve(
-        ax, result.frequency, scores.drop[1:], scores.drop_low[1:], scores.drop_high[1:], colour, label
-    )
+    draw_curve(ax, result.frequency, *scores.drop.at(slice(1, None)), colour, label)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     _axes(ax, "Accuracy drop (points)")
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.core.statistics import mean_interval
+from vitscope.core.statistics import Estimate, mean_interval
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colours
 from vitscope.results import About, Result, tidy
+from vitscope.results.codec import stored_as
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -52,12 +53,18 @@ class HessianResult(Result, exam="hessian", after="covariance", version=2):
     augmentation: str
     mode: str
     tol: float
-    nep: float
-    nep_low: float
-    nep_high: float
-    ape: float
-    ape_low: float
-    ape_high: float
+    negative_share: Estimate[float] = field(metadata=stored_as("nep", "nep_low", "nep_high"))
+    positive_mean: Estimate[float] = field(metadata=stored_as("ape", "ape_low", "ape_high"))
+
+    @property
+    def nep(self) -> float:
+        """The share of negative eigenvalues."""
+        return self.negative_share.value
+
+    @property
+    def ape(self) -> float:
+        """The mean of the positive ones."""
+        return self.positive_mean.value
 
     @property
     def unconverged(self) -> int:
@@ -70,8 +77,7 @@ class HessianResult(Result, exam="hessian", after="covariance", version=2):
         `residual` and `converged` belong to eigenvalues; `unconverged` counts those that are not.
         """
         batches, k = self.eigenvalues.shape
-        rows = [self._row("nep", self.nep, self.nep_low, self.nep_high)]
-        rows.append(self._row("ape", self.ape, self.ape_low, self.ape_high))
+        rows = [self._row("nep", *self.negative_share), self._row("ape", *self.positive_mean)]
         rows.append(self._row("unconverged", self.unconverged, np.nan, np.nan))
         rows.append(self._row("products", float(self.products.sum()), np.nan, np.nan))
         rows.append(self._row("l2", float(self.l2.mean()), np.nan, np.nan))
@@ -203,8 +209,9 @@ def _marks(ax: mpl.Axes, result: HessianResult, colour: str, level: float) -> No
 
 
 def _label(result: HessianResult) -> str:
-    nep = f"NEP {100 * result.nep:.0f} % [{100 * result.nep_low:.0f}, {100 * result.nep_high:.0f}]"
-    ape = f"APE {result.ape:.3g} [{result.ape_low:.3g}, {result.ape_high:.3g}]"
+    share, mean = result.negative_share.each(lambda number: 100 * number), result.positive_mean
+    nep = f"NEP {share.value:.0f} % [{share.low:.0f}, {share.high:.0f}]"
+    ape = f"APE {mean.value:.3g} [{mean.low:.3g}, {mean.high:.3g}]"
     rough = f"\n{result.unconverged} of {result.converged.size} not converged" if result.unconverged else ""
     of = "" if result.params == ALL_PARAMETERS else f" ({result.params})"
     return f"{result.model}{of}: {nep}, {ape}{rough}"

@@ -7,17 +7,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianDensityResult(Result, exam="hessian_density", after="hessian", version=2):
-    """The density of a model's Hessian; n is the number of images."""
+class HessianDensityResult(Measured, Result, exam="hessian_density", after="hessian", version=2):
+    """The density of a model's Hessian at the points of `grid`; n is the number of images."""
 
     about = About(
         title="Hessian spectral density",
@@ -29,18 +31,13 @@ class HessianDensityResult(Result, exam="hessian_density", after="hessian", vers
     )
 
     grid: np.ndarray  # (points,)
-    value: np.ndarray  # density
-    low: np.ndarray
-    high: np.ndarray
     nodes: np.ndarray  # (batches, steps)
     weights: np.ndarray  # (batches, steps)
     width: float
-    trace: float
-    trace_low: float
-    trace_high: float
-    negative: float  # share of the eigenvalues below -width: further from 0 than the drawing resolves
-    negative_low: float
-    negative_high: float
+    trace: Estimate[float]
+    negative: Estimate[
+        float
+    ]  # share of the eigenvalues below -width: further from 0 than the drawing resolves
     batch_size: int
     weight_decay: float
     convention: str
@@ -51,13 +48,10 @@ class HessianDensityResult(Result, exam="hessian_density", after="hessian", vers
 
     def table(self) -> pd.DataFrame:
         """`trace`, `negative` (share of the eigenvalues), and `density` by `eigenvalue`."""
-        n = self.n
-        trace = tidy("trace", [self.trace], [self.trace_low], [self.trace_high], n, eigenvalue=[np.nan])
-        negative = tidy(
-            "negative", [self.negative], [self.negative_low], [self.negative_high], n, eigenvalue=[np.nan]
-        )
-        density = tidy("density", self.value, self.low, self.high, n, eigenvalue=self.grid)
-        return pd.concat([trace, negative, density], ignore_index=True)
+        value, low, high = zip(self.trace, self.negative, strict=True)
+        whole = tidy(["trace", "negative"], value, low, high, self.n, eigenvalue=[np.nan, np.nan])
+        density = tidy("density", *self.estimate, self.n, eigenvalue=self.grid)
+        return pd.concat([whole, density], ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
         """Trace and share of negative eigenvalues."""
@@ -100,4 +94,5 @@ def plot_hessian_density(
 
 
 def _trace(result: HessianDensityResult) -> str:
-    return f"trace {result.trace:.3g} [{result.trace_low:.3g}, {result.trace_high:.3g}]"
+    value, low, high = result.trace
+    return f"trace {value:.3g} [{low:.3g}, {high:.3g}]"

@@ -69,11 +69,7 @@ def plot_hessian_training(
     right.spines["right"].set_visible(True)
     lines = []
     for panel, quantity, shade in ((ax, "nep", colour), (right, "ape", MODELS[1])):
-        value, low, high = (
-            np.array([getattr(spectrum, f"{quantity}{end}") for spectrum in result.spectra])
-            for end in ("", "_low", "_high")
-        )
-        reach = np.nan_to_num(np.abs(np.stack([value - low, high - value])))
+        value, reach = _with_reach(result.spectra, quantity)
         bars = panel.errorbar(
             result.epochs,
             value,
@@ -107,10 +103,7 @@ def plot_hessian_slope(
 ) -> mpl.Axes:
     """NEP or APE against a size that the models differ in, on logarithmic axes, with the power law that fits them."""
     ax = axes_or_new(ax)
-    value, low, high = (
-        np.array([getattr(result, f"{quantity}{end}") for result in results]) for end in ("", "_low", "_high")
-    )
-    reach = np.nan_to_num(np.abs(np.stack([value - low, high - value])))
+    value, reach = _with_reach(results, quantity)
     ax.errorbar(sizes, value, reach, fmt="o", color=colour, markersize=4.5, capsize=2.0, elinewidth=0.9)
     ends = np.array([min(sizes), max(sizes)], dtype=np.float64)
     label = f"slope {slope.value:.2f} [{slope.low:.2f}, {slope.high:.2f}]"
@@ -124,3 +117,10 @@ def plot_hessian_slope(
     ax.legend()
     grid(ax)
     return ax
+
+
+def _with_reach(spectra: Sequence[HessianResult], quantity: str) -> tuple[np.ndarray, np.ndarray]:
+    """(models,) of NEP or APE, and (2, models) how far the interval reaches down and up; 0 where there is none."""
+    numbers = [one.negative_share if quantity == "nep" else one.positive_mean for one in spectra]
+    value, low, high = np.array(numbers).T
+    return value, np.nan_to_num(np.abs(np.stack([value - low, high - value])))

@@ -10,6 +10,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure, projected
 from vitscope.drawing.style import MODELS, styled
@@ -38,6 +39,15 @@ class Mark:
     epoch: float | None
 
 
+@dataclass(frozen=True)
+class Centre:
+    """The loss at the model's own weights."""
+
+    nll: Estimate[float]
+    accuracy: Estimate[float]
+    l2: float
+
+
 QUANTITIES = ("nll", "l2", "loss", "accuracy", "rise")
 
 
@@ -57,17 +67,11 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
 
     x: np.ndarray
     y: np.ndarray
-    nll: np.ndarray
-    nll_low: np.ndarray
-    nll_high: np.ndarray
-    rise: np.ndarray  # of the NLL over that of the centre, image by image
-    rise_low: np.ndarray
-    rise_high: np.ndarray
-    accuracy: np.ndarray
-    accuracy_low: np.ndarray
-    accuracy_high: np.ndarray
+    nll: Estimate[np.ndarray]
+    rise: Estimate[np.ndarray]  # of the NLL over that of the centre, image by image
+    accuracy: Estimate[np.ndarray]
     l2: np.ndarray
-    centre: dict[str, float]  # nll and accuracy, each with _low and _high; l2
+    centre: Centre
     directions: str
     normalisation: str
     explained: (
@@ -88,7 +92,7 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
     @property
     def edge(self) -> np.ndarray:
         """Which points lie on the boundary of the grid."""
-        found = np.ones(self.nll.shape, dtype=bool)
+        found = np.ones(self.nll.value.shape, dtype=bool)
         found[1:-1, 1:-1] = False
         return found
 
@@ -98,8 +102,7 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
         place = {"x": x.ravel(), "y": y.ravel()}
         grids = []
         for quantity in QUANTITIES:
-            value, low, high = (part.ravel() for part in self.of(quantity))
-            grids.append(tidy(quantity, value, low, high, self.n, **place))
+            grids.append(tidy(quantity, *self.of(quantity).each(np.ravel), self.n, **place))
         return pd.concat([self.summary(), *grids], ignore_index=True)
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -114,15 +117,14 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
         The interval of the mean rise is the mean of its points' intervals, which is never too narrow.
         """
         c, unknown = self.centre, float("nan")
-        low, high = c["nll_low"], c["nll_high"]
         with np.errstate(invalid="ignore"):
-            edge = [float(np.mean(part[self.edge])) for part in self.of("rise")]
+            edge = self.rise.each(lambda part: float(np.mean(part[self.edge])))
         rows: list[tuple[str, float, float, float]] = [
-            ("centre nll", c["nll"], low, high),
-            ("centre l2", c["l2"], unknown, unknown),
-            ("centre loss", c["nll"] + c["l2"], low + c["l2"], high + c["l2"]),
-            ("centre accuracy", c["accuracy"], c["accuracy_low"], c["accuracy_high"]),
-            ("edge rise", edge[0], edge[1], edge[2]),
+            ("centre nll", *c.nll),
+            ("centre l2", c.l2, unknown, unknown),
+            ("centre loss", *c.nll.each(lambda number: number + c.l2)),
+            ("centre accuracy", *c.accuracy),
+            ("edge rise", *edge),
             ("points not finite", float(self.not_finite), unknown, unknown),
         ]
         names, values, lows, highs = zip(*rows, strict=True)
@@ -136,7 +138,7 @@ def _landscape(result: LandscapeResult) -> str:
     text = f"At the model itself the NLL is {number(rows['centre nll'])}; along the edge of the grid it is higher by "
     text += f"{number(rows['edge rise'])} on average."
     if result.not_finite:
-        text += f" At {result.not_finite} of {result.nll.size} points it is not finite."
+        text += f" At {result.not_finite} of {result.nll.value.size} points it is not finite."
     return text
 
 
@@ -204,7 +206,7 @@ def plot_landscape(
     ax.set_ylim(result.y[0], result.y[-1])
     ax.set_xlabel(_direction(result, 0))
     ax.set_ylabel(_direction(result, 1))
-    note_missing(ax, result.not_finite, result.nll.size)
+    note_missing(ax, result.not_finite, result.nll.value.size)
     return ax
 
 
@@ -258,7 +260,9 @@ def plot_landscape_surface(
     if height is not None:
         _raise_to(space, height)
     if result.not_finite:
-        space.text2D(0.02, 0.96, _missing(result.not_finite, result.nll.size), transform=space.transAxes)
+        space.text2D(
+            0.02, 0.96, _missing(result.not_finite, result.nll.value.size), transform=space.transAxes
+        )
     return space
 
 

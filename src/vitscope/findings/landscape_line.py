@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
@@ -35,15 +36,9 @@ class LandscapeLineResult(LossPoints, Result, exam="landscape_line", after="land
 
     other: str
     t: np.ndarray
-    nll: np.ndarray
-    nll_low: np.ndarray
-    nll_high: np.ndarray
-    excess: np.ndarray  # of the NLL over the chord between the ends, image by image
-    excess_low: np.ndarray
-    excess_high: np.ndarray
-    accuracy: np.ndarray
-    accuracy_low: np.ndarray
-    accuracy_high: np.ndarray
+    nll: Estimate[np.ndarray]
+    excess: Estimate[np.ndarray]  # of the NLL over the chord between the ends, image by image
+    accuracy: Estimate[np.ndarray]
     l2: np.ndarray
     distance: float  # between the two models' parameters
     weight_decay: float
@@ -60,9 +55,9 @@ class LandscapeLineResult(LossPoints, Result, exam="landscape_line", after="land
     def summary(self) -> pd.DataFrame:
         """The largest excess with its interval, the distance, and the points where the loss is not finite."""
         unknown = float("nan")
-        top = int(np.argmax(self.excess))
+        top = int(np.argmax(self.excess.value))
         rows = [
-            ("barrier", self.excess[top], self.excess_low[top], self.excess_high[top], self.t[top]),
+            ("barrier", *self.excess.at(top), self.t[top]),
             ("distance", self.distance, unknown, unknown, unknown),
             ("points not finite", self.not_finite, unknown, unknown, unknown),
         ]

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above, nothing, plot_change
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import extremes, points, reads, rows_of
+from vitscope.results.table import Measured
 
 POSITIONS = ("first", "middle", "last", "only")
 
@@ -55,7 +57,7 @@ class KeptUnit:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LesionResult(Result, exam="lesion", after="cb_scale", version=3):
+class LesionResult(Measured, Result, exam="lesion", after="cb_scale", version=3):
     """Accuracy lost without each unit; arrays are (units,)."""
 
     about = About(
@@ -73,12 +75,7 @@ class LesionResult(Result, exam="lesion", after="cb_scale", version=3):
 
     units: tuple[UnitRow, ...]
     position: tuple[str, ...]  # first, middle, last or only one of its kind in its stage
-    accuracy: float  # of the whole model
-    accuracy_low: float
-    accuracy_high: float
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    accuracy: Estimate[float]  # of the whole model
     lost: np.ndarray  # images that only the whole model gets right
     gained: np.ndarray  # images that only the model without the unit gets right
     groups: tuple[Group, ...]
@@ -92,7 +89,7 @@ class LesionResult(Result, exam="lesion", after="cb_scale", version=3):
         own: dict[str, Any] = {"position": self.position, **counts}
         if "convolution" in self.removed:
             own["removed"] = self.removed
-        units = tidy("drop", self.value, self.low, self.high, self.n, self.units, **own)
+        units = tidy("drop", *self.estimate, self.n, self.units, **own)
         return pd.concat([units, self._whole()], ignore_index=True) if self.units else units
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -105,7 +102,7 @@ class LesionResult(Result, exam="lesion", after="cb_scale", version=3):
         return pd.DataFrame(rows, columns=["unit", "kind", "stage", "depth", "reason"])
 
     def _whole(self) -> pd.DataFrame:
-        accuracy = ("intact accuracy", None, None, self.accuracy, self.accuracy_low, self.accuracy_high)
+        accuracy = ("intact accuracy", None, None, *self.accuracy)
         groups = [(f"drop {g.name}", g.kind, g.position or None, g.value, g.low, g.high) for g in self.groups]
         pairs = [
             (f"drop {c.more} minus {c.less}", None, None, c.value, c.low, c.high) for c in self.contrasts
@@ -128,11 +125,12 @@ def plot_lesion(result: LesionResult, ax: mpl.Axes | None = None, colour: str = 
     kept = [entry.unit for entry in result.kept if entry.unit.kind != "head"]
     units = sorted((*result.units, *kept), key=lambda unit: unit.depth)
     removed = {unit.name: i for i, unit in enumerate(result.units)}
-    value, low, high = (
-        100.0 * np.array([numbers[removed[u.name]] if u.name in removed else np.nan for u in units])
-        for numbers in (result.value, result.low, result.high)
+    drop = result.estimate.each(
+        lambda numbers: (
+            100.0 * np.array([numbers[removed[u.name]] if u.name in removed else np.nan for u in units])
+        )
     )
-    plot_change(ax, units, value, low, high, colour)
+    plot_change(ax, units, *drop, colour)
     depth = np.array([unit.depth for unit in units])
     middle = depth - np.diff(depth, prepend=depth[:1]) / 2
     crosses = [i for i, unit in enumerate(units) if unit.name not in removed and i > 0]

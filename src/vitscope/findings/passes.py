@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
@@ -16,6 +17,7 @@ from vitscope.results import About, Result, column, tidy
 from vitscope.results.condition_rows import QUANTITIES as SCORES
 from vitscope.results.numbers import reads
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 
 ENTROPIES = ("entropy", "aleatoric", "epistemic")
 
@@ -27,8 +29,8 @@ CHANGES = ("accuracy", "nll", "brier", "ece")  # compared with the first conditi
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PassesResult(Result, exam="passes", after="shape_bias", version=2):
-    """Quality, uncertainty and speed by number of passes."""
+class PassesResult(Measured, Result, exam="passes", after="shape_bias", version=2):
+    """Quality, uncertainty and speed by number of passes, (conditions, QUANTITIES)."""
 
     about = About(
         title="Averages over passes",
@@ -47,12 +49,9 @@ class PassesResult(Result, exam="passes", after="shape_bias", version=2):
     batches: int  # that it was measured on
     passes: np.ndarray  # (conditions,): how many; 0: the deterministic model
     smoothed: np.ndarray  # (conditions,): with spatial smoothing
-    value: np.ndarray  # (conditions, QUANTITIES)
-    low: np.ndarray
-    high: np.ndarray
-    change: np.ndarray  # (conditions, CHANGES): difference to the first condition on the same images
-    change_low: np.ndarray
-    change_high: np.ndarray
+    change: Estimate[
+        np.ndarray
+    ]  # (conditions, CHANGES): difference to the first condition on the same images
     drawn: np.ndarray  # (CHANGES, 1 + replicates): of the most passes without smoothing
 
     def replicates(self) -> dict[str, np.ndarray]:
@@ -63,10 +62,9 @@ class PassesResult(Result, exam="passes", after="shape_bias", version=2):
 
     def of(self, quantity: str, smoothed: bool = False) -> pd.DataFrame:
         """Columns passes, value, low and high of one quantity."""
-        column, chosen = QUANTITIES.index(quantity), self.smoothed == smoothed
-        numbers = {"value": self.value, "low": self.low, "high": self.high}
-        own = {name: array[chosen, column] for name, array in numbers.items()}
-        return pd.DataFrame({"passes": self.passes[chosen], **own})
+        chosen = self.smoothed == smoothed
+        numbers = column(self, QUANTITIES, quantity, chosen)
+        return pd.DataFrame({"passes": self.passes[chosen], **numbers._asdict()})
 
     def table(self) -> pd.DataFrame:
         """Every quantity by `passes` and `smoothed`; `... change` is the difference to the first condition.
@@ -76,10 +74,10 @@ class PassesResult(Result, exam="passes", after="shape_bias", version=2):
         rows = []
         for quantity in QUANTITIES:
             n = self.batches if quantity == "throughput" else self.n
-            rows.append(self._rows(quantity, *column(self, QUANTITIES, quantity), n))
+            rows.append(self._rows(quantity, column(self, QUANTITIES, quantity), n))
         for i, quantity in enumerate(CHANGES):
-            numbers = (self.change[:, i], self.change_low[:, i], self.change_high[:, i])
-            rows.append(self._rows(f"{quantity} change", *numbers, self.n).iloc[1:])
+            numbers = self.change.at((slice(None), i))
+            rows.append(self._rows(f"{quantity} change", numbers, self.n).iloc[1:])
         return pd.concat(rows, ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
@@ -99,10 +97,8 @@ class PassesResult(Result, exam="passes", after="shape_bias", version=2):
         counted = "members" if (self.passes > 0).all() else "passes"
         return (f"{passes} {counted}" if passes else "deterministic") + (" + spatial" if smoothed else "")
 
-    def _rows(
-        self, quantity: str, value: np.ndarray, low: np.ndarray, high: np.ndarray, n: int
-    ) -> pd.DataFrame:
-        return tidy(quantity, value, low, high, n, passes=self.passes, smoothed=self.smoothed)
+    def _rows(self, quantity: str, numbers: Estimate[np.ndarray], n: int) -> pd.DataFrame:
+        return tidy(quantity, *numbers, n, passes=self.passes, smoothed=self.smoothed)
 
 
 NOTHING = "no branch of the model can take dropout"

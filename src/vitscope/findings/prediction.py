@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.codec import stored_as
 from vitscope.results.condition_rows import BINS, MEANS
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 
 
 def images_of(words: np.ndarray) -> np.ndarray:
@@ -29,16 +32,13 @@ CHANGES = ("nll_change", "ece_change")  # scaled minus unscaled, on the same hal
 SCALED_QUANTITIES = ("temperature", *SCALED, *CHANGES)
 
 
-@dataclass(frozen=True)
-class Scaling:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scaling(Measured):
     """What temperature scaling does; arrays follow `SCALED_QUANTITIES`, `drawn` is (replicates, quantities)."""
 
     n_fitted: int
     n: int  # in the other half
     converged: bool  # the best temperature is not the first or the last that was tried
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
     drawn: np.ndarray
 
     @property
@@ -57,7 +57,7 @@ CLASS_QUANTITIES = ("accuracy", "precision", "confidence")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PredictionResult(Result, exam="prediction", version=3):
+class PredictionResult(Measured, Result, exam="prediction", version=3):
     """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
 
     about = About(
@@ -72,22 +72,18 @@ class PredictionResult(Result, exam="prediction", version=3):
     )
 
     temperature: float  # that logits were divided by
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
     drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
     bin_count: np.ndarray
     bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
-    bin_accuracy: np.ndarray
-    bin_low: np.ndarray  # of the accuracy, as a binomial share
-    bin_high: np.ndarray
+    bin_accuracy: Estimate[np.ndarray] = field(
+        metadata=stored_as("bin_accuracy", "bin_low", "bin_high")
+    )  # binomial
     histogram: np.ndarray  # (60, 2) images by confidence: right, wrong
     class_names: tuple[str, ...]
     class_count: np.ndarray  # (classes,) images of the class
     class_predicted: np.ndarray  # (classes,) images taken for it
-    class_value: np.ndarray  # (classes, 3) in the order of CLASS_QUANTITIES; NaN where there is no image
-    class_low: np.ndarray
-    class_high: np.ndarray
+    # (classes, 3) in the order of CLASS_QUANTITIES; NaN where there is no image
+    by_class: Estimate[np.ndarray] = field(metadata=stored_as("class_value", "class_low", "class_high"))
     seen: np.ndarray  # which images of the data, as bits (see image_bits)
     right: np.ndarray  # and which of them are right
     scaling: Scaling | None = None  # with temperature="fit"
@@ -126,12 +122,10 @@ class PredictionResult(Result, exam="prediction", version=3):
 
     def table(self) -> pd.DataFrame:
         """One row per quantity; after temperature="fit" also those of the scaled predictions, on half of the images."""
-        own = tidy(QUANTITIES, self.value, self.low, self.high, self.n)
+        own = tidy(QUANTITIES, *self.estimate, self.n)
         if self.scaling is None:
             return own
-        scaled = tidy(
-            SCALED_QUANTITIES, self.scaling.value, self.scaling.low, self.scaling.high, self.scaling.n
-        )
+        scaled = tidy(SCALED_QUANTITIES, *self.scaling.estimate, self.scaling.n)
         scaled.loc[0, "n"] = self.scaling.n_fitted
         return pd.concat([own, scaled], ignore_index=True)
 
@@ -139,8 +133,8 @@ class PredictionResult(Result, exam="prediction", version=3):
         """The quantities, the reliability diagram bin by bin, the histogram of confidences, and the classes."""
         edges = np.arange(BINS + 1) / BINS
         bins = {"low_edge": edges[:-1], "high_edge": edges[1:], "count": self.bin_count}
-        bins |= {"confidence": self.bin_confidence, "accuracy": self.bin_accuracy}
-        bins |= {"accuracy_low": self.bin_low, "accuracy_high": self.bin_high}
+        names = ("accuracy", "accuracy_low", "accuracy_high")
+        bins |= {"confidence": self.bin_confidence, **dict(zip(names, self.bin_accuracy, strict=True))}
         edges = np.arange(SHADES + 1) / SHADES
         shades = {"low_edge": edges[:-1], "high_edge": edges[1:]}
         shades |= {"right": self.histogram[:, 0], "wrong": self.histogram[:, 1]}
@@ -160,9 +154,7 @@ class PredictionResult(Result, exam="prediction", version=3):
                 "class": rows,
                 "name": [self.class_names[row] for row in rows],
                 "quantity": [CLASS_QUANTITIES[column] for column in columns],
-                "value": self.class_value[rows, columns],
-                "low": self.class_low[rows, columns],
-                "high": self.class_high[rows, columns],
+                **self.by_class.at((rows, columns))._asdict(),
                 "n": counts[rows, columns],
             }
         )
@@ -191,11 +183,18 @@ def plot_prediction(
     enough = result.bin_count >= FEW
     for chosen, opacity in ((enough, 0.75), (~enough & (result.bin_count > 0), 0.25)):
         if chosen.any():
-            height = result.bin_accuracy[chosen]
+            height = result.bin_accuracy.value[chosen]
             ax.bar(centres[chosen], height, 0.9 / BINS, color=colour, alpha=opacity, linewidth=0)
     filled = result.bin_count > 0
-    ends = (result.bin_accuracy[filled], result.bin_low[filled], result.bin_high[filled])
-    draw_bars(ax, centres[filled], *ends, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5)
+    draw_bars(
+        ax,
+        centres[filled],
+        *result.bin_accuracy.at(filled),
+        fmt="none",
+        ecolor=INK,
+        elinewidth=0.8,
+        capsize=1.5,
+    )
     ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1.0, alpha=0.7)
     ax.text(0.0, 1.03, _figures(result), transform=ax.transAxes, fontsize=9, linespacing=1.4)
     for centre, count in zip(centres[filled], result.bin_count[filled], strict=True):
@@ -248,18 +247,15 @@ def plot_prediction_classes(
     """Accuracy and precision of each class, sorted by accuracy."""
     ax = axes_or_new(ax)
     present = np.flatnonzero(result.class_count)
-    order = present[np.argsort(result.class_value[present, 0], kind="stable")]
+    order = present[np.argsort(result.by_class.value[present, 0], kind="stable")]
     named = len(order) <= MANY
     places = np.arange(len(order))
     for shift, (name, shade, marker) in enumerate((("accuracy", colour, "o"), ("precision", WRONG, "D"))):
         column = CLASS_QUANTITIES.index(name)
-        value, low, high = (
-            a[order, column] for a in (result.class_value, result.class_low, result.class_high)
-        )
         at = places + (0.24 * shift - 0.12 if named else 0.0)
         size, line = (4.5, 1.0) if named else (1.5, 0.3)
         style: dict[str, Any] = {"fmt": marker, "color": shade, "markersize": size, "elinewidth": line}
-        draw_bars(ax, at, value, low, high, label=name, **style)
+        draw_bars(ax, at, *result.by_class.at((order, column)), label=name, **style)
     if named:
         ax.set_xticks(places, [result.class_names[k] for k in order], rotation=45, ha="right")
     ax.set_xlabel("Class" if named else "Class, by accuracy")
@@ -273,8 +269,7 @@ def plot_prediction_classes(
 def _figures(result: PredictionResult) -> str:
     lines = []
     for name, label in (("accuracy", "accuracy"), ("ece", "ECE")):
-        i = QUANTITIES.index(name)
-        value, low, high = (100 * float(a[i]) for a in (result.value, result.low, result.high))
+        value, low, high = (100 * number for number in result.estimate.at(QUANTITIES.index(name)))
         lines.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
     gap = result.quantity("confidence") - result.accuracy
     return f"{',  '.join(lines)}\nconfidence − accuracy {100 * gap:+.1f} %"

@@ -18,6 +18,7 @@ from vitscope.results import About, Result, column, tidy_columns
 from vitscope.results.condition_rows import Headline, headline_rows
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 
 DECISIONS = ("low", "high", "neither")
 
@@ -29,7 +30,7 @@ PHASE = "phase and amplitude swapped"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapeBiasResult(Result, exam="shape_bias", after="adversarial", version=2):
+class ShapeBiasResult(Measured, Result, exam="shape_bias", after="adversarial", version=2):
     """Decisions about mixed pictures; arrays are (ways of mixing, quantities), the swap of phase comes last."""
 
     about = About(
@@ -49,9 +50,6 @@ class ShapeBiasResult(Result, exam="shape_bias", after="adversarial", version=2)
 
     pairs: int
     cutoff: np.ndarray  # (ways - 1,), in units of pi
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
     headlines: tuple[Headline, ...]
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
@@ -16,6 +17,7 @@ from vitscope.results import About, Result, column, tidy
 from vitscope.results.condition_rows import QUANTITIES as SCORES
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 
 QUANTITIES = (*SCORES, "consistency")
 
@@ -32,7 +34,7 @@ KEPT = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TemporalResult(Result, exam="temporal", after="passes", version=2):
+class TemporalResult(Measured, Result, exam="temporal", after="passes", version=2):
     """Scores of frames, each condition as it is and then smoothed over time; `n` counts frames."""
 
     about = About(
@@ -59,15 +61,8 @@ class TemporalResult(Result, exam="temporal", after="passes", version=2):
     way: tuple[str, ...]  # (conditions,): one pass, mc dropout, one draw
     spatial: np.ndarray  # (conditions,): with spatial smoothing
     temporal: np.ndarray  # (conditions,): smoothed over time
-    value: np.ndarray  # (conditions, QUANTITIES)
-    low: np.ndarray
-    high: np.ndarray
-    change: np.ndarray  # (conditions, QUANTITIES): of smoothed ones to the condition before them
-    change_low: np.ndarray
-    change_high: np.ndarray
-    ratio: np.ndarray  # (conditions, RATIOS)
-    ratio_low: np.ndarray
-    ratio_high: np.ndarray
+    change: Estimate[np.ndarray]  # (conditions, QUANTITIES): of smoothed ones to the condition before them
+    ratio: Estimate[np.ndarray]  # (conditions, RATIOS)
     throughput: np.ndarray  # (conditions, 3): relative to the first condition, and its interval over frames
     labels: np.ndarray  # (3,): consistency of the labels themselves, and its interval
     trace: np.ndarray  # (conditions, frames): probability of the true class in the first sequence
@@ -96,18 +91,16 @@ class TemporalResult(Result, exam="temporal", after="passes", version=2):
         `... change` and `... ratio` compare what is smoothed over time with what is not. `n` counts frames. The
         consistency of the labels is the row `label consistency`.
         """
-        rows = [self._rows(name, *column(self, QUANTITIES, name), self.n) for name in QUANTITIES]
-        speed, slow, fast = self.throughput.T
-        rows.append(self._rows("throughput", speed, slow, fast, self.timed))
+        rows = [self._rows(name, column(self, QUANTITIES, name), self.n) for name in QUANTITIES]
+        rows.append(self._rows("throughput", Estimate(*self.throughput.T), self.timed))
         for i, quantity in enumerate(QUANTITIES):
-            numbers = (self.change[:, i], self.change_low[:, i], self.change_high[:, i])
-            rows.append(self._rows(f"{quantity} change", *numbers, self.n)[self.temporal])
+            numbers = self.change.at((slice(None), i))
+            rows.append(self._rows(f"{quantity} change", numbers, self.n)[self.temporal])
         for i, quantity in enumerate(RATIOS):
-            numbers = (self.ratio[:, i], self.ratio_low[:, i], self.ratio_high[:, i])
-            rows.append(self._rows(f"{quantity} ratio", *numbers, self.n)[self.temporal])
+            numbers = self.ratio.at((slice(None), i))
+            rows.append(self._rows(f"{quantity} ratio", numbers, self.n)[self.temporal])
         if not self.why:
-            value, low, high = self.labels[:, None]
-            rows.append(tidy("label consistency", value, low, high, self.n))
+            rows.append(tidy("label consistency", *Estimate(*self.labels[:, None]), self.n))
         return pd.concat(rows, ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
@@ -118,10 +111,13 @@ class TemporalResult(Result, exam="temporal", after="passes", version=2):
         rows["condition"] = self.names * len(quantities)
         return rows.drop(columns=["way", "spatial", "temporal"])
 
-    def _rows(self, quantity: str, value: Any, low: Any, high: Any, n: int) -> pd.DataFrame:
-        return tidy(
-            quantity, value, low, high, n, way=list(self.way), spatial=self.spatial, temporal=self.temporal
-        )
+    def _rows(self, quantity: str, numbers: Estimate[np.ndarray], n: int) -> pd.DataFrame:
+        conditions: dict[str, Any] = {
+            "way": list(self.way),
+            "spatial": self.spatial,
+            "temporal": self.temporal,
+        }
+        return tidy(quantity, *numbers, n, **conditions)
 
 
 LABELS = {"error": "error", "nll": "NLL", "brier": "Brier", "ece": "ECE", "flips": "flips"}
@@ -143,10 +139,9 @@ def plot_temporal(result: TemporalResult, ax: mpl.Axes | None = None, colour: st
     step = 0.7 / len(chosen)
     for i, row in enumerate(chosen):
         x = np.arange(len(RATIOS)) + (i - (len(chosen) - 1) / 2) * step
-        value, low, high = result.ratio[row], result.ratio_low[row], result.ratio_high[row]
         label = result.names[row].removesuffix(" + temporal")
         style: dict[str, Any] = {"markersize": 5.5, "elinewidth": 1.2, "capsize": 2.0, "label": label}
-        _points(ax, x, value, low, high, fmt=MARKERS[i % len(MARKERS)], color=colour, **style)
+        _points(ax, x, result.ratio.at(row), fmt=MARKERS[i % len(MARKERS)], color=colour, **style)
     ax.axhline(1.0, color=INK, linewidth=0.8)
     ax.set_xticks(range(len(RATIOS)), [LABELS[name] for name in RATIOS])
     ax.set_xlim(-0.5, len(RATIOS) - 0.5)
@@ -170,17 +165,17 @@ def plot_temporal_throughput(
     ax = axes_or_new(ax)
     if result.why:
         return nothing(ax, result.why)
-    nll, low, high = column(result, QUANTITIES, "nll")
+    nll = column(result, QUANTITIES, "nll")
     speed = 100.0 * result.throughput[:, 0]
     for i, smoothed in enumerate(np.flatnonzero(result.temporal)):
         marker = MARKERS[i % len(MARKERS)]
         pair = [smoothed - 1, smoothed]
-        ax.plot(speed[pair], nll[pair], "-", color=colour, linewidth=1.2, alpha=0.7)
+        ax.plot(speed[pair], nll.value[pair], "-", color=colour, linewidth=1.2, alpha=0.7)
         for row, fill in zip(pair, (colour, "white"), strict=True):
             one, label = slice(row, row + 1), result.names[row] if row != smoothed else None
             style: dict[str, Any] = {"markersize": 6.0, "elinewidth": 0.9, "capsize": 1.5, "label": label}
             style |= {"fmt": marker, "color": colour, "markerfacecolor": fill}
-            _points(ax, speed[one], nll[one], low[one], high[one], **style)
+            _points(ax, speed[one], nll.at(one), **style)
     ax.set_xlim(0.0, max(105.0, 1.05 * float(speed.max())))
     ax.xaxis.set_major_formatter(mpl.PercentFormatter(decimals=0))
     ax.set_xlabel("Relative throughput")
@@ -216,8 +211,9 @@ def plot_temporal_trace(
     return ax
 
 
-def _points(ax: mpl.Axes, x: Any, value: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any) -> None:
+def _points(ax: mpl.Axes, x: Any, numbers: Estimate[np.ndarray], **style: Any) -> None:
     """With a bar of no length where the interval is unknown."""
+    value, low, high = numbers
     known = np.isfinite(low) & np.isfinite(high)
     draw_bars(ax, x, value, np.where(known, low, value), np.where(known, high, value), **style)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import along_depth, colour_bar, draw_bands, draw_bars, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
@@ -15,6 +16,7 @@ from vitscope.drawing.style import INK, MODELS, grid, logarithmic, model_colour
 from vitscope.results import About, Result, UnitRow, column, tidy, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 
 PERCENTILES = (5, 50, 95, 99)
 
@@ -34,7 +36,7 @@ OUTLIERS, OTHERS = "outliers", "other points"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TokenNormsResult(Result, exam="token_norms", after="low_pass"):
+class TokenNormsResult(Measured, Result, exam="token_norms", after="low_pass"):
     """`value`, `low` and `high` are (units, QUANTITIES); attention has rows of its own."""
 
     about = About(
@@ -51,9 +53,6 @@ class TokenNormsResult(Result, exam="token_norms", after="low_pass"):
     )
 
     units: tuple[UnitRow, ...]
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
     place_unit: np.ndarray  # index of the unit of each point
     place_share: np.ndarray  # of images in which the point is an outlier
     attending: tuple[UnitRow, ...]
@@ -61,14 +60,10 @@ class TokenNormsResult(Result, exam="token_norms", after="low_pass"):
     row_unit: np.ndarray  # index of the attending unit of each row
     row_token: tuple[str, ...]
     row_tokens: np.ndarray  # how many tokens the row is about, per image on average
-    share: np.ndarray
-    share_low: np.ndarray
-    share_high: np.ndarray
-    sink: np.ndarray
-    sink_low: np.ndarray
-    sink_high: np.ndarray
+    share: Estimate[np.ndarray]
+    sink: Estimate[np.ndarray]
 
-    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def of(self, quantity: str) -> Estimate[np.ndarray]:
         """Value and interval of one quantity, a number per unit."""
         return column(self, QUANTITIES, quantity)
 
@@ -82,8 +77,8 @@ class TokenNormsResult(Result, exam="token_norms", after="low_pass"):
         """`QUANTITIES` after each unit; `attention` and `sink` of each MSA by `token`."""
         levels = tidy_columns(self, QUANTITIES, self.n, self.units)
         units, tokens = [self.attending[i] for i in self.row_unit], list(self.row_token)
-        share = tidy("attention", self.share, self.share_low, self.share_high, self.n, units, token=tokens)
-        sink = tidy("sink", self.sink, self.sink_low, self.sink_high, self.n, units, token=tokens)
+        share = tidy("attention", *self.share, self.n, units, token=tokens)
+        sink = tidy("sink", *self.sink, self.n, units, token=tokens)
         return pd.concat([levels, share, sink], ignore_index=True)
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -140,14 +135,13 @@ def plot_attention_sinks(
     token = np.array(result.row_token)
     sorts = [sort for sort in dict.fromkeys(result.row_token) if sort != OTHERS]
     for place, sort in enumerate([*sorts, OTHERS]):
-        rows = (token == sort) & np.isfinite(result.sink)
+        rows = (token == sort) & np.isfinite(result.sink.value)
         if not rows.any():
             continue
         shade = "#8b929b" if sort == OTHERS else model_colour(place)
         depth = np.array([result.attending[i].depth for i in result.row_unit[rows]])
-        ends = (result.sink[rows], result.sink_low[rows], result.sink_high[rows])
         style: dict[str, Any] = {"fmt": "-o", "markersize": 4, "linewidth": 1.5, "elinewidth": 0.9}
-        draw_bars(ax, depth, *ends, color=shade, label=sort, **style)
+        draw_bars(ax, depth, *result.sink.at(rows), color=shade, label=sort, **style)
     ax.axhline(1.0, color=INK, linewidth=1.3, linestyle=":")
     along_depth(ax)
     logarithmic(ax)

@@ -14,12 +14,13 @@ from vitscope.drawing.style import MODELS
 from vitscope.results import About, Result, UnitRow, column, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Measured
 
 QUANTITIES = ("data_std", "model_std", "model_share")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class UncertaintyResult(Result, exam="uncertainty", after="lesion", version=3):
+class UncertaintyResult(Measured, Result, exam="uncertainty", after="lesion", version=3):
     """Spread of the features after each unit; arrays are (units, 3), in the order of QUANTITIES."""
 
     about = About(
@@ -36,9 +37,6 @@ class UncertaintyResult(Result, exam="uncertainty", after="lesion", version=3):
     units: tuple[UnitRow, ...]
     passes: int
     source: str  # what makes passes differ; "": nothing, there is no spread over passes
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
 
     def table(self) -> pd.DataFrame:
         """Quantities `data_std`, `model_std` and `model_share` of every unit."""

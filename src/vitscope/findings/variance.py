@@ -32,13 +32,9 @@ class VarianceResult(UnitChanges, Result, exam="variance", after="fourier", vers
         "different models.",
     )
 
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-
     def table(self) -> pd.DataFrame:
         """Quantities `variance` and `change` (paired by image): across each unit, and the mean of each kind."""
-        level = tidy("variance", self.value, self.low, self.high, self.n, self.units)
+        level = tidy("variance", *self.estimate, self.n, self.units)
         return pd.concat([level, self.change_rows()], ignore_index=True)
 
 
@@ -49,7 +45,7 @@ WIDE = 20.0  # levels further apart than this factor are drawn on a logarithmic 
 def plot_variance(result: VarianceResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Feature-map variance against depth, over bands for MSA and subsampling."""
     ax = axes_or_new(ax)
-    plot_depth(ax, result.units, result.value, result.low, result.high, colour)
+    plot_depth(ax, result.units, *result.estimate, colour)
     positive = result.value[np.isfinite(result.value) & (result.value > 0)]
     if positive.size and positive.max() > WIDE * positive.min():
         logarithmic(ax)
@@ -65,7 +61,7 @@ def plot_variance_change(
 ) -> mpl.Axes:
     """Change of the variance across each unit."""
     ax = axes_or_new(ax)
-    plot_change(ax, result.units, result.change, result.change_low, result.change_high, colour)
+    plot_change(ax, result.units, *result.change, colour)
     ax.set_ylabel("Change of the variance")
     return ax
 

@@ -59,7 +59,7 @@ def _surface(
 ) -> Any:
     value = result.of(quantity)[0]
     low, high = ends or (None, None)
-    numbers = np.stack([result.nll, result.nll_low, result.nll_high, result.l2, result.accuracy], axis=-1)
+    numbers = np.stack([*result.nll, result.l2, result.accuracy.value], axis=-1)
     return go.Surface(
         x=result.x,
         y=result.y,
@@ -127,7 +127,7 @@ def _buttons(quantity: str, height: tuple[float, float] | None) -> dict[str, Any
 def _note(result: LandscapeResult) -> list[dict[str, Any]]:
     if not result.not_finite:
         return []
-    text = f"{result.not_finite} of {result.nll.size} points not finite"
+    text = f"{result.not_finite} of {result.nll.value.size} points not finite"
     return [{"text": text, "x": 1.0, "y": 1.06, "xref": "paper", "yref": "paper", "showarrow": False}]
 
 

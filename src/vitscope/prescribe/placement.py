@@ -52,7 +52,7 @@ def stage_ends(patient: Patient) -> list[StageEnd]:
                 stage,
                 found.units[last].name,
                 peak,
-                certain=peak and bool(found.change_low[last] > 0),
+                certain=peak and bool(found.change.low[last] > 0),
                 excess=100 * np.array(end_excess(found.value[inside], found.low[inside], found.high[inside])),
                 lesion=_loss(patient, found.units[last].name),
             )

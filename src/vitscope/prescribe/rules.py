@@ -118,7 +118,7 @@ def broadcast_context(patient: Patient) -> Finding:
 
 def _nep(patient: Patient) -> Evidence:
     found = cast(HessianResult, patient.results["hessian"])
-    numbers = (found.nep, found.nep_low, found.nep_high)
+    numbers = found.negative_share
     unsure = f" ({found.unconverged} eigenvalues not converged)" if found.unconverged else ""
     what = f"share of negative eigenvalues (NEP){unsure}"
     return Evidence.above("hessian", what, numbers, found.n, HIGH_NEP)

@@ -142,9 +142,10 @@ def hours(records: Iterable[ClaimRecord]) -> str:
             continue
         arms = {arm["name"]: arm for arm in record.study.study["arms"]}
         curves = record.study.tables["curves"]
-        for (arm, seed), took in curves.groupby(["arm", "seed"])["seconds"].max().items():
-            said = {key: value for key, value in arms[arm].items() if key not in ("name", "seeds")}
-            seconds[repr(sorted(said.items(), key=str)), seed] = float(took)
+        longest = curves.groupby(["arm", "seed"])["seconds"].max().reset_index().to_dict("records")
+        for row in longest:
+            said = {key: value for key, value in arms[row["arm"]].items() if key not in ("name", "seeds")}
+            seconds[repr(sorted(said.items(), key=str)), row["seed"]] = float(row["seconds"])
     return f"{len(seconds)} trainings, {_duration(sum(seconds.values()))} of one core"
 
 

@@ -3,7 +3,8 @@
 What a field may hold: None, bool, int, float (also nan and inf, which JSON lacks: they are written as
 strings), str, numpy arrays, other dataclasses, and tuples and string-keyed dicts of these. Reading goes by
 the declared types, so that a file in which something is missing or of another type is recognised as damaged. Pictures
-and maps are arrays of bytes, which take one or two characters per value, not a line of JSON.
+and maps are arrays of bytes, which take one or two characters per value, not a line of JSON. An `Estimate` is
+written as three fields: `change`, `change_low` and `change_high`, or what `stored_as` says.
 """
 
 import base64
@@ -19,6 +20,7 @@ import numpy as np
 
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
+from vitscope.core.statistics import Estimate
 
 D = TypeVar("D")
 _ARRAY_TYPES = ("float64", "float32", "int64", "bool")
@@ -27,7 +29,12 @@ _ARRAY_TYPES = ("float64", "float32", "int64", "bool")
 def encode(value: Any) -> Any:
     """`value` as what `json.dumps` takes."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        found: dict[str, Any] = {}
+        for f in dataclasses.fields(value):
+            own = getattr(value, f.name)
+            parts = zip(_stored(f), own, strict=True) if isinstance(own, Estimate) else [(f.name, own)]
+            found |= {name: encode(part) for name, part in parts}
+        return found
     if isinstance(value, np.ndarray):
         if str(value.dtype) not in _ARRAY_TYPES:
             raise TypeError(f"arrays of a result are {', '.join(_ARRAY_TYPES)}, not {value.dtype}")
@@ -49,6 +56,17 @@ def encode(value: Any) -> Any:
     raise TypeError(f"a result cannot hold a {type(value).__name__}")
 
 
+def stored_as(value: str, low: str, high: str) -> dict[str, tuple[str, str, str]]:
+    """The metadata of a field with an `Estimate` whose parts have these names in files."""
+    return {"stored": (value, low, high)}
+
+
+def _stored(field: "dataclasses.Field[Any]") -> tuple[str, ...]:
+    """What value, low and high of an estimate are called in files."""
+    names: tuple[str, ...] = field.metadata.get("stored", ())
+    return names or (field.name, f"{field.name}_low", f"{field.name}_high")
+
+
 def decode(kind: type[D], payload: Any) -> D:
     """The dataclass `kind` from what `encode` made.
 
@@ -58,14 +76,22 @@ def decode(kind: type[D], payload: Any) -> D:
     if not isinstance(payload, dict):
         raise ValueError(f"expected the fields of {kind.__name__}, found a {type(payload).__name__}")
     hints = typing.get_type_hints(kind)
-    known = dataclasses.fields(kind)  # type: ignore[arg-type]
-    if missing := [f.name for f in known if f.name not in payload and f.default is dataclasses.MISSING]:
+    fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    estimates = {name for name in fields if typing.get_origin(hints[name]) is Estimate}
+    stored = {name: _stored(f) if name in estimates else (name,) for name, f in fields.items()}
+    needed = [own for name, own in stored.items() if fields[name].default is dataclasses.MISSING]
+    if missing := [name for own in needed for name in own if name not in payload]:
         raise ValueError(f"{kind.__name__} lacks {', '.join(missing)}")
-    if surplus := sorted(set(payload) - {f.name for f in known}):
+    if surplus := sorted(set(payload).difference(*stored.values())):
         raise ValueError(f"{kind.__name__} has no field {', '.join(surplus)}")
-    return kind(
-        **{f.name: _value(hints[f.name], payload[f.name], f.name) for f in known if f.name in payload}
-    )
+    found: dict[str, Any] = {}
+    for name, own in stored.items():
+        if name in estimates:
+            (number,) = typing.get_args(hints[name])
+            found[name] = Estimate(*(_value(number, payload[part], part) for part in own))
+        elif name in payload:
+            found[name] = _value(hints[name], payload[name], name)
+    return kind(**found)
 
 
 def _value(hint: Any, value: Any, name: str) -> Any:

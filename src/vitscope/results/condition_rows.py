@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
-from vitscope.core.statistics import difference_interval, percentile_interval, standard_error
+from vitscope.core.statistics import Estimate, difference_interval, percentile_interval, standard_error
 from vitscope.results import Result, column, tidy
 from vitscope.results.numbers import by_name, with_interval
 
@@ -85,11 +85,9 @@ class ConditionTable:
     value: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    drop: np.ndarray
-    drop_low: np.ndarray
-    drop_high: np.ndarray
+    drop: Estimate[np.ndarray]
 
-    def of(self, quantity: str, rows: Any = slice(None)) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def of(self, quantity: str, rows: Any = slice(None)) -> Estimate[np.ndarray]:
         """Value and interval of one quantity under some or all conditions."""
         return column(self, QUANTITIES, quantity, rows)
 
@@ -103,7 +101,7 @@ def condition_rows(
     """A tidy table: each quantity, and `drop` against the first condition, per condition; `own` are further columns."""
     columns: dict[str, Any] = {"condition": list(conditions), **own}
     pieces = [tidy(name, *scores.of(name), scores.n, **columns) for name in quantities]
-    drops = tidy("drop", scores.drop, scores.drop_low, scores.drop_high, scores.n, **columns)
+    drops = tidy("drop", *scores.drop, scores.n, **columns)
     return pd.concat([*pieces, drops.iloc[1:]], ignore_index=True)
 
 

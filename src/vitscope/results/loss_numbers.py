@@ -9,18 +9,20 @@ standard error of a bootstrap over batches.
 """
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from vitscope.core.statistics import (
     REPLICATES,
+    Estimate,
     difference_interval,
     few_interval,
     of_few,
     poisson_weights,
     score_interval,
     standard_error,
+    without_interval,
 )
 
 Quantity = Literal["nep", "ape"]
@@ -51,19 +53,17 @@ def replicates(eigenvalues: np.ndarray, quantity: Quantity, seed: int, count: in
     return STATISTICS[quantity](eigenvalues, poisson_weights(np.arange(len(eigenvalues)), seed, count))
 
 
-def summed_up(eigenvalues: np.ndarray, seed: int) -> dict[str, float]:
-    """NEP and APE with `_low` and `_high`; NaN for a single batch."""
-    found: dict[str, float] = {}
-    for quantity in STATISTICS:
-        drawn = replicates(eigenvalues, quantity, seed)
-        low, high = _interval(drawn, quantity, eigenvalues)
-        found |= {quantity: float(drawn[0]), f"{quantity}_low": float(low), f"{quantity}_high": float(high)}
-    return found
+def summed_up(eigenvalues: np.ndarray, seed: int) -> dict[str, Any]:
+    """NEP and APE, under the names they have in a result; the intervals of a single batch are NaN."""
+    fields: dict[str, Quantity] = {"negative_share": "nep", "positive_mean": "ape"}
+    drawn = {name: replicates(eigenvalues, quantity, seed) for name, quantity in fields.items()}
+    return {
+        name: Estimate(drawn[name][0], *_interval(drawn[name], quantity, eigenvalues)).each(float)
+        for name, quantity in fields.items()
+    }
 
 
-def difference(
-    first: np.ndarray, second: np.ndarray, quantity: Quantity, seed: int
-) -> tuple[float, float, float]:
+def difference(first: np.ndarray, second: np.ndarray, quantity: Quantity, seed: int) -> Estimate[float]:
     """The quantity of one model minus that of another on the same batches (batches, k), and its interval."""
     drawn = replicates(first, quantity, seed) - replicates(second, quantity, seed)
     value, error, n = float(drawn[0]), standard_error(drawn[1:]), len(first)
@@ -71,7 +71,7 @@ def difference(
         low, high = difference_interval(value, of_few(error, n), n)
     else:
         low, high = few_interval(value, error, n)
-    return value, float(low), float(high)
+    return Estimate(value, low, high).each(float)
 
 
 def _interval(
@@ -88,23 +88,24 @@ def _interval(
 class LossPoints:
     """What landscapes and lines between models share: `nll`, `l2` and more at every point, intervals but for l2."""
 
-    nll: np.ndarray
+    nll: Estimate[np.ndarray]
     l2: np.ndarray
 
     @property
     def loss(self) -> np.ndarray:
         """NLL + l2."""
-        return np.asarray(self.nll + self.l2)
+        return np.asarray(self.nll.value + self.l2)
 
     @property
     def not_finite(self) -> int:
         """At how many points the NLL is infinite or not a number."""
-        return int((~np.isfinite(self.nll)).sum())
+        return int((~np.isfinite(self.nll.value)).sum())
 
-    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def of(self, quantity: str) -> Estimate[np.ndarray]:
         """A quantity at every point, with its interval over images; that of l2, which has none, is NaN."""
         if quantity == "l2":
-            return self.l2, np.full_like(self.l2, np.nan), np.full_like(self.l2, np.nan)
-        base, shift = ("nll", self.l2) if quantity == "loss" else (quantity, np.zeros_like(self.l2))
-        value, low, high = (getattr(self, f"{base}{end}") + shift for end in ("", "_low", "_high"))
-        return value, low, high
+            return without_interval(self.l2)
+        if quantity == "loss":
+            return self.nll.each(lambda numbers: numbers + self.l2)
+        found: Estimate[np.ndarray] = getattr(self, quantity)
+        return found

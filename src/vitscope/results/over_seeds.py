@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vitscope.core.statistics import NORMAL, standard_error
+from vitscope.core.statistics import NORMAL, Estimate, standard_error
 from vitscope.results.paired import difference_of_replicates
 
 _LEAST_P = 1e-12
@@ -123,8 +123,8 @@ def difference(quantity: str, first: Measured, second: Measured) -> Measured:
     """`first` minus `second` of one training seed: paired by image where both have replicates of the same images."""
     value, n = first.value - second.value, min(first.n, second.n)
     if first.drawn is not None and second.drawn is not None and first.n == second.n:
-        ends = [(one.value, one.low, one.high) for one in (first, second)]
-        known = [end for end in ends if not math.isnan(end[1])]
+        ends = [Estimate(one.value, one.low, one.high) for one in (first, second)]
+        known = [end for end in ends if not math.isnan(end.low)]
         value, low, high = difference_of_replicates(quantity, first.drawn, second.drawn, n, known)
         return Measured(value, low, high, n, first.drawn - second.drawn)
     if math.isnan(first.low) and math.isnan(second.low):

@@ -24,6 +24,7 @@ import numpy as np
 from vitscope.core import pd
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import (
+    Estimate,
     correlation,
     difference_interval,
     difference_of,
@@ -96,7 +97,7 @@ def differences(first: Result, second: Result) -> pd.DataFrame:
     if ours or theirs:
         check_same_images(first, second)
     common = [label for label in ours if label in theirs]
-    known = [_intervals(result) if common else {} for result in (first, second)]
+    known = [_estimates(result) if common else {} for result in (first, second)]
     n = int(getattr(first, "blocks", getattr(first, "pairs", first.n)))  # that the bootstrap draws
     names, rows = [], []
     for label in common:
@@ -147,28 +148,25 @@ def check_same_images(first: Result, second: Result) -> None:
 
 
 def difference_of_replicates(
-    name: str, first: np.ndarray, second: np.ndarray, n: int, ends: list[tuple[float, float, float]]
-) -> tuple[float, float, float]:
-    """Value and interval of a difference, from (1 + replicates,) of both over `n` independent images.
-
-    `ends` are value and interval of both, if known.
-    """
+    name: str, first: np.ndarray, second: np.ndarray, n: int, known: list[Estimate[float]]
+) -> Estimate[float]:
+    """A difference, from (1 + replicates,) of both over `n` independent images, and both themselves, if known."""
     replicates = first - second
     value, drawn = float(replicates[0]), replicates[1:]
     if not np.isfinite(drawn).any():
-        return value, np.nan, np.nan
+        return Estimate(value, np.nan, np.nan)
     if name in SHARES:
         low, high = difference_interval(value, of_few(standard_error(drawn), n), n)
-    elif name in RAISED and len(ends) == 2 and replicates.any():
-        low, high = difference_of(ends[0], ends[1], correlation(first[1:], second[1:]))
+    elif name in RAISED and len(known) == 2 and replicates.any():
+        low, high = difference_of(known[0], known[1], correlation(first[1:], second[1:]))
     else:
         low, high = percentile_interval(drawn)
         bias = float(np.nanmean(drawn)) - value
         low, high = low - 2 * max(bias, 0.0), high - 2 * min(bias, 0.0)
-    return value, float(low), float(high)
+    return Estimate(value, low, high).each(float)
 
 
-def _intervals(result: Result) -> dict[str, tuple[float, float, float]]:
-    """Value, low and high of what a person looks at first, by the names that `replicates` has."""
+def _estimates(result: Result) -> dict[str, Estimate[float]]:
+    """What a person looks at first, by the names that `replicates` has."""
     rows = by_name(result.summary())
-    return {label: (float(row.value), float(row.low), float(row.high)) for label, row in rows.items()}
+    return {label: Estimate(row.value, row.low, row.high).each(float) for label, row in rows.items()}

@@ -22,6 +22,7 @@ from vitscope.core import pd
 from vitscope.core.arguments.calling import checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
+from vitscope.core.statistics import Estimate
 from vitscope.results.atomic import atomic_write
 from vitscope.results.codec import decode, encode
 from vitscope.results.plain_files import MOST_BYTES, read_plain
@@ -70,8 +71,9 @@ class Result:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
+            for array in value if isinstance(value, Estimate) else (value,):
+                if isinstance(array, np.ndarray):
+                    array.flags.writeable = False
 
     def table(self) -> pd.DataFrame:
         """Every number as a tidy table (see `vitscope.results.table`)."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 
 COLUMNS = ("unit", "kind", "stage", "depth", "quantity", "value", "low", "high", "n")
 
@@ -71,12 +72,25 @@ def tidy(
     return pd.DataFrame(columns)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Measured:
+    """The part of a result that holds its main numbers, with their 95 % intervals."""
+
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def estimate(self) -> Estimate[np.ndarray]:
+        """All of them together."""
+        return Estimate(self.value, self.low, self.high)
+
+
 def column(
     numbers: Any, names: Sequence[str], quantity: str, rows: Any = slice(None)
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`value`, `low` and `high` of one quantity, of arrays with a column for each of `names`."""
-    at = (rows, names.index(quantity))
-    return numbers.value[at], numbers.low[at], numbers.high[at]
+) -> Estimate[np.ndarray]:
+    """One quantity of arrays `value`, `low` and `high` with a column for each of `names`."""
+    return Estimate(numbers.value, numbers.low, numbers.high).at((rows, names.index(quantity)))
 
 
 def tidy_columns(
@@ -105,7 +119,7 @@ ALL_HEADS = -1  # the head number of a row that belongs to the layer
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HeadRows:
+class HeadRows(Measured):
     """The part of a result that such exams share; `value`, `low` and `high` are (rows, quantities)."""
 
     quantities: ClassVar[tuple[str, ...]]
@@ -115,11 +129,8 @@ class HeadRows:
     skipped: tuple[tuple[str, str], ...]  # units that were left out, and why
     row_unit: np.ndarray  # index of the unit of each row
     head: np.ndarray  # its head; -1: all heads of the layer
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
 
-    def of(self, quantity: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def of(self, quantity: str) -> Estimate[np.ndarray]:
         """Value and interval of one quantity, a number per row."""
         return column(self, self.quantities, quantity)
 
@@ -130,7 +141,7 @@ class HeadRows:
 
     def table(self) -> pd.DataFrame:
         """A tidy table, quantity by quantity; the column `head` is empty where a row belongs to the layer."""
-        return pd.concat([self.rows(name, *self.of(name)) for name in self.quantities], ignore_index=True)
+        return pd.concat([self.rows(name, self.of(name)) for name in self.quantities], ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
         """The rows of layers."""
@@ -142,9 +153,9 @@ class HeadRows:
         skipped = pd.DataFrame(list(self.skipped), columns=["unit", "reason"])
         return {**super().tables(), "skipped": skipped}  # type: ignore[misc]
 
-    def rows(self, quantity: str, value: np.ndarray, low: np.ndarray, high: np.ndarray) -> pd.DataFrame:
+    def rows(self, quantity: str, numbers: Estimate[np.ndarray]) -> pd.DataFrame:
         """The table of one quantity with a number per row."""
         units = [self.units[i] for i in self.row_unit]
-        table = tidy(quantity, value, low, high, self.n, units)
+        table = tidy(quantity, *numbers, self.n, units)
         heads = [None if h == ALL_HEADS else h for h in self.head.tolist()]
         return table.assign(head=pd.array(heads, dtype="Int64"))

@@ -28,34 +28,23 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate
 from vitscope.results import Result, UnitRow, tidy
 from vitscope.results.numbers import plural, rows_of, with_interval
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Numbers with their 95 % intervals over images."""
-
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+from vitscope.results.table import Measured
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class UnitChanges:
+class UnitChanges(Measured):
     """The part of a result that feature exams share: arrays are (units, ...) and (kinds, ...)."""
 
     n: int
     units: tuple[UnitRow, ...]
-    change: (
+    change: Estimate[
         np.ndarray
-    )  # across each unit, paired by image; NaN where it is not comparable with the one before
-    change_low: np.ndarray
-    change_high: np.ndarray
+    ]  # across each unit, paired by image; NaN where it has none comparable before it
     kinds: tuple[str, ...]
-    kind_change: np.ndarray  # mean over the units of each kind
-    kind_change_low: np.ndarray
-    kind_change_high: np.ndarray
+    kind_change: Estimate[np.ndarray]  # mean over the units of each kind
 
     def change_rows(
         self, quantity: str = "change", column: int | None = None, **extra: np.ndarray
@@ -65,11 +54,9 @@ class UnitChanges:
         `column` is that of the arrays where there are several numbers per unit, `extra` columns of the rows of units.
         """
         at = (slice(None),) if column is None else (slice(None), column)
-        unit = (self.change[at], self.change_low[at], self.change_high[at])
-        kind = (self.kind_change[at], self.kind_change_low[at], self.kind_change_high[at])
         rows = [
-            tidy(quantity, *unit, self.n, self.units, **extra),
-            tidy(quantity, *kind, self.n).assign(kind=list(self.kinds)),
+            tidy(quantity, *self.change.at(at), self.n, self.units, **extra),
+            tidy(quantity, *self.kind_change.at(at), self.n).assign(kind=list(self.kinds)),
         ]
         return pd.concat(rows, ignore_index=True)
 
@@ -86,9 +73,9 @@ class UnitMean:
     most: float
 
     @property
-    def interval(self) -> tuple[float, float, float]:
+    def interval(self) -> Estimate[float]:
         """Value, low and high."""
-        return self.value, self.low, self.high
+        return Estimate(self.value, self.low, self.high)
 
     def spread(self, what: str = "unit", scale: str = ".3g") -> str:
         """Between what the single units lie, in words."""

@@ -62,7 +62,7 @@ class Card:
     @property
     def digest(self) -> str:
         """Stands for everything that the card says; what it leaves out does not count."""
-        usual = {one.name: one.default for one in fields(self)}
+        usual: dict[str, Any] = {one.name: one.default for one in fields(self)}
         said = {name: value for name, value in asdict(self).items() if value != usual[name]}
         text = json.dumps(said, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

@@ -83,7 +83,7 @@ class ResolvedArm:
         self.arm = arm
         with said_of(f"arm {arm.name}"):
             changes = as_said(arm.changes, hints_of(Recipe), "changes.")
-            emptied = {key: None for key, value in changes.items() if value is None}
+            emptied: dict[str, Any] = {key: None for key, value in changes.items() if value is None}
             self.recipe = replace(get_recipe(arm.recipe, **changes), **emptied)
             if self.recipe.distill is not None and arm.train:
                 raise BadArgument(

@@ -19,6 +19,7 @@ import vitscope.surgery  # noqa: F401 opens run folders whose model was operated
 from vitscope.data import ImageData
 from vitscope.engine.choosing import find_exams, with_options
 from vitscope.engine.diagnose import run_exams
+from vitscope.engine.takes_interface import Request
 from vitscope.models import create_model, save_model
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved, seed_all
@@ -129,11 +130,11 @@ def examine(
         options = {look["exam"]: _read(look["options"]) for look in missing if look["options"]}
         chosen = with_options(find_exams([look["exam"] for look in missing]), options)
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        request = {"limit": limit, "batch_size": batch_size, "seed": SEED, "device": device}
+        request = Request(limit, batch_size, SEED, device, str(model["name"]))
         images = Part(data, split, fraction, validation, labels, classes).load()
         with alone(seed):
             net = make(model, (), store, checkpoint=checkpoint).eval().to(device)
-            found = run_exams(net, images, chosen, request, out, str(model["name"]), figures=False)
+            found = run_exams(net, images, chosen, request, out, figures=False)
         for look in missing:
             folder = store.result_folder(look["key"], look["exam"])
             found[look["exam"]].save(folder, look["key"], packed=True)

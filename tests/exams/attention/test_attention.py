@@ -75,7 +75,7 @@ def test_intervals_and_percentiles_of_a_vit_taken_apart_in_float64() -> None:
         half = 2.570581836 * per_image.std(ddof=1) / np.sqrt(6)  # t quantile with 5 degrees of freedom
         assert result.high[at, 0] - result.value[at, 0] == pytest.approx(half, rel=1e-3)
         exact = np.quantile(entropies(a), 0.15, method="inverted_cdf")
-        assert result.percentile[at] == pytest.approx(exact, abs=np.log(17) / BINS)
+        assert result.percentile.value[at] == pytest.approx(exact, abs=np.log(17) / BINS)
 
 
 def test_swin_equals_brute_force_also_where_windows_are_shifted() -> None:
@@ -109,7 +109,7 @@ def test_fused_and_explicit_attention_agree() -> None:
         block.attn.fused_attn = False
     a, b = (attention(model, images()) for model in (fused, explicit))
     np.testing.assert_allclose(a.value, b.value, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(a.percentile, b.percentile, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(a.percentile.value, b.percentile.value, rtol=1e-4, atol=1e-4)
 
 
 def test_uniform_attention_reaches_the_bound() -> None:
@@ -119,7 +119,7 @@ def test_uniform_attention_reaches_the_bound() -> None:
     result = attention(model, images())
     entropy, _, _ = result.of("entropy")
     np.testing.assert_allclose(entropy, np.log(17), rtol=1e-5)
-    np.testing.assert_allclose(result.percentile, np.log(17), atol=np.log(17) / BINS)
+    np.testing.assert_allclose(result.percentile.value, np.log(17), atol=np.log(17) / BINS)
     np.testing.assert_allclose(result.of("similarity")[0], 1.0, rtol=1e-5)
     np.testing.assert_allclose(result.of("prefix")[0], 1 / 17, rtol=1e-5)
     mean = np.mean([abs(i - j) / 4 for i in range(4) for j in range(4)])
@@ -136,7 +136,7 @@ def test_every_design_gives_numbers_inside_their_bounds_or_a_reason(case: Case) 
     entropy, _, _ = result.of("entropy")
     assert (entropy >= 0).all()
     assert (entropy <= rows * (1 + 1e-5) + 1e-6).all()
-    assert (result.percentile <= rows + 1e-9).all()
+    assert (result.percentile.value <= rows + 1e-9).all()
     for name, most in (("distance", 2.0), ("prefix", 1.0), ("diagonal", 1.0), ("similarity", 1.0)):
         values = result.of(name)[0]
         known = np.isfinite(values)
@@ -195,7 +195,7 @@ def test_disk_keeps_everything(tmp_path: Path) -> None:
     whole.save(tmp_path)
     back = Result.load(tmp_path)
     assert isinstance(back, AttentionResult)
-    np.testing.assert_array_equal(back.percentile_low, whole.percentile_low)
+    np.testing.assert_array_equal(back.percentile.low, whole.percentile.low)
     table = back.table()
     assert set(table["quantity"]) == {*QUANTITIES, "entropy_p15", "entropy_bound"}
     assert back.summary()["quantity"].iloc[0] == "entropy"

@@ -4,15 +4,29 @@ import numpy as np
 import pytest
 import timm
 import torch
-from torch import nn
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
 
 from tests.exams.attention_by_hand import images, swin, vit, vit_attention
 from tests.exams.factories import tiny
 from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData, batches
-from vitscope.exams.attention.maps import maps
+from vitscope.exams.attention.maps import COUNT, maps
 from vitscope.findings.maps import MapsResult
 from vitscope.results import Result
+
+
+def expected_table(model: VisionTransformer, images: Tensor, _: Tensor) -> dict[tuple[str, str], np.ndarray]:
+    layers = [weights.numpy() for weights, _ in vit_attention(model, images[:COUNT].double())]
+    heads = [weights[:, :, 0, 1:] for weights in layers]
+    first, second = ((weights.mean(1) + np.eye(17)) / 2 for weights in layers)
+    heads[1] = np.concatenate([heads[1], (second @ first)[:, :1, 1:]], 1)  # the rollout stands after the last
+    found = {}
+    for i, looked in enumerate(heads):  # (images, heads, points)
+        least, most = looked.min(2, keepdims=True), looked.max(2, keepdims=True)
+        found["area", f"blocks.{i}.attn"] = (looked >= (least + most) / 2).mean((0, 2))
+        found["highest", f"blocks.{i}.attn"] = most.mean((0, 2))
+    return found
 
 
 def test_heads_of_every_layer_on_the_first_images() -> None:

@@ -136,7 +136,8 @@ def test_windows_give_what_their_points_receive() -> None:
     assert not result.skipped
     assert not (result.of("outliers")[0] > 0).any()
     assert all(
-        share == pytest.approx(1.0, abs=1e-5) for share in result.share[np.array(result.row_token) == OTHERS]
+        share == pytest.approx(1.0, abs=1e-5)
+        for share in result.share.value[np.array(result.row_token) == OTHERS]
     )
     # marking one point of the map as an outlier gives what it receives in its window
     parts = anatomy(model, (3, 32, 32))

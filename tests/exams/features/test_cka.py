@@ -86,8 +86,8 @@ def test_against_the_definition_in_float64() -> None:
     assert (result.n, result.batches, result.left_out) == (40, 5, 0)
     s = result.value
     structure = (s[0, 1] + s[2, 3]) / 2 - (s[0, 2] + s[0, 3] + s[1, 2] + s[1, 3]) / 4
-    assert result.score[0] == pytest.approx(structure)
-    assert result.score[1] == pytest.approx((s[0, 1] + s[2, 3]) / 2 - s[1, 2])
+    assert result.score.value[0] == pytest.approx(structure)
+    assert result.score.value[1] == pytest.approx((s[0, 1] + s[2, 3]) / 2 - s[1, 2])
 
 
 def test_a_copy_that_is_rotated_scaled_and_shifted_is_the_same() -> None:
@@ -190,7 +190,7 @@ def test_two_models(small_vit: nn.Module, fashion: ImageData) -> None:
     np.testing.assert_allclose(pair.value, turned.value.T, atol=1e-6)
     assert (pair.other, pair.model) == (turned.model, turned.other)
     assert [u.name for u in pair.other_units] == [u.name for u in turned.units]
-    assert np.isnan(pair.score).all()
+    assert np.isnan(pair.score.value).all()
     assert len(pair.table()) == pair.value.size
     itself = cka(small_vit, fashion, limit=40, batch_size=20, other=small_vit)
     np.testing.assert_allclose(itself.value, alone.value, atol=1e-6)
@@ -209,7 +209,7 @@ model, other = create_model("vit_mini"), create_model("resnet_mini")
 data = (torch.randn(83, 3, 32, 32), torch.zeros(83, dtype=torch.long))
 with distributed.process_group():
     results = [cka(model, data, batch_size=16), cka(model, data, batch_size=16, other=other)]
-    found = [[r.n, r.batches, r.left_out, r.value.tolist(), r.low.tolist(), r.score.tolist()] for r in results]
+    found = [[r.n, r.batches, r.left_out, r.value.tolist(), r.low.tolist(), r.score.value.tolist()] for r in results]
     json.dump(found, open(f"{sys.argv[1]}/{distributed.rank()}.json", "w"))
 """
 

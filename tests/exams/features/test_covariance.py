@@ -9,12 +9,15 @@ import torch
 from torch import Tensor, nn
 
 import vitscope as vs
+from tests.exams.attention_by_hand import vit_maps
+from tests.exams.every_exam import OPTIONS
 from vitscope.core.errors import VitscopeError
 from vitscope.exams import covariance
 from vitscope.exams.features.covariance import GROUP, _jackknife, centre_covariance, distances
 from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import Result
 
+DRAWS = OPTIONS["covariance"]["draws"]
 DATA = (torch.zeros(4, 3, 13, 17), torch.zeros(4, dtype=torch.long))
 
 
@@ -49,6 +52,21 @@ def autocorrelation(kernel: np.ndarray) -> dict[tuple[int, int], float]:
                 for x in range(max(0, -dx), min(size, size - dx)):
                     total += float((kernel[:, :, y, x] * kernel[:, :, y + dy, x + dx]).sum())
             found[dy, dx] = total / kernel.shape[0]
+    return found
+
+
+def expected_table(model: nn.Module, _: Tensor, __: Tensor) -> dict[tuple[str, str], list[float]]:
+    groups = [
+        torch.randn(8, 3, 32, 32, generator=torch.Generator().manual_seed(g)) for g in range(DRAWS // 8)
+    ]
+    maps = [vit_maps(model, noise.double()) for noise in groups]
+    y, x = np.divmod(np.arange(16), 4)
+    ring, found = np.maximum(np.abs(y - 2), np.abs(x - 2)), {}
+    for unit in maps[0]:
+        points = [own[unit].flatten(2).numpy() for own in maps]  # (images, channels, points)
+        mean = sum(np.einsum("ncp,ncq->pq", p - p.mean(0), p - p.mean(0)) for p in points)
+        correlation = mean[10] / np.sqrt(mean[10, 10] * np.diag(mean))
+        found["correlation", unit] = [correlation[ring == radius].mean() for radius in range(3)]
     return found
 
 

@@ -99,9 +99,9 @@ def test_changes_are_paired_and_only_where_the_bound_stays() -> None:
     third = torch.randn(8, 6, 2, 2, generator=generator)
     result = finish(subject((6, 4, 4), (6, 4, 4), (6, 2, 2)), first, second, third)
     a, b = (np.array([by_hand(one) for one in maps.numpy()]) for maps in (first, second))
-    np.testing.assert_allclose(result.change[1], (b - a).mean(0), rtol=1e-5)
-    np.testing.assert_allclose(result.kind_change[0], (b - a).mean(0), rtol=1e-5)
-    assert np.isnan(result.change[[0, 2]]).all()
+    np.testing.assert_allclose(result.change.value[1], (b - a).mean(0), rtol=1e-5)
+    np.testing.assert_allclose(result.kind_change.value[0], (b - a).mean(0), rtol=1e-5)
+    assert np.isnan(result.change.value[[0, 2]]).all()
     assert result.bound.tolist() == [6.0, 6.0, 4.0]
 
 

@@ -146,9 +146,9 @@ def test_smoothing_lowers_high_frequencies() -> None:
     feature = torch.randn(16, 8, 8, 8)
     smooth = torch.nn.functional.avg_pool2d(torch.nn.functional.pad(feature, (0, 2, 0, 2), "circular"), 3, 1)
     result = finish(subject((8, 8, 8), (8, 8, 8)), [feature, smooth])
-    assert result.change_high[1] < 0
+    assert result.change.high[1] < 0
     assert result.kinds == ("msa",)
-    assert result.kind_change[0] == pytest.approx(result.change[1])
+    assert result.kind_change.value[0] == pytest.approx(result.change.value[1])
 
 
 def test_accumulates_rows_for_maps_of_different_size() -> None:
@@ -160,15 +160,15 @@ def test_accumulates_rows_for_maps_of_different_size() -> None:
     diagonal = np.concatenate([e.mean(0)[-end:] for e, end in zip(expected, ends, strict=True)])
     radial = np.concatenate([e.mean(0)[:-end] for e, end in zip(expected, ends, strict=True)])
     np.testing.assert_allclose(result.value, diagonal, atol=3e-4)
-    np.testing.assert_allclose(result.ring_value, radial, atol=3e-4)
+    np.testing.assert_allclose(result.ring.value, radial, atol=3e-4)
     np.testing.assert_array_equal(result.row_unit, [0] * 4 + [1] * 4 + [2] * 3)
     np.testing.assert_allclose(result.ring_frequency[result.ring_unit == 2][1:], rings(5, 5)[0])
     np.testing.assert_array_equal(result.highest, [3, 7, 10])
     difference = expected[1][:, -1] - expected[0][:, -1]
-    assert result.change[1] == pytest.approx(difference.mean(), abs=3e-4)
+    assert result.change.value[1] == pytest.approx(difference.mean(), abs=3e-4)
     half = 2.0930241 * difference.std(ddof=1) / math.sqrt(20)  # t quantile with 19 degrees of freedom
-    assert result.change_high[1] - result.change[1] == pytest.approx(half, rel=1e-3)
-    assert np.isnan(result.change[[0, 2]]).all()  # the first unit, and another grid
+    assert result.change.high[1] - result.change.value[1] == pytest.approx(half, rel=1e-3)
+    assert np.isnan(result.change.value[[0, 2]]).all()  # the first unit, and another grid
     assert (result.low[1:4] < result.value[1:4]).all()
 
 

@@ -43,7 +43,7 @@ def test_equals_operating_on_a_copy_unit_by_unit(name: str, fashion: ImageData) 
     with torch.no_grad():
         right = model(images).argmax(1) == labels
     assert result.n == 60
-    assert result.accuracy == pytest.approx(float(right.double().mean()), abs=1e-12)
+    assert result.accuracy.value == pytest.approx(float(right.double().mean()), abs=1e-12)
     assert result.lost.sum() > 0
     for i, unit in list(enumerate(result.units))[1::3]:
         still = by_surgery(model, unit.name, images) == labels

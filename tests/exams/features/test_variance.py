@@ -80,11 +80,11 @@ def test_accumulates_mean_change_and_intervals_over_images() -> None:
     result = finish(subject((4, 6, 6), (4, 6, 6)), [first[:20], second[:20]], [first[20:], second[20:]])
     a, b = reference(first), reference(second)
     np.testing.assert_allclose(result.value, [a.mean(), b.mean()], rtol=1e-5)
-    assert np.isnan(result.change[0])
-    assert result.change[1] == pytest.approx((b - a).mean(), rel=1e-5)
+    assert np.isnan(result.change.value[0])
+    assert result.change.value[1] == pytest.approx((b - a).mean(), rel=1e-5)
     half = 2.0452296 * (b - a).std(ddof=1) / np.sqrt(30)  # t quantile with 29 degrees of freedom
-    assert result.change_high[1] - result.change[1] == pytest.approx(half, rel=1e-3)
-    paired, level = result.change_high[1] - result.change_low[1], result.high[0] - result.low[0]
+    assert result.change.high[1] - result.change.value[1] == pytest.approx(half, rel=1e-3)
+    paired, level = result.change.high[1] - result.change.low[1], result.high[0] - result.low[0]
     assert paired < level
     assert result.n == 30
 
@@ -98,9 +98,9 @@ def test_the_change_of_a_kind_is_paired_by_image() -> None:
     v = np.stack([reference(m) for m in maps])
     msa = ((v[1] - v[0]) + (v[3] - v[2])) / 2
     assert result.kinds == ("msa", "mlp")
-    assert result.kind_change[0] == pytest.approx(msa.mean(), rel=1e-5)
+    assert result.kind_change.value[0] == pytest.approx(msa.mean(), rel=1e-5)
     half = 2.0638986 * msa.std(ddof=1) / np.sqrt(25)  # t quantile with 24 degrees of freedom
-    assert result.kind_change_high[0] - result.kind_change[0] == pytest.approx(half, rel=1e-3)
+    assert result.kind_change.high[0] - result.kind_change.value[0] == pytest.approx(half, rel=1e-3)
 
 
 def test_features_that_are_not_finite_are_named() -> None:
@@ -116,7 +116,7 @@ def test_table_and_disk(tmp_path: Path) -> None:
     assert table["quantity"].tolist() == ["variance", "variance", "change", "change", "change"]
     of_kind = table.iloc[-1]
     assert (of_kind["unit"], of_kind["kind"]) == (None, "msa")
-    assert of_kind["value"] == result.change[1]
+    assert of_kind["value"] == result.change.value[1]
     assert (table["low"][:2] < table["value"][:2]).all()
     result.save(tmp_path)
     back = Result.load(tmp_path)

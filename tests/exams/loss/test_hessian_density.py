@@ -41,8 +41,8 @@ def eigenvalues() -> np.ndarray:
 
 
 def test_trace(found: HessianDensityResult, eigenvalues: np.ndarray) -> None:
-    error = (found.trace_high - found.trace_low) / 2
-    assert found.trace == pytest.approx(eigenvalues.sum(), abs=2 * error)
+    error = (found.trace.high - found.trace.low) / 2
+    assert found.trace.value == pytest.approx(eigenvalues.sum(), abs=2 * error)
     assert 0 < error < 0.5 * np.abs(eigenvalues).sum()
 
 
@@ -53,8 +53,8 @@ def test_density_and_negative_share(found: HessianDensityResult, eigenvalues: np
     assert inside.mean() > 0.9
     assert found.value.sum() * (found.grid[1] - found.grid[0]) == pytest.approx(1.0, rel=0.01)
     exact_share = (eigenvalues < -found.width).mean()
-    assert 0.0 <= found.negative_low <= exact_share <= found.negative_high <= 1.0
-    assert found.negative_low < found.negative < found.negative_high
+    assert 0.0 <= found.negative.low <= exact_share <= found.negative.high <= 1.0
+    assert found.negative.low < found.negative.value < found.negative.high
 
 
 def gauss(values: np.ndarray, probe: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,8 +82,8 @@ def test_the_share_of_negative_eigenvalues_is_covered() -> None:
             nodes, weights = map(np.stack, zip(*(gauss(values, p, steps) for p in probes.T), strict=True))
             result = summarised({"nodes": nodes, "weights": weights}, ABOUT)
             truth = float((values < -result.width).mean())
-            errors.append(abs(result.negative - truth))
-            covered.append(0.0 <= result.negative_low <= truth <= result.negative_high <= 1.0)
+            errors.append(abs(result.negative.value - truth))
+            covered.append(0.0 <= result.negative.low <= truth <= result.negative.high <= 1.0)
     assert np.mean(covered) >= 0.95
     assert np.mean(off[40]) < np.mean(off[20]) < np.mean(off[10])
 
@@ -98,8 +98,8 @@ def test_few_negative_eigenvalues_are_covered() -> None:
         probes = turned @ generator.choice([-1.0, 1.0], (100, 4))
         nodes, weights = map(np.stack, zip(*(gauss(values, p, 20) for p in probes.T), strict=True))
         result = summarised({"nodes": nodes, "weights": weights}, {**ABOUT, "parameters": 100})
-        missed["too low"] += result.negative_high < 0.02
-        missed["too high"] += result.negative_low > 0.02
+        missed["too low"] += result.negative.high < 0.02
+        missed["too high"] += result.negative.low > 0.02
     assert sum(missed.values()) <= 0.05 * 100, missed
 
 
@@ -116,9 +116,9 @@ def test_a_share_that_batches_differ_in_is_covered() -> None:
             found.append(gauss(np.concatenate(spectrum), turned @ signs, 12))
         nodes, weights = map(np.stack, zip(*found, strict=True))
         result = summarised({"nodes": nodes, "weights": weights}, {**ABOUT, "parameters": size})
-        missed["too low"] += result.negative_high < share
-        missed["too high"] += result.negative_low > share
-        assert 0.0 <= result.negative_low <= result.negative <= result.negative_high <= 1.0
+        missed["too low"] += result.negative.high < share
+        missed["too high"] += result.negative.low > share
+        assert 0.0 <= result.negative.low <= result.negative.value <= result.negative.high <= 1.0
     assert sum(missed.values()) <= 0.05 * 80, missed
 
 

@@ -1,6 +1,7 @@
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,6 +36,30 @@ def nll_by_hand(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(labels)), labels]
 
 
+@torch.no_grad()
+def expected_table(model: nn.Module, *data: torch.Tensor) -> dict[tuple[str, None], Any]:
+    held, moved = HeldBatches(model, data, 4, 2, None, seed=0), moved_parameters(model, (3, 32, 32))
+    pictures = torch.cat([held[i].images for i in range(2)]).double()
+    truth = torch.cat([held[i].targets for i in range(2)]).numpy()
+    before = [m.parameter.clone() for m in moved]
+    along, across = random_directions(moved)
+    found: dict[str, list[float]] = {"nll": [], "l2": [], "loss": [], "accuracy": [], "rise": []}
+    nll_there = nll_by_hand(model(pictures).numpy(), truth)
+    for y in (-1.0, 0.0, 1.0):
+        for x in (-1.0, 0.0, 1.0):
+            for m, start, a, b in zip(moved, before, along, across, strict=True):
+                m.parameter.copy_(start + x * a + y * b)
+            logits = model(pictures).numpy()
+            nll = nll_by_hand(logits, truth)
+            l2 = 0.025 * sum(p.square().sum().item() for p in model.parameters())
+            numbers = (nll.mean(), l2, nll.mean() + l2, (logits.argmax(1) == truth).mean())
+            for values, number in zip(found.values(), (*numbers, (nll - nll_there).mean()), strict=True):
+                values.append(number)
+    edge = np.delete(found["rise"], 4).mean()
+    whole = {"centre nll": nll_there.mean(), "centre l2": found["l2"][4], "edge rise": edge}
+    return {(quantity, None): values for quantity, values in {**found, **whole}.items()}
+
+
 def test_a_linear_model_by_hand_on_every_point() -> None:
     model, (pictures, labels) = linear(), images()
     found = landscape(model, (pictures, labels), points=5, span=2.0, weight_decay=0.3, recipe=None)
@@ -48,15 +73,15 @@ def test_a_linear_model_by_hand_on_every_point() -> None:
             moved = weight + x * a + y * b
             logits = data @ moved.T + bias
             nll = nll_by_hand(logits, truth)
-            assert found.nll[i, j] == pytest.approx(nll.mean(), rel=1e-10)
-            assert found.accuracy[i, j] == (logits.argmax(1) == truth).mean()
+            assert found.nll.value[i, j] == pytest.approx(nll.mean(), rel=1e-10)
+            assert found.accuracy.value[i, j] == (logits.argmax(1) == truth).mean()
             assert found.l2[i, j] == pytest.approx(0.15 * ((moved**2).sum() + (bias**2).sum()), rel=1e-10)
-            assert found.rise[i, j] == pytest.approx((nll - centre).mean(), rel=1e-8, abs=1e-12)
+            assert found.rise.value[i, j] == pytest.approx((nll - centre).mean(), rel=1e-8, abs=1e-12)
             half = (
                 2.200985160 * (nll - centre).std(ddof=1) / np.sqrt(12)
             )  # Student's t, 11 degrees of freedom
-            assert found.rise_high[i, j] - found.rise[i, j] == pytest.approx(half, rel=1e-3, abs=1e-12)
-    np.testing.assert_allclose(found.loss, found.nll + found.l2)
+            assert found.rise.high[i, j] - found.rise.value[i, j] == pytest.approx(half, rel=1e-3, abs=1e-12)
+    np.testing.assert_allclose(found.loss, found.nll.value + found.l2)
     assert found.moved == ("1.weight",)
     assert (found.moved_numbers, found.parameters, found.n) == (144, 147, 12)
 
@@ -74,12 +99,12 @@ def test_the_centre_is_the_plain_evaluation_of_the_same_augmented_images() -> No
     targets = torch.cat([batch.targets for batch in batches]).double()
     nll = -(targets * logits.log_softmax(1)).sum(1)
     assert found.n == 32  # whole batches
-    assert found.centre["nll"] == pytest.approx(nll.mean().item(), rel=1e-6)
-    assert found.nll[1, 1] == pytest.approx(found.centre["nll"], rel=1e-6)
-    assert found.centre["accuracy"] == (logits.argmax(1) == targets.argmax(1)).double().mean().item()
+    assert found.centre.nll.value == pytest.approx(nll.mean().item(), rel=1e-6)
+    assert found.nll.value[1, 1] == pytest.approx(found.centre.nll.value, rel=1e-6)
+    assert found.centre.accuracy.value == (logits.argmax(1) == targets.argmax(1)).double().mean().item()
     assert (found.augmentation, found.data, found.decay_all) == ("hdv", "fashion (train)", True)
     norms = sum(p.detach().double().square().sum().item() for p in model.parameters())
-    assert found.centre["l2"] == pytest.approx(0.025 * norms, rel=1e-6)
+    assert found.centre.l2 == pytest.approx(0.025 * norms, rel=1e-6)
 
 
 def test_batch_norm_statistics_are_kept_or_estimated_at_every_point() -> None:
@@ -101,8 +126,8 @@ def test_batch_norm_statistics_are_kept_or_estimated_at_every_point() -> None:
         for held in HeldBatches(model, (pictures, labels), 6, 2, recipe=None, seed=0):
             by_hand(held.images.to(pictures))
         anew = nn.functional.cross_entropy(by_hand.eval()(pictures), labels).item()
-    assert kept.nll[2, 2] == pytest.approx(there, rel=1e-9)
-    assert estimated.nll[2, 2] == pytest.approx(anew, rel=1e-9)
+    assert kept.nll.value[2, 2] == pytest.approx(there, rel=1e-9)
+    assert estimated.nll.value[2, 2] == pytest.approx(anew, rel=1e-9)
     with pytest.raises(VitscopeError, match="batch_norm is 'off'; expected kept or estimated"):
         landscape(model, (pictures, labels), batch_norm="off")  # type: ignore[arg-type]
 
@@ -155,7 +180,7 @@ def test_an_interrupted_landscape_goes_on_with_the_same_digits(tmp_path: Path, a
     accident.handle.remove()
     counter = After(model, 0, act)
     again = landscape(model, data, parts=Parts(tmp_path, "landscape", "key"), **PLAIN)
-    fields = ("nll", "rise_high", "accuracy")
+    fields = ("nll", "rise", "accuracy")
     assert any(all(np.array_equal(getattr(again, f), getattr(w, f)) for f in fields) for w in wholes)
     full = After(other := convolutional(), 0, act)
     landscape(other, data, **PLAIN)
@@ -178,22 +203,22 @@ def test_infinite_losses_are_kept_and_counted(tmp_path: Path) -> None:
     pictures, labels = images()
     found = landscape(Overflowing(), (pictures.float(), labels), points=5, span=3.0, recipe=None)
     assert 0 < found.not_finite < 25
-    assert np.isfinite(found.centre["nll"])
+    assert np.isfinite(found.centre.nll.value)
     summary = found.summary().set_index("quantity")
     assert summary.loc["points not finite", "value"] == found.not_finite
     table = found.table()
     assert (~np.isfinite(table[table["quantity"] == "nll"]["value"])).sum() == found.not_finite
     found.save(tmp_path)
     loaded = LandscapeResult.load(tmp_path)
-    np.testing.assert_array_equal(loaded.nll, found.nll)
+    np.testing.assert_array_equal(loaded.nll.value, found.nll.value)
     assert loaded.centre == found.centre
 
 
 def test_a_model_that_draws_random_numbers_draws_the_same_everywhere() -> None:
     model = nn.Sequential(linear(), *[_AlwaysDropout()])
     found = [landscape(model, images(), **PLAIN) for _ in range(2)]
-    np.testing.assert_array_equal(found[0].nll, found[1].nll)
-    assert found[0].nll[1, 1] == found[0].centre["nll"]
+    np.testing.assert_array_equal(found[0].nll.value, found[1].nll.value)
+    assert found[0].nll.value[1, 1] == found[0].centre.nll.value
 
 
 class _AlwaysDropout(nn.Module):
@@ -251,14 +276,14 @@ def test_diagnose_runs_it_on_the_training_split_and_keeps_it(tmp_path: Path) -> 
     request = {"exams": ["landscape"], "limit": 8, "batch_size": 8, "out": tmp_path / "run"}
     found = vs.diagnose(model, data, **request)["landscape"]
     assert isinstance(found, LandscapeResult)
-    assert (found.data, found.n, found.nll.shape) == ("fashion (train)", 8, (21, 21))
+    assert (found.data, found.n, found.nll.value.shape) == ("fashion (train)", 8, (21, 21))
     assert (found.x[0], found.x[-1]) == (-1.0, 1.0)
     figures = tmp_path / "run" / "figures"
     assert (figures / "landscape.png").exists()
     assert (figures / "landscape_surface.svg").exists()
     assert not (tmp_path / "run" / "parts").exists()
     counter = After(model, 0, fail)
-    assert vs.diagnose(model, data, **request)["landscape"].nll[0, 0] == found.nll[0, 0]
+    assert vs.diagnose(model, data, **request)["landscape"].nll.value[0, 0] == found.nll.value[0, 0]
     assert counter.count < 10  # none of the 441 points
 
 

@@ -35,15 +35,15 @@ def between(t: float) -> nn.Module:
 
 def test_the_ends_are_the_two_models_and_the_rest_lies_between_their_weights() -> None:
     found = landscape_line(convolutional(), other_one(), images(), points=5, recipe=None, weight_decay=0.1)
-    assert found.nll[0] == pytest.approx(loss_of(convolutional()), rel=1e-10)
-    assert found.nll[-1] == pytest.approx(loss_of(other_one()), rel=1e-10)
-    for t, nll, l2 in zip(found.t, found.nll, found.l2, strict=True):
+    assert found.nll.value[0] == pytest.approx(loss_of(convolutional()), rel=1e-10)
+    assert found.nll.value[-1] == pytest.approx(loss_of(other_one()), rel=1e-10)
+    for t, nll, l2 in zip(found.t, found.nll.value, found.l2, strict=True):
         model = between(float(t))
         assert nll == pytest.approx(loss_of(model), rel=1e-10)
         assert l2 == pytest.approx(0.05 * sum(p.square().sum().item() for p in model.parameters()), rel=1e-10)
-    chord = np.linspace(found.nll[0], found.nll[-1], 5)
-    np.testing.assert_allclose(found.excess, found.nll - chord, atol=1e-12)
-    assert found.excess[[0, -1]] == pytest.approx([0.0, 0.0], abs=1e-12)
+    chord = np.linspace(found.nll.value[0], found.nll.value[-1], 5)
+    np.testing.assert_allclose(found.excess.value, found.nll.value - chord, atol=1e-12)
+    assert found.excess.value[[0, -1]] == pytest.approx([0.0, 0.0], abs=1e-12)
     steps = zip(convolutional().parameters(), other_one().parameters(), strict=True)
     distance = sum((a - b).square().sum().item() for a, b in steps) ** 0.5
     assert found.distance == pytest.approx(distance)
@@ -52,9 +52,9 @@ def test_the_ends_are_the_two_models_and_the_rest_lies_between_their_weights() -
 def test_the_barrier_is_the_largest_excess_with_its_interval(tmp_path: Path) -> None:
     found = landscape_line(convolutional(), other_one(), images(), points=5, recipe=None)
     summary = found.summary().set_index("quantity")
-    top = int(np.argmax(found.excess))
+    top = int(np.argmax(found.excess.value))
     barrier = summary.loc["barrier", ["value", "low", "high", "t"]].tolist()
-    assert barrier == [found.excess[top], found.excess_low[top], found.excess_high[top], found.t[top]]
+    assert barrier == [found.excess.value[top], found.excess.low[top], found.excess.high[top], found.t[top]]
     table = found.table()
     assert len(table) == len(summary) + 5 * 5
     found.save(tmp_path)
@@ -72,7 +72,7 @@ def test_to_a_run_folder(tmp_path: Path) -> None:
     assert found.other == "second"
     with torch.no_grad():
         expected = nn.functional.cross_entropy(end.eval()(data[0]), data[1]).item()
-    assert found.nll[1] == pytest.approx(expected, rel=1e-5)
+    assert found.nll.value[1] == pytest.approx(expected, rel=1e-5)
 
 
 def test_another_structure_is_refused() -> None:

@@ -91,7 +91,7 @@ def test_ece_of_two_bins_by_hand() -> None:
     result = finish(logits, labels)
     assert result.ece == pytest.approx(0.2, abs=1e-6)
     assert result.bin_count[[8, 13]].tolist() == [10, 10]
-    np.testing.assert_allclose(result.bin_accuracy[[8, 13]], [0.8, 0.7])
+    np.testing.assert_allclose(result.bin_accuracy.value[[8, 13]], [0.8, 0.7])
 
 
 def test_intervals_are_nearly_those_of_a_plain_bootstrap() -> None:
@@ -176,12 +176,12 @@ def test_classes_are_counted_as_by_hand() -> None:
         right = (own & taken).sum()
         if k != 3:
             np.testing.assert_allclose(
-                result.class_value[k], [right / own.sum(), right / taken.sum(), confidence[own].mean()]
+                result.by_class.value[k], [right / own.sum(), right / taken.sum(), confidence[own].mean()]
             )
             half = 1.97 * confidence[own].std(ddof=1) / math.sqrt(own.sum())
-            assert result.class_high[k, 2] - result.class_value[k, 2] == pytest.approx(half, rel=0.05)
-    assert np.isnan(result.class_value[3, [0, 2]]).all()
-    assert result.class_value[3, 1] == 0
+            assert result.by_class.high[k, 2] - result.by_class.value[k, 2] == pytest.approx(half, rel=0.05)
+    assert np.isnan(result.by_class.value[3, [0, 2]]).all()
+    assert result.by_class.value[3, 1] == 0
 
 
 def test_histogram_tells_right_from_wrong() -> None:

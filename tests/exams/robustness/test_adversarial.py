@@ -54,7 +54,7 @@ def test_accuracy_on_a_linear_model_is_the_share_of_large_margins() -> None:
     assert 1 > expected[0] > expected[1] > expected[2] > expected[3] > 0
     np.testing.assert_allclose(result.scores.value[:4, ACCURACY], expected)
     np.testing.assert_allclose(result.scores.value[4:, ACCURACY], expected[1:])
-    np.testing.assert_allclose(result.scores.drop[1:4], expected[0] - np.array(expected[1:]))
+    np.testing.assert_allclose(result.scores.drop.value[1:4], expected[0] - np.array(expected[1:]))
 
 
 @pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])

@@ -38,6 +38,6 @@ def test_blur_takes_fine_patterns_away_and_leaves_coarse_ones() -> None:
     data = (torch.cat([fine, coarse]), torch.ones(40, dtype=torch.long))
     result = blur(Contrast(), data, batch_size=16)
     np.testing.assert_allclose(result.scores.value[:, ACCURACY], [1.0, 0.5, 0.5])
-    np.testing.assert_allclose(result.scores.drop, [0.0, 0.5, 0.5])
-    assert result.scores.drop_low[1] > 0.3
+    np.testing.assert_allclose(result.scores.drop.value, [0.0, 0.5, 0.5])
+    assert result.scores.drop.low[1] > 0.3
     assert "accuracy_over_draws" not in set(result.table()["quantity"])

@@ -103,7 +103,7 @@ def test_batch_size_and_processes_of_corruption_do_not_matter(fashion: ImageData
     one = corruption(transformer(), fashion, limit=30, batch_size=30, cache=False, **FEW)
     other = corruption(transformer(), fashion, limit=30, batch_size=7, cache=False, workers=1, **FEW)
     np.testing.assert_allclose(one.scores.value, other.scores.value, atol=1e-6)
-    np.testing.assert_allclose(one.scores.drop_high, other.scores.drop_high, atol=1e-6)
+    np.testing.assert_allclose(one.scores.drop.high, other.scores.drop.high, atol=1e-6)
 
 
 def test_models_of_one_input_size_share_the_cache(fashion: ImageData) -> None:

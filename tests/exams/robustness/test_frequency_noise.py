@@ -80,7 +80,7 @@ def test_only_noise_of_its_band_deceives_a_detector() -> None:
     np.testing.assert_array_equal(
         accuracy, [1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1]
     )  # without noise, then band by band
-    np.testing.assert_array_equal(result.scores.drop, 1 - accuracy)
+    np.testing.assert_array_equal(result.scores.drop.value, 1 - accuracy)
     np.testing.assert_allclose(result.frequency, np.arange(0.05, 1, 0.1))
     low, high, difference = result.summary()["value"]
     np.testing.assert_allclose([low, high, difference], [0.2, 0.0, -0.2])
@@ -97,7 +97,7 @@ def test_scores_are_those_of_noise_made_by_hand(fashion: ImageData) -> None:
         with torch.no_grad():
             right = (answers(model, noisy).argmax(1) == labels).double().mean()
         assert result.scores.value[1 + k, 0] == pytest.approx(float(right), abs=1e-12)
-    assert result.scores.drop.max() > 0.1
+    assert result.scores.drop.value.max() > 0.1
 
 
 def test_small_pictures_have_no_frequency_in_some_bands() -> None:

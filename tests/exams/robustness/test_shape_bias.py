@@ -1,6 +1,7 @@
 """Mixed pictures before classifiers that look at low or at high frequencies only."""
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,62 @@ def data(n: int = 40) -> tuple[Tensor, Tensor]:
     return pixels, labels
 
 
+@torch.no_grad()
+def expected_table(model: nn.Module, images: Tensor, labels: Tensor) -> dict[tuple[str, str], float]:
+    pixels = dict(enumerate((images.double() / 2 + 0.5).numpy()))
+
+    def says(picture: np.ndarray) -> int:
+        return int(model(torch.from_numpy(2 * picture - 1)[None]).argmax())
+
+    truth, shown = dict(enumerate(labels.tolist())), [range(4), range(4, 8), range(8, 10)]
+    chosen = decisions(says, pixels, truth, shown, seed=0, cutoff=0.2, firsts=[])
+    found = {}
+    for condition, counts in chosen.items():
+        low, high, neither = np.sum(counts, axis=0)
+        numbers = {"low": low, "high": high, "neither": neither}
+        found |= {(name, condition): number / len(counts) for name, number in numbers.items()}
+        found["shape_bias", condition] = low / (low + high)
+    return found
+
+
+def decisions(
+    says: Callable[[np.ndarray], int],
+    pixels: Mapping[int, np.ndarray],
+    labels: Mapping[int, int],
+    batches: Sequence[Sequence[int]],
+    seed: int,
+    cutoff: float,
+    firsts: list[int],
+) -> dict[str, list[np.ndarray]]:
+    """Per way of mixing and pair, shares for the class of the low, of the high frequencies, and for neither.
+
+    Images and labels are by their place in the data; the earlier image of each pair is put into `firsts`.
+    """
+    y, x = np.meshgrid(*2 * [2 * np.fft.fftfreq(32)], indexing="ij")
+    low, found = np.hypot(y, x) < cutoff, {f"cut at {cutoff:g}π": [], PHASE: []}
+    for batch in batches:
+        keys = {i: np.random.default_rng([3, seed, i]).random() for i in batch}
+        single: list[int] = []
+        for i in sorted(keys, key=keys.__getitem__):
+            if says(pixels[i]) != labels[i]:
+                continue
+            if not single or labels[single[0]] == labels[i]:
+                single.append(i)
+                continue
+            j = single.pop(0)
+            counts = np.zeros((2, 3))
+            for a, b in ((i, j), (j, i)):
+                one, other = np.fft.fft2(pixels[a]), np.fft.fft2(pixels[b])
+                mixed = (np.where(low, one, other), np.abs(other) * np.exp(1j * np.angle(one)))
+                for way, spectrum in enumerate(mixed):
+                    chosen = says(np.fft.ifft2(spectrum).real)
+                    counts[way, 0 if chosen == labels[a] else 1 if chosen == labels[b] else 2] += 0.5
+            for own, shares in zip(found.values(), counts, strict=True):
+                own.append(shares)
+            firsts.append(j)
+    return found
+
+
 @pytest.mark.parametrize(("slow", "fast", "bias"), [(1.0, 0.0, 1.0), (0.0, 1.0, 0.0)])
 def test_a_model_decides_by_the_frequencies_it_looks_at(slow: float, fast: float, bias: float) -> None:
     result = shape_bias(WaveReader(slow, fast), data(), batch_size=16, cutoffs=(0.05, 0.5, 1.2))
@@ -67,25 +124,12 @@ def test_decisions_equal_a_loop_over_pairs(fashion: ImageData) -> None:
         with torch.no_grad():
             return int(model(((torch.from_numpy(pixels).float() - mean) / std)[None]).argmax())
 
-    pixels = (images * std + mean).double().numpy()
-    keys = {i: np.random.default_rng([3, 2, int(index)]).random() for i, index in enumerate(indices)}
-    order = [i for i in sorted(keys, key=keys.__getitem__) if says(pixels[i]) == int(labels[i])]
-    single: list[int] = []
-    shares, firsts = [], []
-    y, x = np.meshgrid(*2 * [2 * np.fft.fftfreq(32)], indexing="ij")
-    low = np.hypot(y, x) < 0.3
-    for i in order:
-        if not single or labels[single[0]] == labels[i]:
-            single.append(i)
-            continue
-        j = single.pop(0)
-        counts = np.zeros(3)
-        for a, b in ((i, j), (j, i)):
-            mixed = np.fft.ifft2(np.where(low, np.fft.fft2(pixels[a]), np.fft.fft2(pixels[b]))).real
-            chosen = says(mixed)
-            counts[0 if chosen == labels[a] else 1 if chosen == labels[b] else 2] += 0.5
-        shares.append(counts)
-        firsts.append(int(indices[j]))
+    pixels = {int(i): p for i, p in zip(indices, (images * std + mean).double().numpy(), strict=True)}
+    truth = {int(i): int(label) for i, label in zip(indices, labels, strict=True)}
+    firsts: list[int] = []
+    shares = next(
+        iter(decisions(says, pixels, truth, [list(pixels)], seed=2, cutoff=0.3, firsts=firsts).values())
+    )
     assert result.pairs == len(shares) > 8
     total = np.sum(shares, axis=0)
     np.testing.assert_allclose(result.value[1, :3], total / len(shares))

@@ -66,9 +66,7 @@ def reader(
 
     def look(args: Any, kwargs: Any) -> inspect.BoundArguments:
         if not hints:
-            hints.update(hints_of(function))
-            for kind in map(_fields_of, inspect.signature(function).parameters.values()):
-                hints.update(hints_of(kind) if kind is not None else {})
+            hints.update(argument_hints(function))
         bound = bind(function, signature, args, kwargs, also)
         for name, value in bound.arguments.items():
             bound.arguments[name] = _checked(signature.parameters[name], value, hints.get(name, Any))
@@ -78,14 +76,38 @@ def reader(
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
-    """A function's signature, with the fields of a dataclass in the place of its `**changes` (see `FieldsOf`)."""
+    """A function's signature, with the fields of a dataclass in the place of an argument that is `FieldsOf` it."""
     signature = inspect.signature(function)
     spread: list[inspect.Parameter] = []
     for one in signature.parameters.values():
         kind = _fields_of(one)
         fields = inspect.signature(kind).parameters.values() if kind is not None else ()
-        spread += [field.replace(kind=field.KEYWORD_ONLY) for field in fields] or [one]
+        taken = one.KEYWORD_ONLY if one.kind is one.VAR_KEYWORD else one.kind
+        spread += [field.replace(kind=taken) for field in fields] or [one]
     return signature.replace(parameters=spread)
+
+
+def argument_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The types of the arguments in `signature_of` a function."""
+    hints = hints_of(function)
+    for name, one in inspect.signature(function).parameters.items():
+        if (kind := _fields_of(one)) is not None:
+            hints.pop(name, None)
+            hints |= {key: hint for key, hint in hints_of(kind).items() if key != "return"}
+    return hints
+
+
+def gathered(function: Callable[..., Any], bound: inspect.BoundArguments) -> inspect.BoundArguments:
+    """What `reader` has read, as the function itself takes it: arguments that are `FieldsOf` a dataclass as one."""
+    own, given = inspect.signature(function), dict(bound.arguments)
+    for name, one in own.parameters.items():
+        kind = _fields_of(one)
+        if kind is not None and one.kind is not one.VAR_KEYWORD:
+            fields = [field for field in inspect.signature(kind).parameters if field in given]
+            given[name] = kind(**{field: given.pop(field) for field in fields})
+    if given.keys() == bound.arguments.keys():
+        return bound
+    return inspect.BoundArguments(own, {name: given[name] for name in own.parameters if name in given})
 
 
 def check_fields(options: Any, prefix: str = "") -> None:

@@ -57,7 +57,7 @@ class Refine:
 
 @dataclass(frozen=True)
 class FieldsOf:
-    """On `**changes`: they are fields of this dataclass, by name and type."""
+    """On an argument: it stands for the fields of this dataclass; on `**changes`: they are some of them."""
 
     kind: type
 

@@ -13,7 +13,6 @@ number rests on few of them.
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from vitscope.anatomy import Anatomy, Unit, anatomy
@@ -21,6 +20,7 @@ from vitscope.core.statistics import REPLICATES, percentile_interval
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.not_finite import require_finite_weights
+from vitscope.engine.takes_interface import UNASKED, Asked
 from vitscope.findings.cb_scale import QUANTITIES, CbScaleResult
 from vitscope.models import name_of
 from vitscope.results import UnitRow
@@ -39,11 +39,7 @@ def scale_statistics(scale: np.ndarray) -> np.ndarray:
 def cb_scale(
     model: nn.Module,
     data: Any = None,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked = UNASKED,
 ) -> CbScaleResult:
     """Read the learned scales of a model that `broadcast_context(kind="cb_s")` was applied to.
 
@@ -59,7 +55,7 @@ def cb_scale(
     parts = anatomy(model) if scales else None
     places = {path: _owner(parts, path) for path in scales} if parts is not None else {}
     paths = sorted(places, key=lambda path: places[path].depth)
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(request.seed)
     value, low, high = np.empty((3, len(paths), len(QUANTITIES)))
     for i, path in enumerate(paths):
         scale = scales[path]
@@ -68,10 +64,10 @@ def cb_scale(
         known = np.isfinite(value[i]).all()
         low[i], high[i] = percentile_interval(scale_statistics(scale[draws])) if known else (np.nan, np.nan)
     return CbScaleResult(
-        model=name or name_of(model),
+        model=request.name or name_of(model),
         data=data_name(data) if data is not None else "",
         n=0,
-        seed=seed,
+        seed=request.seed,
         units=tuple(UnitRow.of(places[path]) for path in paths),
         module=tuple(paths),
         channels=np.array([len(scales[path]) for path in paths], dtype=np.int64),

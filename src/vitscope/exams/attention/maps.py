@@ -27,6 +27,7 @@ from vitscope.engine.facts import data_name
 from vitscope.engine.heads import attention_matrix, every_point_asks, geometry, why_not
 from vitscope.engine.not_finite import finite_scores_in
 from vitscope.engine.own_passes import dtype_of, placed
+from vitscope.engine.takes_interface import Asked
 from vitscope.engine.token_attention import has_class_token, key_map, rollout, rollout_run
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.models import name_of
@@ -41,11 +42,7 @@ SIDE = 64  # of the images that are kept to draw on
 def maps(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     count: Count = COUNT,
     unit: str | None = None,
 ) -> MapsResult:
@@ -59,16 +56,18 @@ def maps(
         count: How many images.
         unit: The last layer to take, where the rollout ends; default: the last whose attention lies on the map.
     """
-    with preserved(model), placed(model, device) as place, torch.inference_mode():
-        how: dict[str, Any] = {"config": data_config(model), "limit": limit, "seed": seed, "device": place}
-        shown, indices = _first_images(batches(data, batch_size=min(count, batch_size), **how), count)
+    with preserved(model), placed(model, request.device) as place, torch.inference_mode():
+        how: dict[str, Any] = {"config": data_config(model), "limit": request.limit, "seed": request.seed}
+        shown, indices = _first_images(
+            batches(data, batch_size=min(count, request.batch_size), device=place, **how), count
+        )
         parts = anatomy(model, tuple(shown.shape[1:]))
-        fields = _look(model, parts, shown, batch_size, unit)
+        fields = _look(model, parts, shown, request.batch_size, unit)
     return MapsResult(
-        model=name or name_of(model),
+        model=request.name or name_of(model),
         data=data_name(data),
         n=len(shown),
-        seed=seed,
+        seed=request.seed,
         skipped=tuple((u.name, reason) for u in parts if u.attention and (reason := why_not(u))),
         images=ByteArray.of(_thumbnails(shown.cpu())),
         indices=indices.cpu().numpy().astype(np.int64),

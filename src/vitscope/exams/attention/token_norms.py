@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.statistics import mean_interval, ratio_interval, share_interval
+from vitscope.core.statistics import Estimate, mean_interval, ratio_interval, share_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.heads import why_not
 from vitscope.engine.one_pass import alone
@@ -153,8 +153,8 @@ class TokenNormsAccumulator(Accumulator):
         norm, peak, outliers = (mean_interval(total[k], squares[k], n) for k in range(3))
         placed = [ratio_interval(self.ratios[:, k].numpy()) for k in range(2)]
         columns = [norm, *self._percentiles(n), peak, _bounded(outliers)]
-        columns += [(total[3] / n, *share_interval(total[3], n)), _bounded(placed[0]), placed[1]]
-        value, low, high = (np.stack([column[k] for column in columns], 1) for k in range(3))
+        columns += [Estimate(total[3] / n, *share_interval(total[3], n)), _bounded(placed[0]), placed[1]]
+        value, low, high = (np.stack(numbers, 1) for numbers in zip(*columns, strict=True))
         return {
             "n": n,
             "value": value,
@@ -167,14 +167,14 @@ class TokenNormsAccumulator(Accumulator):
             **self._attention(n),
         }
 
-    def _percentiles(self, n: int) -> list[tuple[np.ndarray, ...]]:
+    def _percentiles(self, n: int) -> list[Estimate[np.ndarray]]:
         width, found = (MOST - LEAST) / BINS, []
         for share in PERCENTILES:
             sums = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), strict=True)
             rows = [percentile(shares, squares, n, MOST - LEAST, share / 100) for shares, squares in sums]
             places = np.array(rows).reshape(-1, 3).T + LEAST
             known = np.where(places > MOST - width, np.nan, 10.0**places)
-            found.append(tuple(np.where(places <= LEAST + width, 0.0, known)))
+            found.append(Estimate(*np.where(places <= LEAST + width, 0.0, known)))
         return found
 
     def _attention(self, n: int) -> dict[str, Any]:
@@ -197,10 +197,8 @@ class TokenNormsAccumulator(Accumulator):
             "row_unit": owner.astype(np.int64),
             "row_token": row_token,
             "row_tokens": row_tokens,
-            **dict(zip(("share", "share_low", "share_high"), share, strict=True)),
-            "sink": sink[0],
-            "sink_low": np.maximum(sink[1], 0.0),
-            "sink_high": sink[2],
+            "share": share,
+            "sink": Estimate(sink[0], np.maximum(sink[1], 0.0), sink[2]),
         }
 
 
@@ -210,11 +208,12 @@ def _ratio_sums(y: Tensor, x: Tensor) -> Tensor:
     return torch.stack([term.sum() for term in terms])
 
 
-def _bounded(found: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+def _bounded(found: Estimate[np.ndarray]) -> Estimate[np.ndarray]:
     """The same means of shares with an interval inside [0, 1]; none where no image has any."""
     value, low, high = found
     seen = value > 0
-    return value, np.where(seen, np.maximum(low, 0.0), np.nan), np.where(seen, np.minimum(high, 1.0), np.nan)
+    low, high = np.where(seen, np.maximum(low, 0.0), np.nan), np.where(seen, np.minimum(high, 1.0), np.nan)
+    return Estimate(value, low, high)
 
 
 token_norms = alone(

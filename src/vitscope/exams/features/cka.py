@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import few_interval, poisson_weights
+from vitscope.core.statistics import Estimate, few_interval, poisson_weights, without_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
 from vitscope.engine.one_pass import examine
 from vitscope.engine.own_passes import examine_pair
-from vitscope.engine.takes_interface import takes_interface
+from vitscope.engine.takes_interface import Request, takes_interface
 from vitscope.findings.cka import CkaResult
 from vitscope.results.unit_changes import SCORES, score_weights, stages_of
 
@@ -107,21 +107,15 @@ class CkaAccumulator(Accumulator):
         batches, rows = int(self.batches), len(self.subject.units)
         columns = slice(0, rows) if self.other is None else slice(rows, None)
         cka = _normalised(self.hsic.numpy())[:, :rows, columns]
-        low, high = _interval(cka, batches)
         if self.other is None:
             weights = score_weights(stages_of(self.units))
             scores = np.einsum("rij,sij->rs", cka, weights)
         else:
             scores = np.full((1 + REPLICATES, len(SCORES)), np.nan)
-        score_low, score_high = _interval(scores, batches)
         return {
             "n": int(self.n),
-            "value": cka[0].copy(),
-            "low": low,
-            "high": high,
-            "score": scores[0].copy(),
-            "score_low": score_low,
-            "score_high": score_high,
+            **_estimate(cka, batches)._asdict(),
+            "score": _estimate(scores, batches),
             "batches": batches,
             "left_out": int(self.left_out),
         }
@@ -139,14 +133,14 @@ def _normalised(hsic: np.ndarray) -> np.ndarray:
         return np.clip(hsic / (own[..., :, None] * own[..., None, :]), -1.0, 1.0)
 
 
-def _interval(replicates: np.ndarray, batches: int) -> tuple[np.ndarray, np.ndarray]:
-    """The 95 % interval around the first entry; replicates without any batch are NaN and left out."""
-    value = replicates[0]
+def _estimate(replicates: np.ndarray, batches: int) -> Estimate[np.ndarray]:
+    """The first entry and an interval around it; replicates without any batch are NaN and left out."""
+    value = replicates[0].copy()
     known = replicates[1:][np.isfinite(replicates[1:]).reshape(len(replicates) - 1, -1).any(1)]
     if batches < 2 or len(known) < 2:
-        return np.full_like(value, np.nan), np.full_like(value, np.nan)
+        return without_interval(value)
     low, high = few_interval(value, known.std(0, ddof=1), batches)
-    return np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0)
+    return Estimate(value, np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0))
 
 
 @takes_interface
@@ -166,7 +160,8 @@ def cka(
     """
     CkaAccumulator.check_batch_size(batch_size)
     if other is not None:
-        found = examine_pair(model, other, data, CkaAccumulator, limit, batch_size, seed, device, stream)
+        request = Request(limit, batch_size, seed, device)
+        found = examine_pair(model, other, data, CkaAccumulator, request, stream)
     else:
         found = examine(model, data, [CkaAccumulator], limit, batch_size, seed, device, stream=stream)["cka"]
     result = cast(CkaResult, found)

@@ -28,6 +28,7 @@ from vitscope.core.statistics import student
 from vitscope.engine.exam import Rows, procedure
 from vitscope.engine.not_finite import look_inside
 from vitscope.engine.own_passes import own_passes
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import UnitRow
 
@@ -74,11 +75,7 @@ def _jackknife(
 def covariance(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     draws: Count = 512,
     stream: Stream = "read",
 ) -> CovarianceResult:
@@ -91,8 +88,8 @@ def covariance(
     """
     if draws < 2 * GROUP:
         raise VitscopeError(f"draws is {draws}; an interval needs at least {2 * GROUP} noise images")
-    groups = max(2, min(draws, limit or draws) // GROUP)
-    with own_passes(model, data, limit, batch_size, seed, device, name) as own:
+    groups = max(2, min(draws, request.limit or draws) // GROUP)
+    with own_passes(model, data, request) as own:
         parts = own.mapped_parts
         units = tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
         grids = [unit.map_shape[1:] for unit in units if unit.map_shape is not None]
@@ -103,12 +100,12 @@ def covariance(
         def measure(unit: Unit, feature: Tensor) -> None:
             found[unit.name] = centre_covariance(feature).cpu()
 
-        at_once = max(1, batch_size // GROUP)
+        at_once = max(1, request.batch_size // GROUP)
         mine = distributed.shard(-(-groups // at_once))
         with own.progress("covariance", at_once * GROUP * len(mine)) as advance:
             for first in (at_once * position for position in mine):
                 some = range(first, min(first + at_once, groups))
-                noise = torch.cat([own.noise(GROUP, (seed << 20) + group) for group in some])
+                noise = torch.cat([own.noise(GROUP, (request.seed << 20) + group) for group in some])
                 look_inside(model, parts, noise, measure, stream)
                 numbers.fill(slice(first, some.stop), groups=torch.cat([found[u.name] for u in units], 2))
                 advance(len(some) * GROUP)

@@ -78,7 +78,7 @@ class EffectiveRankAccumulator(FeatureMoments):
         """Means over images, and the change across each unit."""
         level = self.levels()
         rows = (len(self.subject.units), len(QUANTITIES))
-        value, low, high = (ends.reshape(rows) for ends in (level.value, level.low, level.high))
+        value, low, high = level.each(lambda numbers: numbers.reshape(rows))
         least, most = np.array([0.0, -1.0]), np.array([np.inf, 1.0])
         return {
             "n": int(self.n),

@@ -200,14 +200,10 @@ class FourierAccumulator(FeatureMoments):
             "n": int(self.n),
             "row_unit": self.owner[on_diagonal].astype(np.int64),
             "frequency": np.concatenate([diagonal for _, diagonal in self.columns]),
-            "value": level.value[on_diagonal],
-            "low": level.low[on_diagonal],
-            "high": level.high[on_diagonal],
+            **level.at(on_diagonal)._asdict(),
             "ring_unit": self.owner[rings_of].astype(np.int64),
             "ring_frequency": np.concatenate([radial for radial, _ in self.columns]),
-            "ring_value": level.value[rings_of],
-            "ring_low": level.low[rings_of],
-            "ring_high": level.high[rings_of],
+            "ring": level.at(rings_of),
             **self.change_fields(),
         }
 

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
 from vitscope.core.errors import warn
-from vitscope.core.statistics import paired_interval, share_interval
+from vitscope.core.statistics import Estimate, paired_interval, share_interval
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
 from vitscope.engine.own_passes import own_passes
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.lesion import Contrast, Group, KeptUnit, LesionResult
 from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass, Part, middle_convolution
@@ -63,19 +64,15 @@ def summarise(
     """The result's own fields from the counts."""
     squares = np.diagonal(products)
     low, high = paired_interval(changed, squares, n)
-    accuracy_low, accuracy_high = share_interval(right, n)
     weights = group_weights(units, position)
 
-    def mean_drop(weight: np.ndarray) -> tuple[float, float, float]:
+    def mean_drop(weight: np.ndarray) -> Estimate[float]:
         total, square = float(weight @ changed), float(weight @ products @ weight)
-        ends = paired_interval(total, square, n)
-        return total / n, float(ends[0]), float(ends[1])
+        return Estimate(total / n, *paired_interval(total, square, n)).each(float)
 
     return {
         "n": n,
-        "accuracy": right / n,
-        "accuracy_low": float(accuracy_low),
-        "accuracy_high": float(accuracy_high),
+        "accuracy": Estimate(right / n, *share_interval(right, n)).each(float),
         "value": changed / n,
         "low": low,
         "high": high,
@@ -93,11 +90,7 @@ def summarise(
 def lesion(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     part: Part = "branch",
 ) -> LesionResult:
     """Remove every unit that can be removed, one at a time, and count what `model` gets wrong without it.
@@ -109,7 +102,7 @@ def lesion(
         part: What goes with a unit: its "branch"; or, of bottlenecks, the spatial "convolution" alone, as in the
             papers, so that the 1x1 convolutions around it stay. Other units lose their branch then, too.
     """
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own:
+    with own_passes(model, data, request, labelled=True) as own:
         bypasses, obstacles = _bypasses(model, own.input_shape) if part == "convolution" else ({}, {})
         obstacles |= {u.name: u.obstacle for u in own.parts if u.obstacle and u.name not in bypasses}
         removed = [unit for unit in own.parts if unit.name not in obstacles]
@@ -120,7 +113,7 @@ def lesion(
         if not removed:
             nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high"), np.zeros(0))
             nothing |= dict.fromkeys(("lost", "gained"), np.zeros(0, dtype=np.int64))
-            nothing |= dict.fromkeys(("accuracy", "accuracy_low", "accuracy_high"), float("nan"))
+            nothing["accuracy"] = Estimate(*[float("nan")] * 3)
             nothing |= dict.fromkeys(("units", "position", "groups", "contrasts"), ())
             return LesionResult(**own.common, **nothing, n=0, kept=kept)
         outcomes = LesionOutcomes(len(removed))

@@ -13,6 +13,7 @@ features; the share has none.
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from vitscope.engine.moments import centred_points
 from vitscope.engine.not_finite import look_inside, overflown
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.random_passes import random_network
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.uncertainty import QUANTITIES, UncertaintyResult
 from vitscope.results import UnitRow
 
@@ -138,11 +140,7 @@ def _spreads(
 def uncertainty(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     passes: Count = 8,
     p: Probability = 0.3,
     most: Count = 512,
@@ -159,19 +157,19 @@ def uncertainty(
     """
     if passes < 2:
         raise VitscopeError(f"passes is {passes}; a spread over passes needs at least 2")
-    limit = most if limit is None else min(limit, most)
-    with own_passes(model, data, limit, batch_size, seed, device, name) as own:
+    request = replace(request, limit=min(request.limit or most, most))
+    with own_passes(model, data, request) as own:
         units = own.mapped_parts.mapped
         rows = tuple(UnitRow.of(unit, stream) for unit in units)
         sums = UncertaintySums(rows)
-        network = random_network(model, own.parts, own.noise(FEW), p, seed)
+        network = random_network(model, own.parts, own.noise(FEW), p, request.seed)
         subject = model if network is None else network.model
         parts = own.parts if subject is model else anatomy(subject, own.parts.input_shape)
         at_once = max(1, MOST_NUMBERS // sum(math.prod(unit.map_shape or ()) for unit in units))
         with own.progress("uncertainty") as advance:
             for images, _, indices in own.stream:
                 for some, places in zip(images.split(at_once), indices.split(at_once), strict=True):
-                    sampled = None if network is None else network.passes(seed, int(places[0]))
+                    sampled = None if network is None else network.passes(request.seed, int(places[0]))
                     sums.update(_spreads(subject, parts, some.to(own.dtype), passes, sampled, stream))
                     advance(len(some))
         return UncertaintyResult(

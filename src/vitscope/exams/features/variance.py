@@ -46,9 +46,7 @@ class VarianceAccumulator(FeatureMoments):
 
     def compute(self) -> dict[str, Any]:
         """Mean over images, and the change across each unit."""
-        level = self.levels()
-        numbers = {"value": level.value, "low": level.low, "high": level.high}
-        return {"n": int(self.n), **numbers, **self.change_fields()}
+        return {"n": int(self.n), **self.levels()._asdict(), **self.change_fields()}
 
 
 variance = alone(VarianceAccumulator, "the variance of `model`'s feature maps on `data`")

@@ -26,7 +26,7 @@ from torch import nn
 
 from vitscope.core.arguments import Count, NotNegative
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import mean_interval, mean_share_interval
+from vitscope.core.statistics import Estimate, mean_interval, mean_share_interval
 from vitscope.curvature import HessianProduct, Quadrature, quadrature, random_signs
 from vitscope.curvature.lanczos import OnStep
 from vitscope.curvature.loss import Convention
@@ -90,13 +90,11 @@ def _result(found: dict[str, np.ndarray], about: dict[str, Any]) -> HessianDensi
     fields: dict[str, Any] = {**about, **found, "grid": grid, "width": width}
     value, low, high = _over_batches(smooth)
     fields |= {"value": value, "low": np.maximum(low, 0.0), "high": high}  # a density does not reach below 0
-    trace, low, high = _over_batches(traces)
-    fields |= {"trace": float(trace), "trace_low": float(low), "trace_high": float(high)}
     low, high = mean_share_interval(bounds, about["parameters"] / 2)
-    fields |= {"negative_low": float(low[0]), "negative_high": float(high[1])}
-    return HessianDensityResult(**fields, negative=float(bounds.mean()))
+    negative = Estimate(bounds.mean(), low[0], high[1]).each(float)
+    return HessianDensityResult(**fields, trace=_over_batches(traces).each(float), negative=negative)
 
 
-def _over_batches(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _over_batches(numbers: np.ndarray) -> Estimate[np.ndarray]:
     """Mean over batches (first axis) and its interval."""
     return mean_interval(numbers.sum(0), (numbers**2).sum(0), len(numbers))

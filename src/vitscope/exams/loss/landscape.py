@@ -29,7 +29,7 @@ from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axe
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
 from vitscope.engine.takes_interface import takes_interface
-from vitscope.findings.landscape import LandscapeResult
+from vitscope.findings.landscape import Centre, LandscapeResult
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved as draws_preserved
@@ -100,7 +100,7 @@ def landscape(
             y=axes.y,
             **summarise(sums, loss.n),
             l2=np.array([on_plane(*place) for place in places]).reshape(sums.shape[:2]),
-            centre={k: float(v) for k, v in centre.items() if not k.startswith("rise")} | {"l2": on_plane()},
+            centre=Centre(centre["nll"].each(float), centre["accuracy"].each(float), on_plane()),
             directions=directions,
             normalisation=normalisation if directions == "random" else "none",
             explained=axes.explained,

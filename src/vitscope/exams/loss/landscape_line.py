@@ -75,13 +75,14 @@ def landscape_line(
                 heading = f"{name or name_of(model)}: landscape_line"
                 sums = visit(loss, line, [(float(one),) for one in t], chord, parts, heading)
         found = summarise(sums, loss.n)
+        found["excess"] = found.pop("rise")
         parameters = {id(parameter) for parameter in model.parameters()}
         steps = [d for tensor, d in zip(tensors, direction, strict=True) if id(tensor) in parameters]
         return LandscapeLineResult(
             **loss.about(name, data, penalty),
             other=other_name(other),
             t=t,
-            **{key.replace("rise", "excess"): value for key, value in found.items()},
+            **found,
             l2=np.array([on_line(float(one)) for one in t]),
             distance=float(torch.stack([d.double().square().sum() for d in steps]).sum().sqrt()),
         )

@@ -30,6 +30,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.landscape_axes import checkpoint_series
 from vitscope.engine.not_finite import require_finite_weights
+from vitscope.engine.takes_interface import UNASKED, Asked
 from vitscope.findings.trajectory import TrajectoryResult
 from vitscope.models import Checkpoint, create_model, list_checkpoints, name_of, run_of
 from vitscope.models.checkpoints import difference, read_weights
@@ -107,11 +108,7 @@ def trajectory(
 def trajectory_of_model(
     model: nn.Module,
     data: Any = None,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked = UNASKED,
 ) -> TrajectoryResult:
     """What `diagnose` runs: the trajectory of the run folder that a model came from.
 
@@ -120,13 +117,15 @@ def trajectory_of_model(
     """
     require_finite_weights(model)
     run = run_of(model)
-    common: dict[str, Any] = {"data": data_name(data) if data is not None else "", "seed": seed}
+    common: dict[str, Any] = {"data": data_name(data) if data is not None else "", "seed": request.seed}
     if run is not None and len({float(c.epoch) for c in list_checkpoints(run)}) > 1:
-        found = trajectory(run, name=name or name_of(model), trust_code=True)  # as when the model was read
+        found = trajectory(
+            run, name=request.name or name_of(model), trust_code=True
+        )  # as when the model was read
         return TrajectoryResult(**{**vars(found), **common})
     nothing: dict[str, Any] = dict.fromkeys(("epochs", "r", "theta"), np.zeros(0))
     nothing |= {"start": "", "optimum": "", "chosen": "last", "distance": math.nan, "detour": math.nan}
-    called = name or name_of(model)
+    called = request.name or name_of(model)
     return TrajectoryResult(**common, **nothing, model=called, n=0, checkpoints=(), parameters=0)
 
 

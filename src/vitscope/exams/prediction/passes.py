@@ -26,6 +26,7 @@ from vitscope.engine.pass_scores import PassScores, RunningMean, Stopwatch
 from vitscope.engine.random_passes import Members, PassSource, RandomPasses, random_network
 from vitscope.engine.resuming import Parts
 from vitscope.engine.scores import check_predictions
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.passes import PassesResult
 from vitscope.surgery import deep_ensemble
 from vitscope.surgery.ensemble import DeepEnsemble
@@ -37,11 +38,7 @@ FEW = 4  # noise images on which a model shows whether its passes differ
 def passes(
     model: nn.Module | Sequence[nn.Module],
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     passes: Sequence[Count] = (1, 2, 5, 10),
     p: Probability = 0.3,
     smooth: bool = False,
@@ -64,21 +61,23 @@ def passes(
     if not isinstance(model, nn.Module):
         model = deep_ensemble(list(model))
     with (
-        own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own,
+        own_passes(model, data, request, labelled=True, parts=parts) as own,
         _asked_of_members(model),
     ):
         plain: PassSource
         if isinstance(model, DeepEnsemble):
             plain = Members(list(model.members), interface_of(model).output)
         else:
-            plain = RandomPasses(model, random_network(model, None, own.noise(FEW), p, seed), seed)
+            plain = RandomPasses(
+                model, random_network(model, None, own.noise(FEW), p, request.seed), request.seed
+            )
         if plain.most is not None:
             counts = sorted({*(count for count in counts if count <= plain.most), plain.most} - {0})
         smoothed = plain.smoothed(own.parts.input_shape) if smooth else None
         sources = [plain] if smoothed is None else [plain, smoothed]
         watch = Stopwatch(own.device)
         each = [0, *counts] if plain.deterministic else counts
-        scores = PassScores(len(each) * len(sources), seed)
+        scores = PassScores(len(each) * len(sources), request.seed)
         measure = _Measure(sources, counts, watch, own.readout)
 
         def take(images: Tensor, labels: Tensor, indices: Tensor) -> None:

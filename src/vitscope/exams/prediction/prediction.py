@@ -17,6 +17,7 @@ from vitscope.core import distributed
 from vitscope.core.errors import warn
 from vitscope.core.statistics import (
     REPLICATES,
+    Estimate,
     difference_interval,
     mean_interval,
     mean_interval_of_few,
@@ -44,7 +45,7 @@ from vitscope.engine.scores import (
     scores,
     with_bits,
 )
-from vitscope.engine.takes_interface import takes_interface
+from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS
 
@@ -162,7 +163,6 @@ class PredictionAccumulator(Accumulator):
         drawn = np.column_stack([means, signed, np.abs(adaptive).sum(1)])
         low, high = self._intervals(drawn, adaptive)
         count, confidence, right = self.bins.numpy().T
-        bin_low, bin_high = share_interval(right, count)
         with np.errstate(invalid="ignore", divide="ignore"):
             bin_confidence, bin_accuracy = confidence / count, right / count
         return {
@@ -174,9 +174,7 @@ class PredictionAccumulator(Accumulator):
             "drawn": drawn[1:],
             "bin_count": count.astype(np.int64),
             "bin_confidence": bin_confidence,
-            "bin_accuracy": bin_accuracy,
-            "bin_low": bin_low,
-            "bin_high": bin_high,
+            "bin_accuracy": Estimate(bin_accuracy, *share_interval(right, count)),
             "histogram": self.histogram.numpy().astype(np.int64),
             **self._class_fields(),
             "seen": self.seen.numpy().copy(),
@@ -218,9 +216,7 @@ class PredictionAccumulator(Accumulator):
             "class_names": tuple(known[k] if k < len(known) else str(k) for k in outputs),
             "class_count": count.astype(np.int64),
             "class_predicted": predicted.astype(np.int64),
-            "class_value": value,
-            "class_low": low,
-            "class_high": high,
+            "by_class": Estimate(value, low, high),
         }
 
     def _scaling(self) -> Scaling | None:
@@ -246,11 +242,7 @@ def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:
 def prediction(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     temperature: Temperature = None,
 ) -> PredictionResult:
     """Examine `model`'s predictions on `data`; `examine` documents the other arguments.
@@ -260,5 +252,5 @@ def prediction(
             the best number does: fitted on one half of the images, reported on the other.
     """
     exam = at_temperature(temperature)
-    results = examine(model, data, [exam], limit, batch_size, seed, device, name)
+    results = examine(model, data, [exam], **vars(request))
     return cast(PredictionResult, results["prediction"])

@@ -30,6 +30,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import START, PixelModel, uniform
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
 
 STRENGTHS = (2.0, 4.0, 8.0)
@@ -41,11 +42,7 @@ REACH = 2.5  # all steps of PGD together, in eps: enough to cross the ball from 
 def adversarial(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     parts: Parts | None = None,
     strengths: Sequence[Positive] = STRENGTHS,
     steps: CountFromZero = STEPS,
@@ -61,7 +58,7 @@ def adversarial(
     strengths = sorted(set(map(float, strengths)))
     attacks = (FGSM, PGD) if steps else (FGSM,)
     attacked = (Attacked("", 0.0), *(Attacked(attack, eps) for attack in attacks for eps in strengths))
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
         seen = PixelModel.of(own)
         if not seen.has_gradient(own.noise(1)):  # it cannot be attacked this way
@@ -78,7 +75,7 @@ def adversarial(
             for eps in strengths:
                 yield Attacked(FGSM, eps).condition, seen.logits(fgsm(pixels, gradient, eps / 255))
             if steps:
-                start = 2 * uniform(START, seed, indices, tuple(images.shape[1:])).to(pixels) - 1
+                start = 2 * uniform(START, request.seed, indices, tuple(images.shape[1:])).to(pixels) - 1
                 for eps in (
                     strengths
                 ):  # of each image, the first picture that the model gets wrong, else the last one

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from vitscope.core import distributed
@@ -29,6 +28,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.corruption import CLEAN, CorruptionResult
 
 GENERATED, PUBLISHED = "generated", "published"
@@ -38,11 +38,7 @@ GENERATED, PUBLISHED = "generated", "published"
 def corruption(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     parts: Parts | None = None,
     types: Sequence[str] = TYPES,
     severities: Sequence[int] = SEVERITIES,
@@ -66,18 +62,18 @@ def corruption(
     types, severities = tuple(dict.fromkeys(types)), tuple(sorted(set(severities)))
     check_conditions(types, severities)
     if reference is not None:
-        _check_reference(reference, types, severities, data_name(data), seed)
+        _check_reference(reference, types, severities, data_name(data), request.seed)
     conditions = [(kind, severity) for kind in types for severity in severities]
     published = None
     if source is not None:
-        published = open_published(source, data, conditions, _chosen(data, limit, seed))
+        published = open_published(source, data, conditions, _chosen(data, request.limit, request.seed))
     parts = parts or Parts()
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True) as own, parts:
+    with own_passes(model, data, request, labelled=True) as own, parts:
         if reference is not None and reference.n != (n := sum(distributed.gather(own.n_images))):
             raise VitscopeError(
                 f"the reference is of {reference.n} images; expected the same {n}; use its limit"
             )
-        passes = CorruptionPasses(model, own, conditions, seed, batch_size, parts)
+        passes = CorruptionPasses(model, own, conditions, request.seed, request.batch_size, parts)
         if published is None:
             side = min(own.input_shape[1:])
             common = {**own.common, "images": GENERATED, "how": f"{rule(side)}, at {side} pixels"}

@@ -25,6 +25,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import NOISE, PixelModel, gaussian
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.frequency_noise import CLEAN, HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
 from vitscope.results.condition_rows import Headline
 
@@ -70,11 +71,7 @@ def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float
 def frequency_noise(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     parts: Parts | None = None,
     strength: Positive = 32.0,
 ) -> FrequencyNoiseResult:
@@ -84,7 +81,7 @@ def frequency_noise(
         strength: Root mean square of the noise in 1/255. At 32, models of a few hundred thousand weights lose up to
             20 points of accuracy on 32-pixel images: a clear drop, far from chance.
     """
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts) as own:
         seen = PixelModel.of(own)
         size = (own.input_shape[1], own.input_shape[2])
         number = band_numbers(*size, BANDS)
@@ -94,7 +91,7 @@ def frequency_noise(
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
             pixels = seen.pixels(images)
             yield CLEAN, seen.clean(images)
-            white = gaussian(NOISE, seed, indices, tuple(images.shape[1:])).to(pixels.device)
+            white = gaussian(NOISE, request.seed, indices, tuple(images.shape[1:])).to(pixels.device)
             spectrum = torch.fft.rfft2(white)
             for band, mask in masks.items():
                 yield band, seen.logits(pixels + band_noise(spectrum, mask, size, strength / 255))

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from vitscope.core.arguments import Count, Positive
@@ -27,6 +26,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import PixelModel
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import Asked, Request
 from vitscope.findings.noise import BLUR, CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
 
 PHOTONS = 255.0  # of a white pixel
@@ -55,11 +55,16 @@ def ascending(strengths: Sequence[float]) -> list[float]:
 
 
 def scored_under(
-    exam: str, request: tuple[Any, ...], perturbations: Sequence[Perturbation], draws: int
+    exam: str,
+    model: nn.Module,
+    data: Any,
+    request: Request,
+    parts: Parts | None,
+    perturbations: Sequence[Perturbation],
+    draws: int,
 ) -> dict[str, Any]:
     """The fields of the result: every perturbation of every batch in one pass over the images."""
-    model, data, limit, batch_size, seed, device, name, parts = request
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts) as own:
         seen = PixelModel.of(own)
         runs = {_run(p, draw): (p, draw) for p in perturbations for draw in range(draws)}
 
@@ -67,7 +72,7 @@ def scored_under(
             yield CLEAN, seen.clean(images)
             pixels = seen.pixels(images)
             for run, (perturbation, draw) in runs.items():
-                yield run, seen.logits(perturbed(perturbation, pixels, seed, indices, draw))
+                yield run, seen.logits(perturbed(perturbation, pixels, request.seed, indices, draw))
 
         found = score_conditions(exam, own, [CLEAN, *runs], predict)
         return {**own.common, **_summarised(found, perturbations, draws)}
@@ -103,11 +108,7 @@ def _summarised(
 def noise(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     parts: Parts | None = None,
     strengths: Sequence[Positive] = (5.0, 10.0),
     draws: Count = 5,
@@ -119,5 +120,5 @@ def noise(
         draws: How often the noise of each image is drawn.
     """
     gaussian = [Perturbation(GAUSSIAN, strength) for strength in ascending(strengths)]
-    request = (model, data, limit, batch_size, seed, device, name, parts)
-    return NoiseResult(**scored_under("noise", request, [Perturbation(SHOT, PHOTONS), *gaussian], draws))
+    noises = [Perturbation(SHOT, PHOTONS), *gaussian]
+    return NoiseResult(**scored_under("noise", model, data, request, parts, noises, draws))

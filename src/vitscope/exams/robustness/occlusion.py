@@ -33,6 +33,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import PATCHES, PixelModel, Score, image_generators
 from vitscope.engine.resuming import Parts
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.occlusion import CENTRE, CLEAN, NON_SALIENT, RANDOM, SALIENT, Occluded, OcclusionResult
 from vitscope.results.condition_rows import Headline
 
@@ -87,11 +88,7 @@ def masked(pixels: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
 def occlusion(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     parts: Parts | None = None,
     fill: Fill = "mean",
     side: Count = 8,
@@ -109,7 +106,7 @@ def occlusion(
         raise VitscopeError(
             f"side is {side}, shares are {tuple(shares)}; expected 2 or more, and numbers between 0 and 1"
         )
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
         seen = PixelModel.of(own)
         mean = seen.space.config.mean if fill == "mean" else 0.0
@@ -124,7 +121,7 @@ def occlusion(
             pixels = seen.pixels(images)
             yield CLEAN, seen.clean(images)
             yield CENTRE, seen.logits(masked(pixels, centre, colour))
-            rank = {RANDOM: random_ranks(seed, indices, side**2).to(pixels.device)}
+            rank = {RANDOM: random_ranks(request.seed, indices, side**2).to(pixels.device)}
             if guided:
 
                 def score(logits: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import PAIRS, PixelModel, image_generators
 from vitscope.engine.resuming import Parts
 from vitscope.engine.scores import check_predictions
+from vitscope.engine.takes_interface import Asked
 from vitscope.exams.robustness.frequency_noise import below
 from vitscope.findings.shape_bias import DECISIONS, PHASE, QUANTITIES, ShapeBiasResult, crossover
 from vitscope.results.condition_rows import Headline
@@ -107,11 +108,7 @@ def decisions_for(chosen: Tensor, first: Tensor, second: Tensor) -> Tensor:
 def shape_bias(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     parts: Parts | None = None,
     cutoffs: Sequence[Positive] = CUTOFFS,
 ) -> ShapeBiasResult:
@@ -126,9 +123,9 @@ def shape_bias(
             f"cutoffs are {tuple(cutoffs)}; expected numbers above 0, in units of pi, such as 0.25"
         )
     ordered = np.array(sorted(set(cutoffs)), dtype=np.float64)
-    decisions = Decisions(len(ordered) + 1, seed)
-    with own_passes(model, data, limit, batch_size, seed, device, name, labelled=True, parts=parts) as own:
-        measure = partial(_measure, own, PixelModel.of(own), ordered, seed)
+    decisions = Decisions(len(ordered) + 1, request.seed)
+    with own_passes(model, data, request, labelled=True, parts=parts) as own:
+        measure = partial(_measure, own, PixelModel.of(own), ordered, request.seed)
 
         def take(*batch: Tensor) -> None:
             decisions.update(len(batch[0]), *measure(*batch))

@@ -30,6 +30,7 @@ from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.random_passes import RandomPasses, random_network, without_grafts
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.sequence_scorer import SequenceScorer, predictors
+from vitscope.engine.takes_interface import Asked
 from vitscope.findings.temporal import TemporalResult
 from vitscope.models import name_of
 from vitscope.surgery.temporal import TemporalSmoothing
@@ -43,11 +44,7 @@ MOST_NUMBERS = 1 << 25  # of the predictions of frames that are looked at togeth
 def temporal(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
-    name: str | None = None,
+    request: Asked,
     rate: NotNegative = 0.8,
     previous: CountFromZero = 5,
     passes: CountFromZero = 0,
@@ -73,27 +70,28 @@ def temporal(
         smooth: Score all of it with spatial smoothing (`vs.surgery.smooth`) in a copy, too.
         block: Frames of a block of the bootstrap; 0: whole sequences; default: these if there are 20, else 25 frames.
     """
-    common: dict[str, Any] = {"model": name or name_of(model), "data": data_name(data), "seed": seed}
+    seed = request.seed
+    common: dict[str, Any] = {"model": request.name or name_of(model), "data": data_name(data), "seed": seed}
     require_frames(data)
     model, own_smoothing = without_grafts(model, TemporalSmoothing)
     if own_smoothing is not None:
         rate, previous = own_smoothing.rate, own_smoothing.previous
-    sequences = data.starts(limit)
+    sequences = data.starts(request.limit)
     blocks, block_size = blocks_of([len(sequence) for sequence in sequences], block)
     n_blocks = int(blocks[-1][-1]) + 1
     config = data_config(model)
-    with preserved(model), placed(model, device) as place:
+    with preserved(model), placed(model, request.device) as place:
         compare_classes(model, data)
         network = random_network(model, None, _noise(model, place, seed), p, seed) if passes else None
         size = config.input_size[1:] if data.masks is not None else None
         source = RandomPasses(model, network, seed)
         ways = predictors(source, passes, partial(_fit, size=size), config.input_size if smooth else None)
         scores = FrameScores(2 * len(ways), min(TRACED, len(sequences[0])), n_blocks, seed)
-        resumable, watch = ResumablePass(parts, batch_size), Stopwatch(place)
+        resumable, watch = ResumablePass(parts, request.batch_size), Stopwatch(place)
         resumable.restore({"temporal": scores})
         scorer = SequenceScorer(ways, rate, previous, scores)
         mine = list(distributed.shard(len(sequences)))[resumable.done :]
-        stream = _Stream(data, [sequences[number] for number in mine], model, place, batch_size)
+        stream = _Stream(data, [sequences[number] for number in mine], model, place, request.batch_size)
         with resumable, progress(stream.frames, f"{common['model']}: temporal") as advance:
             for number, sequence in zip(mine, stream, strict=True):
                 scorer.begin(traced=number == 0)
