@@ -172,7 +172,7 @@ class Images:
 
     def identity(self, part: Part) -> str:
         """What tells this data from other data: its name if that says all, else what its files are."""
-        published = {"labels": part.labels, "classes": part.classes}
+        published: dict[str, Any] = {"labels": part.labels, "classes": part.classes}
         if part.data in CATALOG and not any(published.values()):
             self.open(part)  # which refuses what is not there
             return part.data
@@ -185,7 +185,7 @@ class Images:
 
 def part_of(look: Look, arm: Arm, validation: float | None) -> Part:
     """The images that an exam looks at: of the arm's own data with its fraction and without what is held out."""
-    published = {"labels": look.labels, "classes": look.classes}
+    published: dict[str, Any] = {"labels": look.labels, "classes": look.classes}
     if look.data is not None or look.split not in ("train", VALIDATION):
         return Part(look.data or arm.data, look.split, **published)
     fraction = arm.fraction if look.split == "train" else 1.0
