@@ -1,5 +1,6 @@
 import numpy as np
 
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
 from vitscope.drawing.figures import new_panel
 
@@ -7,7 +8,7 @@ from vitscope.drawing.figures import new_panel
 def test_a_curve_is_drawn_in_per_cent() -> None:
     ax = new_panel()
     x, value = np.array([0.0, 1.0]), np.array([0.5, 0.25])
-    draw_curve(ax, x, value, value - 0.1, value + 0.1, "#123456", "mine", "--s")
+    draw_curve(ax, x, Estimate(value, value - 0.1, value + 0.1), "#123456", "mine", "--s")
     np.testing.assert_allclose(ax.lines[0].get_ydata(), [50, 25])
     assert (ax.lines[0].get_color(), ax.lines[0].get_linestyle()) == ("#123456", "--")
     band = ax.collections[0].get_paths()[0].vertices[:, 1]

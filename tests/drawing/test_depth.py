@@ -4,6 +4,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import Polygon, Rectangle
 
 from tests.findings.known_results import UNITS
+from vitscope.core.statistics import Estimate
 from vitscope.drawing.curves import draw_bands, plot_change, plot_depth
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import MSA, MSA_BAR, SUBSAMPLE
@@ -33,7 +34,7 @@ def test_lines_pass_through_the_values_and_break_where_told() -> None:
     ax = new_panel()
     value = np.arange(6.0)
     connected = np.array([True, True, True, False, True, False])
-    plot_depth(ax, UNITS, value, value - 1, value + 1, "#123456", connected)
+    plot_depth(ax, UNITS, Estimate(value, value - 1, value + 1), "#123456", connected)
     solid = [line for line in ax.lines if line.get_linestyle() == "-"]
     dotted = [line for line in ax.lines if line.get_linestyle() == ":"]
     assert [list(line.get_ydata()) for line in solid] == [[0, 1, 2], [3, 4], [5]]
@@ -45,14 +46,14 @@ def test_lines_pass_through_the_values_and_break_where_told() -> None:
 def test_missing_values_are_left_out() -> None:
     ax = new_panel()
     value = np.array([1.0, np.nan, 2.0, np.nan, np.nan, 3.0])
-    plot_depth(ax, UNITS, value, value, value, "#123456")
+    plot_depth(ax, UNITS, Estimate(value, value, value), "#123456")
     assert np.isfinite(ax.get_ylim()).all()
 
 
 def test_changes_stand_over_their_steps_with_their_intervals() -> None:
     ax = new_panel()
     change = np.array([np.nan, -1.0, 0.5, np.nan, -0.2, 0.3])
-    plot_change(ax, UNITS, change, change - 0.1, change + 0.2, "#123456")
+    plot_change(ax, UNITS, Estimate(change, change - 0.1, change + 0.2), "#123456")
     bars = {
         round(bar.get_x() + bar.get_width() / 2, 6): bar for bar in ax.patches if isinstance(bar, Rectangle)
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new
 from vitscope.drawing.style import INK, MSA, MSA_BAR, SUBSAMPLE, depth_colours, grid
@@ -22,22 +23,20 @@ from vitscope.results.table import HeadRows
 def draw_curve(
     ax: mpl.Axes,
     x: np.ndarray,
-    value: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
+    shares: Estimate[np.ndarray],
     colour: str,
     label: str | None = None,
     line: str = "-o",
 ) -> None:
     """A line through shares, drawn in per cent, with a band for their 95 % interval; `line` as matplotlib takes it."""
+    value, low, high = shares
     ax.fill_between(x, 100 * low, 100 * high, color=colour, alpha=0.18, linewidth=0)
     ax.plot(x, 100 * value, line, color=colour, label=label, markersize=3.8, linewidth=1.6)
 
 
-def draw_bars(
-    ax: mpl.Axes, x: Any, value: np.ndarray, low: np.ndarray, high: np.ndarray, **style: Any
-) -> mpl.ErrorbarContainer:
+def draw_bars(ax: mpl.Axes, x: Any, numbers: Estimate[np.ndarray], **style: Any) -> mpl.ErrorbarContainer:
     """Numbers with a bar each for their 95 % interval; `style` is that of matplotlib's `errorbar`."""
+    value, low, high = numbers
     return ax.errorbar(x, value, np.abs(np.stack([value - low, high - value])), **style)
 
 
@@ -115,17 +114,15 @@ def nothing(ax: mpl.Axes, why: str) -> mpl.Axes:
 def plot_depth(
     ax: mpl.Axes,
     units: Sequence[UnitRow],
-    value: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
+    levels: Estimate[np.ndarray],
     colour: str,
     connected: np.ndarray | None = None,
 ) -> None:
-    """Draw value and interval after each unit; the band of a unit spans the step that it makes. NaN is left out.
+    """Draw levels after each unit; the band of a unit spans the step that it makes. NaN is left out.
 
     `connected` says per unit whether its level can be compared with the one before; a dotted line where not.
     """
-    depth = np.array([u.depth for u in units])
+    depth, (value, low, high) = np.array([u.depth for u in units]), levels
     draw_bands(ax, units)
     for start, end in _runs(np.ones(len(units), bool) if connected is None else connected):
         piece = slice(start, end)
@@ -139,14 +136,7 @@ def plot_depth(
     grid(ax)
 
 
-def plot_change(
-    ax: mpl.Axes,
-    units: Sequence[UnitRow],
-    change: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    colour: str,
-) -> None:
+def plot_change(ax: mpl.Axes, units: Sequence[UnitRow], change: Estimate[np.ndarray], colour: str) -> None:
     """Draw the change across each unit as a bar over its step, with its interval; MSAs in grey. NaN is left out."""
     depth = np.array([u.depth for u in units])
     step = np.diff(depth, prepend=depth[:1])
@@ -154,12 +144,13 @@ def plot_change(
     msa = np.array([u.kind == "msa" for u in units])
     rest = " / ".join(dict.fromkeys(_label(u.kind) for u in units[1:] if u.kind != "msa"))
     for chosen, shade, label in ((msa, MSA_BAR, "MSA"), (~msa, colour, rest)):
-        known = chosen & np.isfinite(change)
+        known = chosen & np.isfinite(change.value)
         if known.any():
-            ax.bar(middle[known], change[known], 0.8 * step[known], color=shade, linewidth=0, label=label)
-    known = np.isfinite(change) & np.isfinite(low)
-    ends = (change[known], low[known], high[known])
-    draw_bars(ax, middle[known], *ends, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
+            ax.bar(
+                middle[known], change.value[known], 0.8 * step[known], color=shade, linewidth=0, label=label
+            )
+    known = np.isfinite(change.value) & np.isfinite(change.low)
+    draw_bars(ax, middle[known], change.at(known), fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     ax.set_xlim(min(0.0, float(depth.min())), max(1.0, float(depth.max())))
     ax.set_xlabel("Normalised depth")

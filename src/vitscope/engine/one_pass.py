@@ -18,7 +18,7 @@ from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resuming import Parts, ResumablePass
-from vitscope.engine.takes_interface import Asked, TakesInterface, takes_interface
+from vitscope.engine.takes_interface import Asked, AskedUnnamed, TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
 
 CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to stay in its cache
@@ -187,26 +187,11 @@ def alone(exam: type[Accumulator], what: str) -> TakesInterface[..., Any]:
     """The function that does one exam alone, such as `vs.exams.fourier(model, data)`; `what` it examines."""
     name = exam.result.exam
 
-    def of_maps(
-        model: nn.Module,
-        data: Any,
-        limit: int | None = None,
-        batch_size: int = 128,
-        seed: int = 0,
-        device: str | torch.device | None = None,
-        stream: Stream = "read",
-    ) -> Result:
-        return examine(model, data, [exam], limit, batch_size, seed, device, stream=stream)[name]
+    def of_maps(model: nn.Module, data: Any, request: AskedUnnamed, stream: Stream = "read") -> Result:
+        return examine(model, data, [exam], **vars(request), stream=stream)[name]
 
-    def of_attention(
-        model: nn.Module,
-        data: Any,
-        limit: int | None = None,
-        batch_size: int = 128,
-        seed: int = 0,
-        device: str | torch.device | None = None,
-    ) -> Result:
-        return examine(model, data, [exam], limit, batch_size, seed, device)[name]
+    def of_attention(model: nn.Module, data: Any, request: AskedUnnamed) -> Result:
+        return examine(model, data, [exam], **vars(request))[name]
 
     function = of_maps if exam.needs_maps else of_attention
     function.__name__ = function.__qualname__ = name

@@ -34,7 +34,9 @@ class Request:
 
 
 UNASKED = Request()
-Asked = Annotated[Request, FieldsOf(Request)]  # an argument that callers give as those of `Request`
+# arguments that callers give as those of `Request`
+Asked = Annotated[Request, FieldsOf(Request)]
+AskedUnnamed = Annotated[Request, FieldsOf(Request, but=("name",))]
 
 
 class TakesInterface(Protocol[Parameters, Returned]):

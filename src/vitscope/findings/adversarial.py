@@ -10,6 +10,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
@@ -128,11 +129,11 @@ def _attacks(result: AdversarialResult) -> list[str]:
     return list(dict.fromkeys(a.attack for a in result.attacked if a.attack))
 
 
-def _curve(result: AdversarialResult, attack: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Strength, accuracy and its interval, from no attack on."""
+def _curve(result: AdversarialResult, attack: str) -> tuple[np.ndarray, Estimate[np.ndarray]]:
+    """Strength and accuracy, from no attack on."""
     rows = [0, *(i for i, attacked in enumerate(result.attacked) if attacked.attack == attack)]
     eps = np.array([result.attacked[i].eps for i in rows])
-    return eps, *result.scores.of("accuracy", rows)
+    return eps, result.scores.of("accuracy", rows)
 
 
 def _axes(ax: mpl.Axes) -> None:

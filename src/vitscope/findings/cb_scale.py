@@ -13,13 +13,13 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS
 from vitscope.results import About, Result, UnitRow, column, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 QUANTITIES = ("mean", "ratio")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CbScaleResult(Measured, Result, exam="cb_scale", after="maps"):
+class CbScaleResult(Estimated, Result, exam="cb_scale", after="maps"):
     """Arrays are (places, quantities); `n` is 0, because no image is looked at."""
 
     about = About(

@@ -18,12 +18,12 @@ from vitscope.drawing.style import INK
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import by_name, extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 from vitscope.results.unit_changes import SCORES
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CkaResult(Measured, Result, exam="cka", after="effective_rank", version=2):
+class CkaResult(Estimated, Result, exam="cka", after="effective_rank", version=2):
     """CKA of every pair of units, (rows, columns): of one model with itself, or of one model with another."""
 
     about = About(

@@ -13,6 +13,7 @@ from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.names import CORRUPTIONS_VERSION as VERSION
 from vitscope.core.names import FAMILIES
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, draw_curve, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
@@ -126,12 +127,12 @@ def plot_corruption(
         return nothing(ax, NOTHING)
     for place, (family, line) in enumerate(_LINES.items()):
         if any(row.corruption == family for row in result.rows):
-            x, value, low, high = _curve(result, family)
-            low[0] = high[0] = value[0]  # clean images are the same for all
+            x, accuracy = _curve(result, family)
+            accuracy.low[0] = accuracy.high[0] = accuracy.value[0]  # clean images are the same for all
             aside = np.where(x > 0, 0.05 * (place - 1.5), 0.0)  # so that bars do not cover each other
             style: dict[str, Any] = {"color": colour, "markersize": 4.5, "linewidth": 1.5}
-            ends = (100 * value, 100 * low, 100 * high)
-            draw_bars(ax, x + aside, *ends, fmt=line, label=family, elinewidth=0.8, **style)
+            bars = {"fmt": line, "label": family, "elinewidth": 0.8, **style}
+            draw_bars(ax, x + aside, accuracy.scaled(100), **bars)
     _severity_axis(ax, [result])
     legend_above(ax, columns=4)
     return ax
@@ -193,10 +194,10 @@ def plot_corruptions_types(
     for bar, (i, result) in enumerate(drawn):
         colour = colours[i] if colours else model_colour(i)
         x = np.array([place[kind] + (bar - (len(drawn) - 1) / 2) * width for kind in result.types])
-        value, low, high = _accuracy(result, [Row(kind) for kind in result.types])
+        accuracy = _accuracy(result, [Row(kind) for kind in result.types]).scaled(100)
         label = result.model if len(drawn) > 1 else None
-        ax.bar(x, value, 0.9 * width, color=colour, linewidth=0, label=label)
-        draw_bars(ax, x, value, low, high, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.2)
+        ax.bar(x, accuracy.value, 0.9 * width, color=colour, linewidth=0, label=label)
+        draw_bars(ax, x, accuracy, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.2)
         clean = 100 * result.of(CLEAN)
         dash = INK if len(drawn) == 1 else colour
         ax.axhline(clean, color=dash, linestyle="--", linewidth=1.0, alpha=0.8)
@@ -218,18 +219,14 @@ def _places(types: Sequence[str]) -> dict[str, float]:
     return place
 
 
-def _curve(result: CorruptionResult, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Severity, accuracy and its interval as shares, from clean images on."""
+def _curve(result: CorruptionResult, name: str) -> tuple[np.ndarray, Estimate[np.ndarray]]:
+    """Severity and accuracy, from clean images on."""
     rows = [Row(CLEAN), *(Row(name, severity) for severity in result.severities)]
-    value, low, high = _accuracy(result, rows)
-    return np.array([0, *result.severities]), value / 100, low / 100, high / 100
+    return np.array([0, *result.severities]), _accuracy(result, rows)
 
 
-def _accuracy(result: CorruptionResult, rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """In per cent, with its interval."""
-    chosen = [result.rows.index(row) for row in rows]
-    value, low, high = (100 * a for a in result.scores.of("accuracy", chosen))
-    return value, low, high
+def _accuracy(result: CorruptionResult, rows: Sequence[Row]) -> Estimate[np.ndarray]:
+    return result.scores.of("accuracy", [result.rows.index(row) for row in rows])
 
 
 def _severity_axis(ax: mpl.Axes, results: Sequence[CorruptionResult]) -> None:

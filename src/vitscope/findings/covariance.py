@@ -16,11 +16,11 @@ from vitscope.drawing.style import INK, depth_colours, grid
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CovarianceResult(Measured, Result, exam="covariance", after="uncertainty", version=2):
+class CovarianceResult(Estimated, Result, exam="covariance", after="uncertainty", version=2):
     """Covariance of each unit's points with its centre point; n is the number of noise images."""
 
     about = About(

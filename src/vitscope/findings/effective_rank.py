@@ -90,9 +90,7 @@ def plot_token_cosine_change(
 ) -> mpl.Axes:
     """Change of the mean cosine across each unit."""
     ax = axes_or_new(ax)
-    column = QUANTITIES.index("cosine")
-    ends = result.change.at((slice(None), column))
-    plot_change(ax, result.units, *ends, colour)
+    plot_change(ax, result.units, result.change.at((slice(None), QUANTITIES.index("cosine"))), colour)
     ax.set_ylabel("Change of the cosine")
     return ax
 
@@ -100,7 +98,7 @@ def plot_token_cosine_change(
 def _draw(ax: mpl.Axes, result: EffectiveRankResult, quantity: str, colour: str) -> None:
     shapes = [unit.map_shape for unit in result.units]
     same = np.array([True, *(a == b for a, b in pairwise(shapes))])
-    plot_depth(ax, result.units, *column(result, QUANTITIES, quantity), colour, same)
+    plot_depth(ax, result.units, column(result, QUANTITIES, quantity), colour, same)
 
 
 @reads("effective_rank")

@@ -88,7 +88,7 @@ def plot_fourier(result: FourierResult, ax: mpl.Axes | None = None, colour: str 
     highest = result.estimate.each(lambda numbers: np.where(meaningful, numbers[rows], np.nan))
     grids = [u.map_shape[1:] if u.map_shape else None for u in result.units]
     same = np.array([True, *[a == b for a, b in pairwise(grids)]])
-    plot_depth(ax, result.units, *highest, colour, connected=same)
+    plot_depth(ax, result.units, highest, colour, connected=same)
     ax.set_ylabel("Δ log amplitude")
     return ax
 
@@ -101,7 +101,7 @@ def plot_fourier_change(
 ) -> mpl.Axes:
     """Change of the log amplitude at the highest frequency across each unit that keeps the grid."""
     ax = axes_or_new(ax)
-    plot_change(ax, result.units, *result.change, colour)
+    plot_change(ax, result.units, result.change, colour)
     ax.set_ylabel("Change of Δ log amplitude")
     return ax
 

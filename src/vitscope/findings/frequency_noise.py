@@ -83,7 +83,7 @@ def plot_frequency_noise_accuracy(
     ax = axes_or_new(ax)
     accuracy = result.scores.of("accuracy")
     ax.axhline(100 * accuracy.value[0], color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
-    draw_curve(ax, result.frequency, *accuracy.at(slice(1, None)), colour)
+    draw_curve(ax, result.frequency, accuracy.at(slice(1, None)), colour)
     _axes(ax, "Accuracy (%)")
     return ax
 
@@ -109,8 +109,7 @@ def plot_frequency_noises(
 
 
 def _drop(ax: mpl.Axes, result: FrequencyNoiseResult, colour: str, label: str | None) -> None:
-    scores = result.scores
-    draw_curve(ax, result.frequency, *scores.drop.at(slice(1, None)), colour, label)
+    draw_curve(ax, result.frequency, result.scores.drop.at(slice(1, None)), colour, label)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     _axes(ax, "Accuracy drop (points)")
 

@@ -209,7 +209,7 @@ def _marks(ax: mpl.Axes, result: HessianResult, colour: str, level: float) -> No
 
 
 def _label(result: HessianResult) -> str:
-    share, mean = result.negative_share.each(lambda number: 100 * number), result.positive_mean
+    share, mean = result.negative_share.scaled(100), result.positive_mean
     nep = f"NEP {share.value:.0f} % [{share.low:.0f}, {share.high:.0f}]"
     ape = f"APE {mean.value:.3g} [{mean.low:.3g}, {mean.high:.3g}]"
     rough = f"\n{result.unconverged} of {result.converged.size} not converged" if result.unconverged else ""

@@ -14,11 +14,11 @@ from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianDensityResult(Measured, Result, exam="hessian_density", after="hessian", version=2):
+class HessianDensityResult(Estimated, Result, exam="hessian_density", after="hessian", version=2):
     """The density of a model's Hessian at the points of `grid`; n is the number of images."""
 
     about = About(

@@ -15,7 +15,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.numbers import extremes, points, reads, rows_of
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 POSITIONS = ("first", "middle", "last", "only")
 
@@ -57,7 +57,7 @@ class KeptUnit:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LesionResult(Measured, Result, exam="lesion", after="cb_scale", version=3):
+class LesionResult(Estimated, Result, exam="lesion", after="cb_scale", version=3):
     """Accuracy lost without each unit; arrays are (units,)."""
 
     about = About(
@@ -130,7 +130,7 @@ def plot_lesion(result: LesionResult, ax: mpl.Axes | None = None, colour: str = 
             100.0 * np.array([numbers[removed[u.name]] if u.name in removed else np.nan for u in units])
         )
     )
-    plot_change(ax, units, *drop, colour)
+    plot_change(ax, units, drop, colour)
     depth = np.array([unit.depth for unit in units])
     middle = depth - np.diff(depth, prepend=depth[:1]) / 2
     crosses = [i for i, unit in enumerate(units) if unit.name not in removed and i > 0]
@@ -154,10 +154,10 @@ def plot_lesion_groups(result: LesionResult, ax: mpl.Axes | None = None, colour:
     for i, kind in enumerate(kinds):
         own = [group for group in groups if group.kind == kind]
         x = np.array([places.index(group.position) + (i - (len(kinds) - 1) / 2) * width for group in own])
-        value, low, high = 100.0 * np.array([(group.value, group.low, group.high) for group in own]).T
+        drop = Estimate(*np.array([(group.value, group.low, group.high) for group in own]).T).scaled(100)
         label = kind.upper() if kind in ("msa", "mlp") else kind
-        ax.bar(x, value, 0.9 * width, color=_shade(kind, kinds, colour), linewidth=0, label=label)
-        draw_bars(ax, x, value, low, high, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
+        ax.bar(x, drop.value, 0.9 * width, color=_shade(kind, kinds, colour), linewidth=0, label=label)
+        draw_bars(ax, x, drop, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     ax.set_xticks(
         range(len(places)), ["only one" if place == "only" else f"{place} third" for place in places]

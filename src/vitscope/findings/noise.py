@@ -109,7 +109,7 @@ def plot_perturbations(
     apart = 0.5 / len(results)
     for i, result in enumerate(results):
         colour = colours[i] if colours else model_colour(i)
-        value, low, high = (100 * a for a in result.scores.of("accuracy"))
+        accuracy = result.scores.of("accuracy").scaled(100)
         x = np.arange(len(names)) + (i - (len(results) - 1) / 2) * apart
         label = getattr(result, "model", None) if len(results) > 1 else None
         style: dict[str, Any] = {
@@ -119,7 +119,7 @@ def plot_perturbations(
             "capsize": 3.0,
             "markersize": 6.0,
         }
-        draw_bars(ax, x, value, low, high, color=colour, label=label, **style)
+        draw_bars(ax, x, accuracy, color=colour, label=label, **style)
         if result.draws > 1:
             places = np.repeat(x[1:] + 0.3 * apart, result.draws)
             ax.plot(

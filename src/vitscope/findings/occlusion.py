@@ -10,6 +10,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, draw_curve, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
@@ -120,18 +121,18 @@ def plot_occlusions(
     return ax
 
 
-def _curve(result: OcclusionResult, order: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Share in per cent, accuracy and its interval, from the whole picture on."""
+def _curve(result: OcclusionResult, order: str) -> tuple[np.ndarray, Estimate[np.ndarray]]:
+    """Share in per cent and accuracy, from the whole picture on."""
     rows = [0, *(i for i, occluded in enumerate(result.occluded) if occluded.order == order)]
     share = np.array([100 * result.occluded[i].share for i in rows])
-    return share, *result.scores.of("accuracy", rows)
+    return share, result.scores.of("accuracy", rows)
 
 
 def _centre(
     ax: mpl.Axes, result: OcclusionResult, colour: str, label: str | None, aside: float = 0.0
 ) -> None:
     row = next(i for i, occluded in enumerate(result.occluded) if occluded.condition == CENTRE)
-    value, low, high = (100 * a for a in result.scores.of("accuracy", [row]))
+    accuracy = result.scores.of("accuracy", [row]).scaled(100)
     share = 100 * result.occluded[row].share + aside
     marker: dict[str, Any] = {
         "fmt": "D",
@@ -140,7 +141,7 @@ def _centre(
         "markeredgewidth": 1.4,
     }
     bar: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0, "zorder": 4}
-    draw_bars(ax, [share], value, low, high, color=colour, label=label, **marker, **bar)
+    draw_bars(ax, [share], accuracy, color=colour, label=label, **marker, **bar)
 
 
 def _axes(ax: mpl.Axes) -> None:

@@ -17,7 +17,7 @@ from vitscope.results import About, Result, column, tidy
 from vitscope.results.condition_rows import QUANTITIES as SCORES
 from vitscope.results.numbers import reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 ENTROPIES = ("entropy", "aleatoric", "epistemic")
 
@@ -29,7 +29,7 @@ CHANGES = ("accuracy", "nll", "brier", "ece")  # compared with the first conditi
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PassesResult(Measured, Result, exam="passes", after="shape_bias", version=2):
+class PassesResult(Estimated, Result, exam="passes", after="shape_bias", version=2):
     """Quality, uncertainty and speed by number of passes, (conditions, QUANTITIES)."""
 
     about = About(
@@ -162,13 +162,13 @@ def plot_passes_throughput(
     for smoothed in _groups(result):
         speed, nll = result.of("throughput", smoothed), result.of("nll", smoothed)
         shown = (speed["passes"] > 0).to_numpy()
-        x, y = 100.0 * speed["value"].to_numpy()[shown], nll["value"].to_numpy()[shown]
-        ends = (nll[end].to_numpy()[shown] for end in ("value", "low", "high"))
+        x = 100.0 * speed["value"].to_numpy()[shown]
+        heights = Estimate(*nll[["value", "low", "high"]].to_numpy()[shown].T)
         line, face = (SMOOTHED, "white") if smoothed else ("-", colour)
         label = "with spatial smoothing" if smoothed else "as it is"
         style: dict[str, Any] = {"markersize": 4.5, "linewidth": 1.4, "elinewidth": 0.9, "capsize": 1.5}
-        draw_bars(ax, x, *ends, fmt=f"o{line}", color=colour, markerfacecolor=face, label=label, **style)
-        for passes, at, height in zip(speed["passes"][shown], x, y, strict=True):
+        draw_bars(ax, x, heights, fmt=f"o{line}", color=colour, markerfacecolor=face, label=label, **style)
+        for passes, at, height in zip(speed["passes"][shown], x, heights.value, strict=True):
             ax.annotate(str(passes), (at, height), (5, 5), textcoords="offset points", fontsize=9)
     single = result.of("nll")
     if single["passes"].iloc[0] == 0:

@@ -18,7 +18,7 @@ from vitscope.results.codec import stored_as
 from vitscope.results.condition_rows import BINS, MEANS
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 
 def images_of(words: np.ndarray) -> np.ndarray:
@@ -33,7 +33,7 @@ SCALED_QUANTITIES = ("temperature", *SCALED, *CHANGES)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Scaling(Measured):
+class Scaling(Estimated):
     """What temperature scaling does; arrays follow `SCALED_QUANTITIES`, `drawn` is (replicates, quantities)."""
 
     n_fitted: int
@@ -57,7 +57,7 @@ CLASS_QUANTITIES = ("accuracy", "precision", "confidence")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PredictionResult(Measured, Result, exam="prediction", version=3):
+class PredictionResult(Estimated, Result, exam="prediction", version=3):
     """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
 
     about = About(
@@ -189,7 +189,7 @@ def plot_prediction(
     draw_bars(
         ax,
         centres[filled],
-        *result.bin_accuracy.at(filled),
+        result.bin_accuracy.at(filled),
         fmt="none",
         ecolor=INK,
         elinewidth=0.8,
@@ -255,7 +255,7 @@ def plot_prediction_classes(
         at = places + (0.24 * shift - 0.12 if named else 0.0)
         size, line = (4.5, 1.0) if named else (1.5, 0.3)
         style: dict[str, Any] = {"fmt": marker, "color": shade, "markersize": size, "elinewidth": line}
-        draw_bars(ax, at, *result.by_class.at((order, column)), label=name, **style)
+        draw_bars(ax, at, result.by_class.at((order, column)), label=name, **style)
     if named:
         ax.set_xticks(places, [result.class_names[k] for k in order], rotation=45, ha="right")
     ax.set_xlabel("Class" if named else "Class, by accuracy")
@@ -269,7 +269,7 @@ def plot_prediction_classes(
 def _figures(result: PredictionResult) -> str:
     lines = []
     for name, label in (("accuracy", "accuracy"), ("ece", "ECE")):
-        value, low, high = (100 * number for number in result.estimate.at(QUANTITIES.index(name)))
+        value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
         lines.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
     gap = result.quantity("confidence") - result.accuracy
     return f"{',  '.join(lines)}\nconfidence − accuracy {100 * gap:+.1f} %"

@@ -18,7 +18,7 @@ from vitscope.results import About, Result, column, tidy_columns
 from vitscope.results.condition_rows import Headline, headline_rows
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 DECISIONS = ("low", "high", "neither")
 
@@ -30,7 +30,7 @@ PHASE = "phase and amplitude swapped"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ShapeBiasResult(Measured, Result, exam="shape_bias", after="adversarial", version=2):
+class ShapeBiasResult(Estimated, Result, exam="shape_bias", after="adversarial", version=2):
     """Decisions about mixed pictures; arrays are (ways of mixing, quantities), the swap of phase comes last."""
 
     about = About(
@@ -109,7 +109,7 @@ def plot_shape_bias(result: ShapeBiasResult, ax: mpl.Axes | None = None, colour:
         draw_curve(
             ax,
             result.cutoff,
-            *column(result, QUANTITIES, decision, slice(0, -1)),
+            column(result, QUANTITIES, decision, slice(0, -1)),
             shade,
             _NAMES[decision],
             _LINES[decision],
@@ -131,11 +131,11 @@ def plot_shape_bias_phase(
     ax = axes_or_new(ax)
     if not result.pairs:
         return nothing(ax, NOTHING)
-    value, low, high = (100 * a[-1, : len(DECISIONS)] for a in (result.value, result.low, result.high))
+    share = result.estimate.at((-1, slice(len(DECISIONS)))).scaled(100)
     places = np.arange(len(DECISIONS))
     for place, shade, opacity in zip(places, (colour, colour, MSA_BAR), (1.0, 0.5, 1.0), strict=True):
-        ax.bar(place, value[place], 0.6, color=shade, alpha=opacity, linewidth=0)
-    draw_bars(ax, places, value, low, high, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2.0)
+        ax.bar(place, share.value[place], 0.6, color=shade, alpha=opacity, linewidth=0)
+    draw_bars(ax, places, share, fmt="none", ecolor=INK, elinewidth=0.9, capsize=2.0)
     ax.set_xticks(places, ["the phase's class", "the amplitude's class", "neither"])
     ax.set_xlim(-0.6, len(DECISIONS) - 0.4)
     ax.set_ylim(0.0, 100.0)
@@ -164,7 +164,7 @@ def plot_shape_biases(
     for i, result in having:
         colour = colours[i] if colours else model_colour(i)
         draw_curve(
-            ax, result.cutoff, *column(result, QUANTITIES, "shape_bias", slice(0, -1)), colour, result.model
+            ax, result.cutoff, column(result, QUANTITIES, "shape_bias", slice(0, -1)), colour, result.model
         )
     ax.axhline(50.0, color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
     _axes(ax, having[0][1].cutoff, "Shape bias (%)")

@@ -17,7 +17,7 @@ from vitscope.results import About, Result, column, tidy
 from vitscope.results.condition_rows import QUANTITIES as SCORES
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 QUANTITIES = (*SCORES, "consistency")
 
@@ -34,7 +34,7 @@ KEPT = (
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TemporalResult(Measured, Result, exam="temporal", after="passes", version=2):
+class TemporalResult(Estimated, Result, exam="temporal", after="passes", version=2):
     """Scores of frames, each condition as it is and then smoothed over time; `n` counts frames."""
 
     about = About(
@@ -213,9 +213,8 @@ def plot_temporal_trace(
 
 def _points(ax: mpl.Axes, x: Any, numbers: Estimate[np.ndarray], **style: Any) -> None:
     """With a bar of no length where the interval is unknown."""
-    value, low, high = numbers
-    known = np.isfinite(low) & np.isfinite(high)
-    draw_bars(ax, x, value, np.where(known, low, value), np.where(known, high, value), **style)
+    known = np.isfinite(numbers.low) & np.isfinite(numbers.high)
+    draw_bars(ax, x, numbers.each(lambda end: np.where(known, end, numbers.value)), **style)
 
 
 def _legend(ax: mpl.Axes) -> None:

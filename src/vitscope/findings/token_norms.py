@@ -16,7 +16,7 @@ from vitscope.drawing.style import INK, MODELS, grid, logarithmic, model_colour
 from vitscope.results import About, Result, UnitRow, column, tidy, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 PERCENTILES = (5, 50, 95, 99)
 
@@ -36,7 +36,7 @@ OUTLIERS, OTHERS = "outliers", "other points"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TokenNormsResult(Measured, Result, exam="token_norms", after="low_pass"):
+class TokenNormsResult(Estimated, Result, exam="token_norms", after="low_pass"):
     """`value`, `low` and `high` are (units, QUANTITIES); attention has rows of its own."""
 
     about = About(
@@ -141,7 +141,7 @@ def plot_attention_sinks(
         shade = "#8b929b" if sort == OTHERS else model_colour(place)
         depth = np.array([result.attending[i].depth for i in result.row_unit[rows]])
         style: dict[str, Any] = {"fmt": "-o", "markersize": 4, "linewidth": 1.5, "elinewidth": 0.9}
-        draw_bars(ax, depth, *result.sink.at(rows), color=shade, label=sort, **style)
+        draw_bars(ax, depth, result.sink.at(rows), color=shade, label=sort, **style)
     ax.axhline(1.0, color=INK, linewidth=1.3, linestyle=":")
     along_depth(ax)
     logarithmic(ax)

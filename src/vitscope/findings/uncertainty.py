@@ -14,13 +14,13 @@ from vitscope.drawing.style import MODELS
 from vitscope.results import About, Result, UnitRow, column, tidy_columns
 from vitscope.results.numbers import extremes, reads, rows_of
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 QUANTITIES = ("data_std", "model_std", "model_share")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class UncertaintyResult(Measured, Result, exam="uncertainty", after="lesion", version=3):
+class UncertaintyResult(Estimated, Result, exam="uncertainty", after="lesion", version=3):
     """Spread of the features after each unit; arrays are (units, 3), in the order of QUANTITIES."""
 
     about = About(
@@ -71,10 +71,10 @@ def plot_uncertainty_share(
 
 def _plot(result: UncertaintyResult, quantity: str, label: str, ax: mpl.Axes | None, colour: str) -> mpl.Axes:
     ax = axes_or_new(ax)
-    value, low, high = column(result, QUANTITIES, quantity)
-    if not np.isfinite(value).any():
+    level = column(result, QUANTITIES, quantity)
+    if not np.isfinite(level.value).any():
         return nothing(ax, "no branch of the model can take dropout")
-    plot_depth(ax, result.units, value, low, high, colour)
+    plot_depth(ax, result.units, level, colour)
     ax.set_ylim(bottom=0.0)
     ax.set_ylabel(label)
     return ax

@@ -45,7 +45,7 @@ WIDE = 20.0  # levels further apart than this factor are drawn on a logarithmic 
 def plot_variance(result: VarianceResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Feature-map variance against depth, over bands for MSA and subsampling."""
     ax = axes_or_new(ax)
-    plot_depth(ax, result.units, *result.estimate, colour)
+    plot_depth(ax, result.units, result.estimate, colour)
     positive = result.value[np.isfinite(result.value) & (result.value > 0)]
     if positive.size and positive.max() > WIDE * positive.min():
         logarithmic(ax)
@@ -61,7 +61,7 @@ def plot_variance_change(
 ) -> mpl.Axes:
     """Change of the variance across each unit."""
     ax = axes_or_new(ax)
-    plot_change(ax, result.units, *result.change, colour)
+    plot_change(ax, result.units, result.change, colour)
     ax.set_ylabel("Change of the variance")
     return ax
 

@@ -73,7 +73,7 @@ def tidy(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Measured:
+class Estimated:
     """The part of a result that holds its main numbers, with their 95 % intervals."""
 
     value: np.ndarray
@@ -119,7 +119,7 @@ ALL_HEADS = -1  # the head number of a row that belongs to the layer
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HeadRows(Measured):
+class HeadRows(Estimated):
     """The part of a result that such exams share; `value`, `low` and `high` are (rows, quantities)."""
 
     quantities: ClassVar[tuple[str, ...]]

@@ -31,11 +31,11 @@ from vitscope.core import pd
 from vitscope.core.statistics import Estimate
 from vitscope.results import Result, UnitRow, tidy
 from vitscope.results.numbers import plural, rows_of, with_interval
-from vitscope.results.table import Measured
+from vitscope.results.table import Estimated
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class UnitChanges(Measured):
+class UnitChanges(Estimated):
     """The part of a result that feature exams share: arrays are (units, ...) and (kinds, ...)."""
 
     n: int

@@ -80,10 +80,8 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     signature = inspect.signature(function)
     spread: list[inspect.Parameter] = []
     for one in signature.parameters.values():
-        kind = _fields_of(one)
-        fields = inspect.signature(kind).parameters.values() if kind is not None else ()
         taken = one.KEYWORD_ONLY if one.kind is one.VAR_KEYWORD else one.kind
-        spread += [field.replace(kind=taken) for field in fields] or [one]
+        spread += [field.replace(kind=taken) for field in _fields(one).values()] or [one]
     return signature.replace(parameters=spread)
 
 
@@ -91,9 +89,9 @@ def argument_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The types of the arguments in `signature_of` a function."""
     hints = hints_of(function)
     for name, one in inspect.signature(function).parameters.items():
-        if (kind := _fields_of(one)) is not None:
+        if (fields := _fields(one)) and (spread := _fields_of(one)):
             hints.pop(name, None)
-            hints |= {key: hint for key, hint in hints_of(kind).items() if key != "return"}
+            hints |= {key: hint for key, hint in hints_of(spread.kind).items() if key in fields}
     return hints
 
 
@@ -101,10 +99,9 @@ def gathered(function: Callable[..., Any], bound: inspect.BoundArguments) -> ins
     """What `reader` has read, as the function itself takes it: arguments that are `FieldsOf` a dataclass as one."""
     own, given = inspect.signature(function), dict(bound.arguments)
     for name, one in own.parameters.items():
-        kind = _fields_of(one)
-        if kind is not None and one.kind is not one.VAR_KEYWORD:
-            fields = [field for field in inspect.signature(kind).parameters if field in given]
-            given[name] = kind(**{field: given.pop(field) for field in fields})
+        spread = _fields_of(one)
+        if spread is not None and one.kind is not one.VAR_KEYWORD:
+            given[name] = spread.kind(**{field: given.pop(field) for field in _fields(one) if field in given})
     if given.keys() == bound.arguments.keys():
         return bound
     return inspect.BoundArguments(own, {name: given[name] for name in own.parameters if name in given})
@@ -154,8 +151,15 @@ def bind(
         ) from None
 
 
-def _fields_of(parameter: inspect.Parameter) -> type | None:
-    return next((one.kind for one in conditions_of(parameter.annotation) if isinstance(one, FieldsOf)), None)
+def _fields_of(parameter: inspect.Parameter) -> FieldsOf | None:
+    return next((one for one in conditions_of(parameter.annotation) if isinstance(one, FieldsOf)), None)
+
+
+def _fields(parameter: inspect.Parameter) -> dict[str, inspect.Parameter]:
+    """The arguments that a parameter stands for as `FieldsOf` a dataclass; none for any other."""
+    spread = _fields_of(parameter)
+    own = inspect.signature(spread.kind).parameters.items() if spread is not None else ()
+    return {name: one for name, one in own if spread is not None and name not in spread.but}
 
 
 def _called(function: Callable[..., Any]) -> str:

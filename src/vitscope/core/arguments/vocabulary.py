@@ -60,6 +60,7 @@ class FieldsOf:
     """On an argument: it stands for the fields of this dataclass; on `**changes`: they are some of them."""
 
     kind: type
+    but: tuple[str, ...] = ()  # fields that callers do not give
 
 
 def _device_problem(name: Any) -> str | None:

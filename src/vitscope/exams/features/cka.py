@@ -27,7 +27,7 @@ from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
 from vitscope.engine.one_pass import examine
 from vitscope.engine.own_passes import examine_pair
-from vitscope.engine.takes_interface import Request, takes_interface
+from vitscope.engine.takes_interface import AskedUnnamed, takes_interface
 from vitscope.findings.cka import CkaResult
 from vitscope.results.unit_changes import SCORES, score_weights, stages_of
 
@@ -147,10 +147,7 @@ def _estimate(replicates: np.ndarray, batches: int) -> Estimate[np.ndarray]:
 def cka(
     model: nn.Module,
     data: Any,
-    limit: int | None = None,
-    batch_size: int = 128,
-    seed: int = 0,
-    device: str | torch.device | None = None,
+    request: AskedUnnamed,
     other: nn.Module | None = None,
     stream: Stream = "read",
 ) -> CkaResult:
@@ -158,12 +155,11 @@ def cka(
 
     `examine` documents the other arguments. The result depends a little on the batch size.
     """
-    CkaAccumulator.check_batch_size(batch_size)
+    CkaAccumulator.check_batch_size(request.batch_size)
     if other is not None:
-        request = Request(limit, batch_size, seed, device)
         found = examine_pair(model, other, data, CkaAccumulator, request, stream)
     else:
-        found = examine(model, data, [CkaAccumulator], limit, batch_size, seed, device, stream=stream)["cka"]
+        found = examine(model, data, [CkaAccumulator], **vars(request), stream=stream)["cka"]
     result = cast(CkaResult, found)
     if not result.batches:
         raise VitscopeError(
