@@ -28,6 +28,7 @@ RIGHT = {
     "prescribe": ["run"],
     "report": ["run"],
     "serve": ["."],
+    "study": ["study.yaml", "--dry-run"],
     "survey": ["vit_mini", "--limit", "4"],
     "train": ["vit_mini", "--fraction", "0.01", "--epochs", "1"],
 }
@@ -68,6 +69,7 @@ NAMES = {
     "output": ["a\0b"],
     "title": ["a\0b"],
     "docs": ["a\0b"],
+    "budget": ["", "6", "soon", "0h", "-1h", "6 weeks", "a\0b"],
     "token": ["a\0b", ""],
 }
 NAMES |= {"models": NAMES["model"], "first": NAMES["model"], "second": NAMES["model"]}
@@ -123,6 +125,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "study.yaml").write_text("{name: a, arms: {a: {model: vit_mini}}, exams: {prediction: }}")
     return tmp_path
 
 

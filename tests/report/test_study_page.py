@@ -59,7 +59,14 @@ def test_names_are_text_and_nothing_is_fetched(page: str) -> None:
 
 def test_figures_have_all_arms(page: str) -> None:
     titles = re.findall(r'<div class="panel"><h3>([^<]+)</h3>', page)
-    assert titles == ["prediction: accuracy", "prediction: NLL", "train loss", "NLL", "accuracy", "variance"]
+    assert titles == [
+        "prediction: accuracy",
+        "prediction: NLL",
+        "Training loss",
+        "Held-out loss",
+        "Held-out accuracy",
+        "variance",
+    ]
 
 
 def test_a_study_without_comparisons_trainings_or_depth_has_a_page() -> None:

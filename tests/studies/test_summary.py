@@ -167,3 +167,27 @@ def test_what_is_damaged_is_refused(found: StudyResult, tmp_path: Path) -> None:
     path.write_text(json.dumps({"schema": 99}))
     with pytest.raises(BadResult, match="schema 99"):
         StudyResult.load(tmp_path)
+
+
+def test_arms_are_described_as_they_were_made() -> None:
+    from vitscope.studies.study import Arm, Look, Study
+
+    start = Arm("start", "vit_mini", {"depth": 2}, changes={"epochs": 3}, seeds=(0,))
+    after = Arm(
+        "after", "vit_mini", {"depth": 2}, ({"localize": {"kernel": 3}}, "smooth"), start="start", train=False
+    )
+    study = Study("made", "", (start, Arm(**{**vars(after), "seeds": (0,)})), (Look("prediction"),))
+    rows = (
+        summarise(study, {}, {("start", 0): {"parameters": 7, "seconds": 2.0}})
+        .tables["arms"]
+        .set_index("arm")
+    )
+    assert rows.loc["start"][["model", "changes", "trained", "parameters"]].tolist() == [
+        "vit_mini(depth=2)",
+        "epochs=3",
+        "here",
+        7,
+    ]
+    assert rows.loc["after", "model"] == "vit_mini(depth=2), as start ended"
+    assert rows.loc["after", "operations"] == "localize(kernel=3) → smooth"
+    assert rows.loc["after"][["recipe", "changes"]].isna().all()

@@ -94,17 +94,21 @@ def _print_plan(request: "Request") -> None:
     from vitscope.studies.engines import study_runner
     from vitscope.studies.progress import duration
     from vitscope.studies.run import plan_request
+    from vitscope.training.disk import readable_size
 
+    budget = None if request.budget is None else read_budget(request.budget)
     plan, rehearsal = plan_request(request)
     costs = costs_of(plan, rehearsal)
     wide_console().print(_jobs(plan, costs))
     seconds, disk, known = total(costs.values())
     about = "about" if known else "more than"
-    print(f"{len(plan.missing)} jobs to do: {about} {duration(seconds)} of one worker, {_size(disk)} of disk")
+    print(
+        f"{len(plan.missing)} jobs to do: {about} {duration(seconds)} of one worker, {readable_size(disk)} of disk"
+    )
     if not known:
         unknown = [plan.missing[key].labels[0] for key, cost in costs.items() if cost.seconds is None]
         print(f"not counted, since they were never done here: {', '.join(dict.fromkeys(unknown))}")
-    if request.budget is not None:
+    if budget is not None:
         engine = (
             request.engine,
             request.workers,
@@ -114,7 +118,7 @@ def _print_plan(request: "Request") -> None:
         )
         with study_runner(*engine) as runner:
             room = runner.room
-        chosen = affordable(plan, costs, read_budget(request.budget), room)
+        chosen = affordable(plan, costs, budget, room)
         print(f"into {request.budget} with {room} at once fit {len(chosen)}:")
         for node in chosen:
             print(f"  {node.title}")
@@ -125,15 +129,18 @@ def _jobs(plan: "Plan", costs: "dict[str, Cost]") -> Any:
 
     from vitscope.studies.cost import total
     from vitscope.studies.progress import duration
+    from vitscope.training.disk import readable_size
 
     table = Table("arm", "seed", "model", "exams", "time", "disk", "known from", box=None, pad_edge=False)
     for arm in plan.study.arms:
         for seed in arm.seeds:
             nodes = [node for node in plan.missing.values() if (node.arm, node.seed) == (arm.name, seed)]
             made = next((node.kind for node in nodes if node.kind != "examine"), None)
-            labels = [label for node in nodes for label in node.labels]
-            all_of_them = len(plan.study.looks_at(arm.name))
-            exams = f"{all_of_them - len(labels)} of {all_of_them} done"
+            looks = {
+                one.label: plan.looks[arm.name, seed, one.label] for one in plan.study.looks_at(arm.name)
+            }
+            labels = [label for label, look in looks.items() if not plan.store.has_result(*look)]
+            exams = f"{len(looks) - len(labels)} of {len(looks)} done"
             exams += f", missing: {', '.join(labels)}" if labels else ""
             own = [costs[node.key] for node in nodes]
             seconds, disk, known = total(own)
@@ -142,13 +149,5 @@ def _jobs(plan: "Plan", costs: "dict[str, Cost]") -> Any:
             model = {"train": "to train", "operate": "to operate on"}.get(
                 made or "", "there" if labels else "done"
             )
-            table.add_row(arm.name, str(seed), model, exams, time, _size(disk) if own else "", basis)
+            table.add_row(arm.name, str(seed), model, exams, time, readable_size(disk) if own else "", basis)
     return table
-
-
-def _size(n: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if n < 1000:
-            return f"{n:.0f} {unit}"
-        n /= 1000
-    return f"{n:.1f} TB"

@@ -21,8 +21,7 @@ from vitscope.drawing.style import INK, grid, model_colour
 from vitscope.results.numbers import is_share, spoken
 from vitscope.results.study_result import StudyResult
 
-CURVES = ("train_loss", "nll", "accuracy")
-_LABELS = {"train_loss": "Training loss (augmented)", "nll": "Held-out loss", "accuracy": "Held-out accuracy"}
+CURVES = {"train_loss": "Training loss", "nll": "Held-out loss", "accuracy": "Held-out accuracy"}
 _LINES = ("-", "--", ":", "-.")
 
 
@@ -81,7 +80,7 @@ def plot_study_curves(
     if quantity == "accuracy":
         ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, symbol=" %"))
     ax.set_xlabel("Epoch")
-    ax.set_ylabel(_LABELS.get(quantity, spoken(quantity)))
+    ax.set_ylabel(CURVES.get(quantity, spoken(quantity)))
     ax.xaxis.set_major_locator(mpl.MaxNLocator(integer=True, min_n_ticks=1))
     grid(ax)
     return ax

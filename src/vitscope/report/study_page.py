@@ -114,7 +114,7 @@ def write_study_page(result: StudyResult, path: str | os.PathLike[str] | None = 
 def render_study(result: StudyResult) -> str:
     """The whole page as one text."""
     styles, script = SharedStyles(), page_script()
-    curves = [_drawing(styles, spoken(q), plot_study_curves, result, q) for q in _curves(result)]
+    curves = [_drawing(styles, CURVES[q], plot_study_curves, result, q) for q in _curves(result)]
     arms = [_card(result, row) for row in result.tables["arms"].itertuples()]
     comparisons = result.comparisons()
     exams = [_exam(result, label_, styles) for label_ in _labels(result)]
@@ -290,7 +290,7 @@ def _cost(result: StudyResult) -> Grid | None:
             str(row.done),
             _duration(row.seconds * row.done),
         ]
-        for row in arms.itertuples()
+        for row in arms[arms["trained"] == "here"].itertuples()
     ]
     names = ["arm", "parameters", "a training", "images per second", "trainings", "all of them"]
     return Grid(names, cells, words=1)

@@ -5,6 +5,7 @@ have vitscope. What dies with a process or a machine is started again by Ray els
 done, and waits if somebody else is still at it. So nothing is lost, and nothing is done twice.
 """
 
+import contextlib
 import logging
 import os
 import socket
@@ -114,11 +115,12 @@ class RayCluster(Runner):
 
     def _end(self, begun: list[Any]) -> None:
         """Ask jobs to end, as Ctrl-C does, and end those that do not."""
-        for one in begun:
-            self._ray.cancel(one)
-        left = self._ray.wait(begun, num_returns=len(begun), timeout=_PATIENCE)[1] if begun else []
-        for one in left:
-            self._ray.cancel(one, force=True)
+        with contextlib.suppress(TypeError, self._ray.exceptions.RayError):  # the whole cluster is gone
+            for one in begun:
+                self._ray.cancel(one)
+            left = self._ray.wait(begun, num_returns=len(begun), timeout=_PATIENCE)[1] if begun else []
+            for one in left:
+                self._ray.cancel(one, force=True)
 
 
 def _knock(address: str | None) -> None:

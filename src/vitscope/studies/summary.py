@@ -272,16 +272,15 @@ def _arm(facts: _Facts, arm: Arm, note: str | None) -> Row:
         values = [float(one[name]) for one in trainings if isinstance(one.get(name), int | float)]
         return sum(values) / len(values) if values else None
 
-    changes = ", ".join(f"{key}={value}" for key, value in arm.changes.items())
     operations = " → ".join(_operation(one) for one in arm.operations)
-    made = f"{arm.start}, " if arm.start else ""
+    model = f"{arm.model}({_arguments(arm.arguments)})" if arm.arguments else arm.model
     parameters, flops = mean("parameters"), mean("flops")
     return {
         "arm": arm.name,
-        "model": f"{made}{arm.model}",
+        "model": f"{model}, as {arm.start} ended" if arm.start else model,
         "operations": operations or None,
         "recipe": arm.recipe if arm.train else None,
-        "changes": changes or None,
+        "changes": (_arguments(arm.changes) or None) if arm.train else None,
         "data": arm.data,
         "fraction": arm.fraction,
         "trained": "here" if arm.train else "before",
@@ -299,10 +298,11 @@ def _arm(facts: _Facts, arm: Arm, note: str | None) -> Row:
 def _operation(said: str | Mapping[str, Any]) -> str:
     if isinstance(said, str):
         return said
-    return ", ".join(
-        f"{name}({', '.join(f'{key}={value}' for key, value in (options or {}).items())})"
-        for name, options in said.items()
-    )
+    return ", ".join(f"{name}({_arguments(options or {})})" for name, options in said.items())
+
+
+def _arguments(given: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in given.items())
 
 
 def _missing(facts: _Facts) -> Iterator[str]:

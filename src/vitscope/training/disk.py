@@ -103,8 +103,8 @@ def check_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(there).free
     if needed - held > free:
         raise CannotWrite(
-            f"{folder} would need {_readable(needed - held)} and its disk has {_readable(free)} free; free some, "
-            "keep fewer with a larger --checkpoint-every, or give an --out on another disk"
+            f"{folder} would need {readable_size(needed - held)} and its disk has {readable_size(free)} free; "
+            "free some, keep fewer with a larger --checkpoint-every, or give an --out on another disk"
         )
 
 
@@ -138,7 +138,8 @@ def _size(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
-def _readable(n: float) -> str:
+def readable_size(n: float) -> str:
+    """Bytes as people say them."""
     for unit in ("bytes", "kB", "MB", "GB"):
         if n < 1000:
             return f"{n:.0f} {unit}"
