@@ -37,7 +37,7 @@ from vitscope.report.sections import Download, Grid
 from vitscope.results import atomic_write
 from vitscope.results.numbers import is_share, label, spoken, with_interval
 from vitscope.results.provenance import now
-from vitscope.results.study_result import PAGE, StudyResult
+from vitscope.results.study_result import PAGE, StudyResult, each_row
 
 SIDE_BY_SIDE = ("accuracy", "nll", "ece", "brier")  # numbers that arms are shown by, where there are such
 _EFFORT = ("products", "unconverged", "seconds", "images_per_second")
@@ -115,7 +115,7 @@ def render_study(result: StudyResult) -> str:
     """The whole page as one text."""
     styles, script = SharedStyles(), page_script()
     curves = [_drawing(styles, CURVES[q], plot_study_curves, result, q) for q in _curves(result)]
-    arms = [_card(result, row) for row in result.tables["arms"].itertuples()]
+    arms = [_card(result, row) for row in each_row(result.tables["arms"])]
     comparisons = result.comparisons()
     exams = [_exam(result, label_, styles) for label_ in _labels(result)]
     main = [_drawing(styles, f"{e}: {spoken(q)}", plot_study_numbers, result, e, q) for e, q in _main(result)]
@@ -126,7 +126,7 @@ def render_study(result: StudyResult) -> str:
             title=result.name,
             question=result.question,
             arms=arms,
-            judged=[_judged(result, row) for row in comparisons.itertuples()],
+            judged=[_judged(result, row) for row in each_row(comparisons)],
             tests=int(comparisons["p"].notna().sum()),
             main=main,
             differences=_differences(result),
@@ -207,7 +207,7 @@ def _things(row: Any) -> str:
 
 def _differences(result: StudyResult) -> dict[str, list[Difference]]:
     found: dict[str, list[Difference]] = {}
-    for row in result.differences().itertuples():
+    for row in each_row(result.differences()):
         if not _is_telling(row):
             continue
         scale, unit = _scale(row.quantity, True)
@@ -265,7 +265,7 @@ def _whole(result: StudyResult, exam: str) -> Grid | None:
     means = _means(result)
     rows = means[(means["exam"] == exam) & means["unit"].isna() & means["value"].notna()]
     found: dict[str, dict[str, str]] = {}
-    for row in rows.itertuples():
+    for row in each_row(rows):
         found.setdefault(spoken(label(exam, row)), {})[row.arm] = with_interval(row)
     arms = [arm for arm in arms_of(result) if arm in set(rows["arm"])]
     cells = [[name, *(by_arm.get(arm, "–") for arm in arms)] for name, by_arm in found.items()]
@@ -285,7 +285,7 @@ def _cost(result: StudyResult) -> Grid | None:
             str(row.done),
             _duration(row.seconds * row.done),
         ]
-        for row in arms[arms["trained"] == "here"].itertuples()
+        for row in each_row(arms[arms["trained"] == "here"])
     ]
     names = ["arm", "parameters", "a training", "images per second", "trainings", "all of them"]
     return Grid(names, cells, words=1)

@@ -19,7 +19,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.results import Result
 from vitscope.results.numbers import is_share
 from vitscope.results.over_seeds import Measured, OverSeeds, holm, over_seeds
-from vitscope.results.study_result import TABLES, StudyResult, as_table
+from vitscope.results.study_result import TABLES, StudyResult, as_table, each_row
 from vitscope.studies.parts import TRAINING, Arm, Comparison
 from vitscope.studies.quantities import (
     Quantity,
@@ -116,8 +116,8 @@ def _numbers(facts: _Facts, arm: Arm) -> Iterator[Row]:
                 "n": measured.n or None,
                 "seeds": 1,
             }
-    for key, measured in found.items():
-        mean = _within(str(places[key]["quantity"]), over_seeds(measured))
+    for key, several in found.items():
+        mean = _within(str(places[key]["quantity"]), over_seeds(several))
         yield {"arm": arm.name, **places[key], **_ends(mean), "n": mean.n or None, "seeds": mean.seeds}
 
 
@@ -126,7 +126,7 @@ def _rows_of(label: str, result: Result) -> Iterator[tuple[Row, Measured]]:
     table = summary_of(result)
     n, drawn = replicates_of(result)
     conditions = _conditions(table)
-    for condition, row in zip(conditions, table.itertuples(), strict=True):
+    for condition, row in zip(conditions, each_row(table), strict=True):
         place = {name: getattr(row, name) for name in _PLACE}
         place |= {"exam": label, "condition": condition, "quantity": row.quantity}
         replicates = drawn.get(name_of(row)) if pd.isna(row.unit) and pd.isna(row.kind) else None
@@ -158,11 +158,12 @@ def _recorded(training: Mapping[str, Any] | None) -> Iterator[tuple[Row, Measure
 
 
 def _comparisons(facts: _Facts) -> tuple[list[Row], list[Row]]:
-    rows, by_seed = [], []
+    rows: list[Row] = []
+    by_seed: list[Row] = []
     for one in facts.study.comparisons:
         found, note = _by_seed(facts, one)
         by_seed += [{"name": one.name, "seed": seed, **_ends(m)} for seed, m in found.items()]
-        row = {
+        row: Row = {
             "name": one.name,
             "statement": one.statement,
             "of": one.of,
@@ -243,7 +244,12 @@ def _differences(facts: _Facts, arm: Arm) -> Iterator[Row]:
         if known:
             mean = over_seeds(known)
             condition = ", ".join(value for _, value in quantity.where) or None
-            row = {"arm": arm.name, "against": first.name, "exam": quantity.label, "condition": condition}
+            row: Row = {
+                "arm": arm.name,
+                "against": first.name,
+                "exam": quantity.label,
+                "condition": condition,
+            }
             row |= {"quantity": quantity.name, **_ends(mean), "seeds": mean.seeds, "n": mean.n or None}
             yield {**row, "p": mean.p_value(0.0)}
 
@@ -252,7 +258,7 @@ def _whole_quantities(facts: _Facts, arm: str, seed: int) -> Iterator[Quantity]:
     results, training = facts.of(arm, seed)
     for label, result in results.items():
         table = summary_of(result)
-        for row in table[table["unit"].isna()].itertuples():
+        for row in each_row(table[table["unit"].isna()]):
             said = ((name, getattr(row, name, None)) for name in ("kind", "condition"))
             yield Quantity(label, str(row.quantity), tuple((k, v) for k, v in said if isinstance(v, str)))
     for place, _ in _recorded(training):
