@@ -22,7 +22,7 @@ def files_of(folder: Path) -> dict[Path, int]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("smoke")
-    reproduce(SAMPLE, "smoke", out=out, engine="here", progress=False)
+    reproduce(SAMPLE, "smoke", out=out, store=out / "store", engine="here", progress=False)
     return out
 
 
@@ -45,7 +45,7 @@ def test_arms_that_are_alike_are_trained_once(folder: Path) -> None:
 
 def test_what_is_done_is_not_done_again(folder: Path) -> None:
     before = files_of(folder / "store")
-    (record,) = reproduce(["F1"], "smoke", out=folder, engine="here", progress=False)
+    (record,) = reproduce(["F1"], "smoke", out=folder, store=folder / "store", engine="here", progress=False)
     assert record.claim == "F1"
     assert files_of(folder / "store") == before
 

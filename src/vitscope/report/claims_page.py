@@ -21,11 +21,11 @@ from vitscope.drawing.style import styled
 from vitscope.plots.claim import claim_figure
 from vitscope.report.inline import SharedStyles, inline_svg, page_script
 from vitscope.report.layout import allowed, environment
-from vitscope.report.study_page import Judged, judged_rows
+from vitscope.report.study_verdicts import Judged, judged_of
 from vitscope.results import atomic_write
 from vitscope.results.claim_record import CARD, ClaimRecord, likely_reason
 from vitscope.results.provenance import now
-from vitscope.results.study_result import PAGE
+from vitscope.results.study_result import PAGE, each_row
 
 SECTIONS = {
     "A": "Models",
@@ -153,7 +153,7 @@ def _part(record: ClaimRecord, styles: SharedStyles | None = None) -> ClaimPart:
     if record.study is None:
         return ClaimPart(record, [], "", "")
     rows = record.verdict_rows
-    judged = judged_rows(record.study)
+    judged = [judged_of(record.study, row) for row in each_row(record.study.comparisons())]
     findings = [Finding(one, likely_reason(record, row)) for one, row in zip(judged, rows, strict=True)]
     trained = record.study.tables["curves"].groupby(["arm", "seed"]).ngroups
     models = f"{trained} trainings, {_duration(record.seconds)}" if trained else ""
