@@ -12,7 +12,7 @@ from vitscope.data import catalog
 from vitscope.data.labels import imagenet_classes
 
 CLASSES = ("n01498041", "n01531178", "n01534433", "n01558993")  # of ImageNet, and of ImageNet-A
-_TRAIN, _TEST = 2, 1  # images per class
+_TRAIN, _TEST = 5, 1  # images per class; a tenth of them is one
 
 
 def prepare_cifar100(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

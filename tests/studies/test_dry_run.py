@@ -108,6 +108,15 @@ def test_relatives_of_imagenet_are_asked_for_one_by_one(nothing_there: Path) -> 
         images.open(Part("folder:elsewhere", "test"))
 
 
+def test_data_that_is_there_and_wrong_is_not_stood_in_for(there: Path) -> None:
+    images = StandIns(read_scale("paper"))
+    with pytest.raises(BadData, match=r"fraction 0\.01 leaves class 'apple'"):
+        images.open(Part("cifar100", "train", 0.01))
+    (there / "imagenet-a" / "tench").mkdir()
+    with pytest.raises(BadData, match="class 'tench' is no class of ImageNet-1k"):
+        images.open(Part("folder:imagenet-a", "test", labels="imagenet"))
+
+
 def test_on_the_command_line(nothing_there: Path, capsys: pytest.CaptureFixture[str]) -> None:
     app.main(["reproduce", "D6", "--scale", "smoke", "--dry-run"])
     shown = capsys.readouterr().out

@@ -62,14 +62,16 @@ class StandIns(Images):
         return PublishedData(len(entry.classes), entry.test, entry.train)
 
     def _wanted(self, part: Part, error: BadData) -> dict[str, str]:
-        """What has to be fetched for a part."""
+        """What has to be fetched for a part; raises the error if that is not what is wrong."""
         wanted = {}
         labels = part.labels or ""
         if labels in self._scale.data and not os.path.exists(labels.removeprefix(REAL)):
             wanted[labels] = self._scale.data[labels].prepare
-        if not wanted or not _can_be_opened(Part(part.data, part.split)):
+        if not _can_be_opened(Part(part.data, "train" if part.split == VALIDATION else part.split)):
             known = self._scale.data.get(part.data)
             wanted[part.data] = known.prepare if known else str(error).rpartition("type: ")[2]
+        if not wanted:
+            raise error
         return wanted
 
 

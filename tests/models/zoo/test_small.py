@@ -32,6 +32,22 @@ def test_vit_parameters_add_up() -> None:
     assert sum(p.numel() for p in create_model("vit_mini").parameters()) == expected
 
 
+def test_heads_of_a_width_of_their_own_attend_as_the_formula_says() -> None:
+    """Four heads of 8 channels in an embedding of 24, where each would have 6."""
+    torch.manual_seed(0)
+    model = create_model("vit_tiny_patch8_32", embed_dim=24, depth=1, num_heads=4, head_dim=8).double().eval()
+    attn = model.blocks[0].attn
+    tokens = torch.randn(2, 17, 24, dtype=torch.float64)
+    query, key, value = attn.qkv(tokens).view(2, 17, 3, 4, 8).unbind(2)
+    expected = torch.zeros(2, 17, 4, 8, dtype=torch.float64)
+    for head in range(4):
+        scores = query[:, :, head] @ key[:, :, head].mT / 8**0.5
+        expected[:, :, head] = scores.softmax(-1) @ value[:, :, head]
+    torch.testing.assert_close(attn(tokens), attn.proj(expected.flatten(2)))
+    assert attn.proj.weight.std() < 0.03  # begins as timm's others do
+    assert attn.qkv.bias.abs().max() == 0
+
+
 def test_resnet_keeps_the_resolution_in_its_stem() -> None:
     model = create_model("resnet_mini").eval()
     images = torch.randn(2, 3, 32, 32)
