@@ -84,14 +84,16 @@ def test_a_card_without_results_may_be_changed(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_this_scale_cannot_decide_is_registered_all_the_same(tmp_path: Path) -> None:
-    (record,) = reproduce(["F5"], "smoke", out=tmp_path, engine="here", progress=False)
+    (record,) = reproduce(
+        ["F5"], "smoke", out=tmp_path, store=tmp_path / "store", engine="here", progress=False
+    )
     assert record.outcome == "not at this scale"
     assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.slow  # every card, seconds to a minute each
 def test_all_cards_run(tmp_path: Path) -> None:
-    records = reproduce((), "smoke", out=tmp_path, engine="here", progress=False)
+    records = reproduce((), "smoke", out=tmp_path, store=tmp_path / "store", engine="here", progress=False)
     assert [record.claim for record in records] == [card.claim for card in list_cards()]
     for record in records:
         if record.possible:
