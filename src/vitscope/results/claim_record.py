@@ -67,7 +67,12 @@ class ClaimRecord:
     @property
     def verdict_rows(self) -> list[dict[str, Any]]:
         """The comparisons with their numbers."""
-        return [] if self.study is None else self.study.comparisons().to_dict("records")
+        if self.study is None:
+            return []
+        return [
+            {str(key): value for key, value in row.items()}
+            for row in self.study.comparisons().to_dict("records")
+        ]
 
     @property
     def outcome(self) -> Outcome:

@@ -14,6 +14,7 @@ from vitscope.findings.covariance import CovarianceResult
 from vitscope.findings.lesion import LesionResult
 from vitscope.findings.passes import PassesResult
 from vitscope.results import Result
+from vitscope.results.study_result import each_row
 from vitscope.results.unit_changes import changes_of, mean_over_units
 from vitscope.studies.quantities import statistic
 
@@ -159,15 +160,17 @@ def nll_gained(results: Mapping[str, Result]) -> Ends | None:
 def noise_drop(results: Mapping[str, Result]) -> Ends | None:
     """F2: accuracy lost under noise: that of clean images minus that of noisy ones."""
     table = results["corruption"].summary()
-    rows = table[table["unit"].isna()].set_index(["quantity", "condition"])
-    everything, noise = ("generated corruptions", "generated noise")
-    try:
-        clean = rows.loc["accuracy", everything]["value"] + rows.loc["drop", everything]["value"]
-        noisy = rows.loc["accuracy", noise]
-    except KeyError:
+    rows = {
+        (row.quantity, row.condition): row
+        for row in each_row(table[table["unit"].isna()])
+        if isinstance(row.condition, str)
+    }
+    clean, drop = (rows.get((name, "generated corruptions")) for name in ("accuracy", "drop"))
+    noisy = rows.get(("accuracy", "generated noise"))
+    if clean is None or drop is None or noisy is None:
         return None
-    value = float(clean - noisy["value"])
-    return value, value - float(noisy["high"] - noisy["value"]), value + float(noisy["value"] - noisy["low"])
+    value = float(clean.value + drop.value - noisy.value)
+    return value, value - float(noisy.high - noisy.value), value + float(noisy.value - noisy.low)
 
 
 def _passes(results: Mapping[str, Result]) -> pd.DataFrame:
