@@ -113,7 +113,7 @@ def test_a_job_that_fails_says_why(machines, tmp_path):
         log = (tmp_path / "b" / "job" / "log.txt").read_text()
         assert "about to crash" in log
         assert "Traceback" in log
-        dropped = Job(functions.nap, {"seconds": 3600}, tmp_path / "c")
+        dropped = Job(functions.hold, {}, tmp_path / "c")
         runner.start(dropped)
         wait_for((tmp_path / "c" / "pid.txt").exists)
         runner.drop(dropped)
