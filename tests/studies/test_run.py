@@ -1,6 +1,7 @@
 """Real studies that take seconds: what comes out, what is not done again, what a kill leaves."""
 
 import dataclasses
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -122,10 +123,17 @@ def test_weights_alone_are_removed_and_made_again(reference, tmp_path):
     shutil.copytree(reference, store)
     plan = plan_study(tiny_study(), Store(store))
     (Store(store).job_folder("train", plan.trainings["broadcast", 0]) / "model.safetensors").unlink()
-    key, exam = plan.looks["broadcast", 0, "train_loss"]
+    key, exam = plan.looks["broadcast", 0, "attention"]
     shutil.rmtree(Store(store).result_folder(key, exam))
     assert [task.state for task in jobs_done(tiny_study(), store).tasks.values()] == ["done", "done"]
     assert contents(store) == contents(reference)
+
+
+def assert_as_in(reference: Path, store: Path) -> None:
+    """The results of the first arm, to the bit."""
+    found = contents(store)
+    assert len(found) == 3
+    assert found.items() <= contents(reference).items()
 
 
 def command(folder: Path, orders: Path, *more: str) -> InProcess:
@@ -140,7 +148,7 @@ def command(folder: Path, orders: Path, *more: str) -> InProcess:
         folder / "store",
         "--trust-code",
     ]
-    words += ["--out", folder / "out", *more]
+    words += ["--out", folder / "out", "--only", "plain", *more]
     return InProcess(*words, environment={FRAGILE: str(orders)})
 
 
@@ -162,11 +170,11 @@ def test_a_study_that_is_killed_goes_on(reference, tmp_path, orders):
     assert (orders / "exam.obeyed").exists()
     went_on = command(tmp_path, orders, "--engine", "here").finish()
     assert went_on.returncode == 0, went_on.stderr
-    assert contents(tmp_path / "store") == contents(reference)
-    assert "9 of 9" not in went_on.stderr  # some were done before
-    first = (tmp_path / "out" / "numbers.csv").read_text().splitlines()
-    second = (reference.parent / "out" / "numbers.csv").read_text().splitlines()
-    assert [row for row in first if "second" not in row] == [row for row in second if "second" not in row]
+    assert_as_in(reference, tmp_path / "store")
+    ours, theirs = (StudyResult.load(folder / "out").table() for folder in (tmp_path, reference.parent))
+    theirs = theirs[theirs["arm"] == "plain"].reset_index(drop=True)
+    timed = theirs["quantity"].isin(["seconds", "images_per_second"])
+    assert ours[~timed].equals(theirs[~timed])
 
 
 def test_a_worker_is_killed_then_ctrl_c_and_it_goes_on(reference, tmp_path, orders):
@@ -187,14 +195,16 @@ def test_a_worker_is_killed_then_ctrl_c_and_it_goes_on(reference, tmp_path, orde
     went_on = command(tmp_path, orders, *local).finish()
     assert went_on.returncode == 0, went_on.stderr
     assert "train plain, seed 0" not in went_on.stderr
-    assert contents(tmp_path / "store") == contents(reference)
+    assert_as_in(reference, tmp_path / "store")
 
 
 def test_a_plan_with_its_cost(reference, tmp_path, orders):
     told = command(tmp_path, orders, "--dry-run", "--budget", "90min").finish()
     assert told.returncode == 0, told.stderr
-    assert "9 jobs to do: about" in told.stdout
-    assert "to operate on  0 of 3 done, missing: prediction, attention, train_loss" in told.stdout
+    assert "3 jobs to do: about" in told.stdout
+    assert re.search(
+        r"plain +0 +to train +0 of 3 done, missing: prediction, attention, train_loss", told.stdout
+    )
     assert "a few steps" in told.stdout
     assert not (tmp_path / "store").exists()
 
@@ -208,7 +218,7 @@ def test_a_plan_with_its_cost(reference, tmp_path, orders):
     ids=str,
 )
 def test_what_cannot_be_built_is_refused_before_a_job_begins(tmp_path, changed, said):
-    study = tiny_study(arms=(dataclasses.replace(arms()[0], **changed),), comparisons=())
+    study = tiny_study(arms=(dataclasses.replace(arms()[0], **changed),), looks=LOOKS[:1], comparisons=())
     with pytest.raises(BadArgument, match=said):
         plan_request(Request(study, tmp_path / "store"))
     assert not (tmp_path / "store").exists()

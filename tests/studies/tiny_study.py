@@ -30,7 +30,7 @@ def arms(model: str = MODEL, **changed: Any) -> tuple[Arm, Arm, Arm]:
 LOOKS = (
     Look("prediction", split="validation", batch_size=40),
     Look("attention", split="validation", batch_size=40),
-    Look("train_loss", "prediction", split="train", limit=60),
+    Look("train_loss", "prediction", split="train", limit=60, arms=("plain", "local")),
 )
 BETTER = Comparison("better", "It is better", "broadcast", "plain", "prediction.accuracy", Rule("above"))
 
@@ -55,11 +55,14 @@ arms:
 exams:
   prediction: {{batch_size: 40}}
   attention: {{batch_size: 40}}
-  train_loss: {{exam: prediction, split: train, limit: 60}}
+  train_loss: {{exam: prediction, split: train, limit: 60, arms: [plain, local]}}
 comparisons:
   - {{name: better, statement: It is better, of: broadcast, against: plain, quantity: prediction.accuracy,
      rule: above 0}}
 """
+
+
+JOBS = 8  # of it
 
 
 def contents(store: Path) -> dict[str, Any]:
