@@ -35,7 +35,7 @@ def functions() -> dict[str, Callable[..., Any]]:
         "list_models",
         "load_data",
     ]
-    names += ["prescribe", "report", "save_model", "train"]
+    names += ["prescribe", "report", "save_model", "study", "survey", "train"]
     found = {name: getattr(vs, name) for name in names}
     for name in names:  # a package of that name can be called, too
         found[name] = getattr(found[name], name) if isinstance(found[name], ModuleType) else found[name]

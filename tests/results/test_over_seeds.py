@@ -1,5 +1,6 @@
 """Intervals over seeds and images cover the truth: simulated trainings whose truth is known."""
 
+import functools
 import math
 
 import numpy as np
@@ -28,6 +29,7 @@ WORLDS = {
 }
 
 
+@functools.cache
 def weights(n: int) -> np.ndarray:
     """(n, 1 + replicates) of the bootstrap, each column summing to 1."""
     drawn = poisson_weights(np.arange(n), seed=0, replicates=REPLICATES)

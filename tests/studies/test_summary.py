@@ -11,7 +11,8 @@ from vitscope.core import pd
 from vitscope.core.errors import BadResult
 from vitscope.results.over_seeds import holm
 from vitscope.results.study_result import StudyResult
-from vitscope.studies.summary import judge, nearest_bound, summarise
+from vitscope.studies.comparisons import judge, nearest_bound
+from vitscope.studies.summary import summarise
 
 STUDY = a_study(
     comparison("prediction.nll", Rule("within", 0.5), name="hardly moves"),

@@ -75,7 +75,7 @@ def plot_study_curves(
         x = mean.index.to_numpy(dtype=float)
         colour, marker = colour_of(result, arm), "o" if len(x) < 30 else None
         ax.fill_between(x, least.to_numpy(float), most.to_numpy(float), color=colour, alpha=0.2, linewidth=0)
-        style = {"linewidth": 1.6, "linestyle": line_of(result, arm)}
+        style: dict[str, Any] = {"linewidth": 1.6, "linestyle": line_of(result, arm)}
         ax.plot(x, mean.to_numpy(float), color=colour, marker=marker, markersize=3, label=arm, **style)
     if quantity == "accuracy":
         ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, symbol=" %"))
@@ -105,7 +105,7 @@ def plot_study_depth(
         x, value, low, high = (own[column].to_numpy(float) for column in ("depth", "value", "low", "high"))
         colour = colour_of(result, arm)
         ax.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
-        style = {"markersize": 3.4, "linewidth": 1.6, "linestyle": line_of(result, arm)}
+        style: dict[str, Any] = {"markersize": 3.4, "linewidth": 1.6, "linestyle": line_of(result, arm)}
         ax.plot(x, value, marker="o", color=colour, label=arm, **style)
     if quantity == "change" or quantity.endswith("_change"):
         ax.axhline(0.0, color=INK, linewidth=0.8)

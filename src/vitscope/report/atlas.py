@@ -72,7 +72,8 @@ def render_atlas(result: StudyResult) -> str:
     """The whole page as one text."""
     table = result.wide()
     columns = columns_of(table)
-    rows = [_row(row, columns) for row in table.to_dict("records")]
+    records: list[Any] = table.to_dict("records")
+    rows = [_row(row, columns) for row in records]
     script = page_script()
     looks = result.study["looks"]
     said = {str(look["data"] or arm["data"]) for look in looks for arm in result.study["arms"]}
@@ -105,7 +106,7 @@ def render_atlas(result: StudyResult) -> str:
 def columns_of(table: pd.DataFrame) -> list[str]:
     """Of `StudyResult.wide`, the sizes and then every number that any model has."""
     ends = ("_low", "_high")
-    names = [c for c in table if c not in ABOUT and not c.endswith(ends) and table[c].notna().any()]
+    names = [c for c in map(str, table) if c not in ABOUT and not c.endswith(ends) and table[c].notna().any()]
     return [*(size for size in SIZES if table[size].notna().any()), *names]
 
 

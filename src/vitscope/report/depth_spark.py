@@ -31,8 +31,10 @@ class Spark:
     def of(cls, rows: pd.DataFrame) -> Spark:
         """From rows of a table with units."""
         ordered = rows.sort_values("depth", kind="stable")
-        numbers = (ordered[name].to_numpy(float) for name in ("depth", "value", "low", "high"))
-        return cls(*numbers, tuple(ordered["kind"]))
+        depth, value, low, high = (
+            ordered[name].to_numpy(float) for name in ("depth", "value", "low", "high")
+        )
+        return cls(depth, value, low, high, tuple(ordered["kind"]))
 
 
 def spark(one: Spark, least: float, most: float) -> Markup:

@@ -31,16 +31,15 @@ from vitscope.plots.study import (
 )
 from vitscope.report.card import count
 from vitscope.report.inline import SharedStyles, inline_svg, packed, page_script
-from vitscope.report.interval_strip import strip
 from vitscope.report.layout import allowed, environment
 from vitscope.report.sections import Download, Grid
+from vitscope.report.study_verdicts import differences_by_arm, judged_of
 from vitscope.results import atomic_write
-from vitscope.results.numbers import is_share, label, spoken, with_interval
+from vitscope.results.numbers import label, spoken, with_interval
 from vitscope.results.provenance import now
-from vitscope.results.study_result import PAGE, StudyResult
+from vitscope.results.study_result import PAGE, StudyResult, each_row
 
 SIDE_BY_SIDE = ("accuracy", "nll", "ece", "brier")  # numbers that arms are shown by, where there are such
-_EFFORT = ("products", "unconverged", "seconds", "images_per_second")
 _DEPTHS = 4  # figures of an exam at most
 _MINUTE, _HOUR = 60, 3600
 
@@ -53,35 +52,6 @@ class ArmCard:
     colour: str
     facts: list[tuple[str, str]]
     note: str
-
-
-@dataclass(frozen=True)
-class Judged:
-    """One comparison with its verdict."""
-
-    name: str
-    statement: str
-    of: str
-    against: str
-    colours: tuple[str, str]
-    quantity: str
-    number: str
-    chance: str  # p values
-    rule: str
-    verdict: str
-    note: str
-    strip: Markup
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A number of an arm minus that of the first."""
-
-    exam: str
-    quantity: str
-    text: str
-    side: str  # higher, lower, unclear
-    strip: Markup
 
 
 @dataclass(frozen=True)
@@ -115,7 +85,7 @@ def render_study(result: StudyResult) -> str:
     """The whole page as one text."""
     styles, script = SharedStyles(), page_script()
     curves = [_drawing(styles, CURVES[q], plot_study_curves, result, q) for q in _curves(result)]
-    arms = [_card(result, row) for row in result.tables["arms"].itertuples()]
+    arms = [_card(result, row) for row in each_row(result.tables["arms"])]
     comparisons = result.comparisons()
     exams = [_exam(result, label_, styles) for label_ in _labels(result)]
     main = [_drawing(styles, f"{e}: {spoken(q)}", plot_study_numbers, result, e, q) for e, q in _main(result)]
@@ -126,10 +96,10 @@ def render_study(result: StudyResult) -> str:
             title=result.name,
             question=result.question,
             arms=arms,
-            judged=[_judged(result, row) for row in comparisons.itertuples()],
+            judged=[judged_of(result, row) for row in each_row(comparisons)],
             tests=int(comparisons["p"].notna().sum()),
             main=main,
-            differences=_differences(result),
+            differences=differences_by_arm(result),
             first=arms[0].name,
             curves=curves,
             cost=_cost(result),
@@ -174,60 +144,6 @@ def _seeds(row: Any) -> str:
     return row.asked if row.done == len(asked) else f"{row.done} of {len(asked)} done"
 
 
-def _judged(result: StudyResult, row: Any) -> Judged:
-    side, bound = row.rule.split(" ")
-    quantity = _name(row.quantity)
-    seeds = result.tables["by_seed"]
-    single = seeds[seeds["name"] == row.name]["value"].tolist()
-    known = isinstance(row.against, str)
-    scale, unit = _scale(quantity, known)
-    drawn = strip((row.value, row.low, row.high), side, float(bound), single, colour_of(result, row.of))
-    trainings = f"{row.seeds} training{'s' if row.seeds != 1 else ''}" + (" each" if known else "")
-    over = trainings if pd.isna(row.n) else f"{trainings} on {_things(row)}"
-    number = "not measured" if math.isnan(row.value) else f"{_number(row, scale, unit, signed=known)}; {over}"
-    return Judged(
-        row.name,
-        row.statement,
-        row.of,
-        row.against if known else "",
-        (colour_of(result, row.of), colour_of(result, row.against) if known else ""),
-        row.quantity,
-        number,
-        "" if math.isnan(row.p) else f"p {_p(row.p)}, corrected p {_p(row.holm_p)}",
-        f"{side} {'±' if side == 'within' else ''}{scale * float(bound):g}{unit if float(bound) else ''}",
-        row.verdict,
-        row.note or "",
-        drawn,
-    )
-
-
-def _things(row: Any) -> str:
-    return f"{row.n} {'batches' if _name(row.quantity) in ('nep', 'ape') else 'images'}"
-
-
-def _differences(result: StudyResult) -> dict[str, list[Difference]]:
-    found: dict[str, list[Difference]] = {}
-    for row in result.differences().itertuples():
-        if not _is_telling(row):
-            continue
-        scale, unit = _scale(row.quantity, True)
-        side = "higher" if row.low > 0 else "lower" if row.high < 0 else "unclear"
-        drawn = strip((row.value, row.low, row.high), "", 0.0, [], colour_of(result, row.arm))
-        words = [spoken(row.quantity), *([_condition(row)] if isinstance(row.condition, str) else [])]
-        text = _number(row, scale, unit, signed=True)
-        found.setdefault(row.arm, []).append(Difference(row.exam, ", ".join(words), text, side, drawn))
-    return found
-
-
-def _is_telling(row: Any) -> bool:
-    """Not what has no interval, such as the number of parameters, is the same in all arms, or tells of effort."""
-    return not math.isnan(row.low) and row.high > row.low and row.quantity not in _EFFORT
-
-
-def _condition(row: Any) -> str:
-    return f"across {row.condition.upper()}s" if row.condition in ("msa", "mlp") else str(row.condition)
-
-
 def _curves(result: StudyResult) -> list[str]:
     curves = result.tables["curves"]
     return [name for name in CURVES if curves[name].notna().any()]
@@ -265,7 +181,7 @@ def _whole(result: StudyResult, exam: str) -> Grid | None:
     means = _means(result)
     rows = means[(means["exam"] == exam) & means["unit"].isna() & means["value"].notna()]
     found: dict[str, dict[str, str]] = {}
-    for row in rows.itertuples():
+    for row in each_row(rows):
         found.setdefault(spoken(label(exam, row)), {})[row.arm] = with_interval(row)
     arms = [arm for arm in arms_of(result) if arm in set(rows["arm"])]
     cells = [[name, *(by_arm.get(arm, "–") for arm in arms)] for name, by_arm in found.items()]
@@ -285,7 +201,7 @@ def _cost(result: StudyResult) -> Grid | None:
             str(row.done),
             _duration(row.seconds * row.done),
         ]
-        for row in arms[arms["trained"] == "here"].itertuples()
+        for row in each_row(arms[arms["trained"] == "here"])
     ]
     names = ["arm", "parameters", "a training", "images per second", "trainings", "all of them"]
     return Grid(names, cells, words=1)
@@ -310,26 +226,6 @@ def _labels(result: StudyResult) -> Sequence[str]:
     """Exams in the order of the study; those of which nothing is known are left out."""
     known = set(result.table()["exam"])
     return [look["label"] for look in result.study["looks"] if look["label"] in known]
-
-
-def _name(quantity: str) -> str:
-    return quantity.partition(".")[2].partition("[")[0]
-
-
-def _scale(quantity: str, difference: bool) -> tuple[float, str]:
-    if not is_share(quantity) and quantity != "nep":
-        return 1.0, ""
-    return 100.0, " points" if difference else " %"
-
-
-def _number(row: Any, scale: float, unit: str, signed: bool) -> str:
-    digits = f"{'+' if signed else ''}{'.2f' if unit else '.3g'}"
-    value, low, high = (f"{scale * number:{digits}}" for number in (row.value, row.low, row.high))
-    return f"{value}{unit}" + ("" if math.isnan(row.low) else f" [{low}, {high}]")
-
-
-def _p(p: float) -> str:
-    return "< 0.0001" if p < 1e-4 else f"= {p:.2g}"
 
 
 def _duration(seconds: float) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class StudyResult:
         whole = set(zip(*(means[means["unit"].isna()][c] for c in ("exam", "quantity")), strict=True))
         rows: dict[str, dict[str, Any]] = {arm: {} for arm in self.tables["arms"]["arm"]}
         several: dict[tuple[str, str], list[Any]] = {}
-        for row in means.itertuples():
+        for row in each_row(means):
             if isinstance(row.unit, str):
                 if (row.exam, row.quantity) not in whole:
                     several.setdefault((row.arm, f"{row.exam}.{row.quantity}"), []).append(row)
@@ -139,6 +139,11 @@ class StudyResult:
             raise BadResult(f"{path} is damaged ({reason(error)}); run the study again") from error
 
 
+def each_row(table: pd.DataFrame) -> Iterator[Any]:
+    """The rows, with their cells by name."""
+    yield from table.itertuples()
+
+
 def as_table(name: str, rows: Any) -> pd.DataFrame:
     """Rows (dicts) as the table of this name: its columns in order, whole numbers as such, texts or None."""
     table = pd.DataFrame(list(rows), columns=list(TABLES[name]))
@@ -162,7 +167,7 @@ def _estimate(name: str, rows: list[Any]) -> dict[str, float]:
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """A dict per row without what is unknown; infinity, which JSON lacks, as text."""
     return [
-        {column: _plain(value) for column, value in row.items() if not _unknown(value)}
+        {str(column): _plain(value) for column, value in row.items() if not _unknown(value)}
         for row in table.to_dict("records")
     ]
 

@@ -106,7 +106,10 @@ def measure(quantity: str, results: Results, training: Mapping[str, Any] | None 
     found = named({**{one.exam: one for one in results.values()}, **results, result.exam: result})
     if found is None:
         raise NotMeasured(f"{quantity} is not defined for {result.model}")
-    return found if isinstance(found, Measured) else Measured(*map(float, found), result.n)
+    if isinstance(found, Measured):
+        return found
+    value, low, high = map(float, found)
+    return Measured(value, low, high, result.n)
 
 
 def measure_difference(
@@ -180,7 +183,8 @@ def _of_rows(asked: Quantity, result: Result, rows: pd.DataFrame) -> Measured:
     known = rows[rows["value"].notna()]
     if known.empty:
         raise NotMeasured(f"{asked} is not defined for {result.model}")
-    mean = mean_over_units(*(known[end].to_numpy() for end in ("value", "low", "high")))
+    value, low, high = (known[end].to_numpy() for end in ("value", "low", "high"))
+    mean = mean_over_units(value, low, high)
     return Measured(*mean.interval, result.n)
 
 
@@ -212,8 +216,10 @@ def _table_of(result: Result) -> pd.DataFrame:
 def replicates_of(result: Result) -> tuple[int, dict[str, Any]]:
     """What the bootstrap drew from (images, blocks, batches), and the replicates by the names of `name_of`."""
     if isinstance(result, HessianResult):
-        drawn = {q: spectra.replicates(result.eigenvalues, q, result.seed) for q in spectra.STATISTICS}
-        return len(result.eigenvalues), dict(drawn)
+        drawn: dict[str, Any] = {}
+        for name in spectra.STATISTICS:
+            drawn[name] = spectra.replicates(result.eigenvalues, name, result.seed)
+        return len(result.eigenvalues), drawn
     n = int(getattr(result, "blocks", getattr(result, "pairs", result.n)))
     return n, result.replicates() if isinstance(result, Replicated) else {}
 
@@ -245,7 +251,7 @@ def _says(cell: Any, value: str) -> bool:
 
 
 def _own_columns(rows: pd.DataFrame) -> Iterable[str]:
-    return [column for column in rows if column not in ("quantity", "value", "low", "high", "n")]
+    return [str(column) for column in rows if column not in ("quantity", "value", "low", "high", "n")]
 
 
 def _columns(table: pd.DataFrame) -> str:

@@ -112,11 +112,11 @@ def survey(
     result = summarise(plan.study, plan.results(), facts, notes, differences=False).save(folder)
     atomic_write(folder / TABLE, result.wide().to_csv(index=False))
     write_atlas(result)
-    if len(notes := result.tables["arms"]["note"].dropna()) == len(names):
-        raise VitscopeError(f"none of {len(names)} models could be examined; {names[0]}: {notes.iloc[0]}")
-    for row in result.tables["arms"].itertuples():
-        if isinstance(row.note, str):
-            warn(f"{row.arm}: {row.note}")
+    if len(notes) == len(names):
+        name, why = next(iter(notes.items()))
+        raise VitscopeError(f"none of {len(names)} models could be examined; {name}: {why}")
+    for name, why in notes.items():
+        warn(f"{name}: {why}")
     return result
 
 

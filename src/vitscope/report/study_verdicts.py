@@ -1,0 +1,122 @@
+"""What a page says of arms against each other: comparisons with their verdicts, and all other differences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from vitscope.core import pd
+from vitscope.plots.study import colour_of
+from vitscope.report.interval_strip import strip
+from vitscope.results.numbers import is_share, spoken
+from vitscope.results.study_result import StudyResult, each_row
+
+_EFFORT = ("products", "unconverged", "seconds", "images_per_second")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One comparison with its verdict."""
+
+    name: str
+    statement: str
+    of: str
+    against: str
+    colours: tuple[str, str]
+    quantity: str
+    number: str
+    chance: str  # p values
+    rule: str
+    verdict: str
+    note: str
+    strip: Markup
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number of an arm minus that of the first."""
+
+    exam: str
+    quantity: str
+    text: str
+    side: str  # higher, lower, unclear
+    strip: Markup
+
+
+def judged_of(result: StudyResult, row: Any) -> Judged:
+    """A row of the comparisons as the page shows it."""
+    side, bound = row.rule.split(" ")
+    quantity = _name(row.quantity)
+    seeds = result.tables["by_seed"]
+    single = seeds[seeds["name"] == row.name]["value"].tolist()
+    known = isinstance(row.against, str)
+    scale, unit = _scale(quantity, known)
+    drawn = strip((row.value, row.low, row.high), side, float(bound), single, colour_of(result, row.of))
+    trainings = f"{row.seeds} training{'s' if row.seeds != 1 else ''}" + (" each" if known else "")
+    over = trainings if pd.isna(row.n) else f"{trainings} on {_things(row)}"
+    number = "not measured" if math.isnan(row.value) else f"{_number(row, scale, unit, signed=known)}; {over}"
+    return Judged(
+        row.name,
+        row.statement,
+        row.of,
+        row.against if known else "",
+        (colour_of(result, row.of), colour_of(result, row.against) if known else ""),
+        row.quantity,
+        number,
+        "" if math.isnan(row.p) else f"p {_p(row.p)}, corrected p {_p(row.holm_p)}",
+        f"{side} {'±' if side == 'within' else ''}{scale * float(bound):g}{unit if float(bound) else ''}",
+        row.verdict,
+        row.note or "",
+        drawn,
+    )
+
+
+def _things(row: Any) -> str:
+    return f"{row.n} {'batches' if _name(row.quantity) in ('nep', 'ape') else 'images'}"
+
+
+def differences_by_arm(result: StudyResult) -> dict[str, list[Difference]]:
+    """What each arm has more or less of than the first, by arm."""
+    found: dict[str, list[Difference]] = {}
+    for row in each_row(result.differences()):
+        if not _is_telling(row):
+            continue
+        scale, unit = _scale(row.quantity, True)
+        side = "higher" if row.low > 0 else "lower" if row.high < 0 else "unclear"
+        drawn = strip((row.value, row.low, row.high), "", 0.0, [], colour_of(result, row.arm))
+        words = [spoken(row.quantity), *([_condition(row)] if isinstance(row.condition, str) else [])]
+        text = _number(row, scale, unit, signed=True)
+        found.setdefault(row.arm, []).append(Difference(row.exam, ", ".join(words), text, side, drawn))
+    return found
+
+
+def _is_telling(row: Any) -> bool:
+    """Not what has no interval, such as the number of parameters, is the same in all arms, or tells of effort."""
+    return not math.isnan(row.low) and row.high > row.low and row.quantity not in _EFFORT
+
+
+def _condition(row: Any) -> str:
+    return f"across {row.condition.upper()}s" if row.condition in ("msa", "mlp") else str(row.condition)
+
+
+def _name(quantity: str) -> str:
+    return quantity.partition(".")[2].partition("[")[0]
+
+
+def _scale(quantity: str, difference: bool) -> tuple[float, str]:
+    if not is_share(quantity) and quantity != "nep":
+        return 1.0, ""
+    return 100.0, " points" if difference else " %"
+
+
+def _number(row: Any, scale: float, unit: str, signed: bool) -> str:
+    digits = f"{'+' if signed else ''}{'.2f' if unit else '.3g'}"
+    value, low, high = (f"{scale * number:{digits}}" for number in (row.value, row.low, row.high))
+    return f"{value}{unit}" + ("" if math.isnan(row.low) else f" [{low}, {high}]")
+
+
+def _p(p: float) -> str:
+    return "< 0.0001" if p < 1e-4 else f"= {p:.2g}"
