@@ -41,7 +41,7 @@ def test_jobs_and_what_they_need(tmp_path):
     assert operated.needs == (by_title["train plain, seed 3"].key,)
     assert by_title["examine local, seed 3 (train_loss)"].needs == (operated.key,)
     assert set(plan.trainings) == {(arm, seed) for arm in ("plain", "broadcast") for seed in (0, 3)}
-    assert len(plan.looks) == 3 * 2 * 3
+    assert len(plan.looks) == 2 * (3 + 2 + 3)
     assert plan.results() == {}
     assert plan.training() == {}
 

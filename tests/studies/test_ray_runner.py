@@ -113,7 +113,7 @@ def test_a_job_that_fails_says_why(machines, tmp_path):
         log = (tmp_path / "b" / "job" / "log.txt").read_text()
         assert "about to crash" in log
         assert "Traceback" in log
-        dropped = Job(functions.nap, {"seconds": 3600}, tmp_path / "c")
+        dropped = Job(functions.hold, {}, tmp_path / "c")
         runner.start(dropped)
         wait_for((tmp_path / "c" / "pid.txt").exists)
         runner.drop(dropped)
@@ -131,7 +131,13 @@ def test_a_study_whose_machines_die_gives_the_same_numbers(machines, reference, 
     (machines.orders / "train").write_text("6")
     (machines.orders / "wait").write_text("2")
     request = Request(
-        tiny_study(), tmp_path / "store", "ray", address=machines.address, retries=0, progress=False
+        tiny_study(),
+        tmp_path / "store",
+        "ray",
+        address=machines.address,
+        only=["local"],
+        retries=0,
+        progress=False,
     )
     found: list[Any] = []
     study = threading.Thread(target=lambda: found.append(do_study(request, tmp_path / "out")), daemon=True)
@@ -141,6 +147,8 @@ def test_a_study_whose_machines_die_gives_the_same_numbers(machines, reference, 
     assert (machines.orders / "train.obeyed").exists()
     machines.lose(int(pid.read_text()))
     study.join(900)
-    assert [task.state for task in found[0].report.tasks.values()] == ["done"] * 9
-    assert contents(tmp_path / "store") == contents(reference)
+    assert [task.state for task in found[0].report.tasks.values()] == ["done"] * 6
+    results = contents(tmp_path / "store")
+    assert len(results) == 6
+    assert results.items() <= contents(reference).items()
     machines.replace()

@@ -1,17 +1,19 @@
 """Real studies that take seconds: what comes out, what is not done again, what a kill leaves."""
 
 import dataclasses
+import re
 import shutil
+import signal
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import vitscope as vs
-from tests.processes import run as in_process
+from tests.processes import Job as InProcess
+from tests.processes import alive, wait_for
 from tests.studies.fragile import FRAGILE
-from tests.studies.tiny_study import FILE, LOOKS, arms, contents, done_here, tiny_study
+from tests.studies.tiny_study import FILE, LOOKS, arms, contents, done_here, jobs_done, tiny_study
 from vitscope.core.errors import BadArgument
 from vitscope.results import Result
 from vitscope.results.study_result import StudyResult
@@ -63,24 +65,17 @@ def assert_same(ours: Result, theirs: Result) -> None:
         np.testing.assert_array_equal(ours_table[column], theirs_table[column])
 
 
-def test_tables_are_written_and_arms_differ(reference):
-    kept = StudyResult.load(reference.parent / "out")
-    table = done_here(tiny_study(), reference, reference.parent / "again").result.table()
-    assert set(table["arm"]) == {"plain", "broadcast", "local"}
-    values = (
-        table[(table["quantity"] == "nll") & (table["exam"] == "prediction")].groupby("arm")["value"].first()
-    )
-    assert values.nunique() == 3
-    assert kept.table().equals(table)
-    assert list(kept.comparisons()["name"]) == ["better"]
-
-
-def test_what_is_done_is_not_done_again(reference):
+def test_what_is_done_is_not_done_again_and_tables_are_the_same(reference, tmp_path):
     before = {path: path.stat().st_mtime_ns for path in reference.rglob("result.json")}
     assert missing(tiny_study(), reference) == []
-    done = done_here(tiny_study(), reference, reference.parent / "again")
+    done = done_here(tiny_study(), reference, tmp_path)
     assert not done.report.tasks
     assert {path: path.stat().st_mtime_ns for path in reference.rglob("result.json")} == before
+    kept, table = StudyResult.load(reference.parent / "out"), done.result.table()
+    assert kept.table().equals(table)
+    assert list(kept.comparisons()["name"]) == ["better"]
+    losses = table[(table["quantity"] == "nll") & (table["exam"] == "prediction")]
+    assert losses.groupby("arm")["value"].first().nunique() == 3  # arms that differ
 
 
 def test_another_study_takes_the_models_that_are_there(reference):
@@ -117,8 +112,8 @@ def test_a_damaged_result_is_made_again(reference, tmp_path):
     key, exam = plan_study(tiny_study(), Store(store)).looks["plain", 0, "attention"]
     (Store(store).result_folder(key, exam) / "result.json").write_text("{}")
     with pytest.warns(UserWarning, match="it is done again"):
-        done = done_here(tiny_study(), store, tmp_path / "out")
-    assert [task.node.title for task in done.report.tasks.values()] == ["examine plain, seed 0 (attention)"]
+        report = jobs_done(tiny_study(), store)
+    assert [task.node.title for task in report.tasks.values()] == ["examine plain, seed 0 (attention)"]
     assert contents(store) == contents(reference)
 
 
@@ -128,15 +123,21 @@ def test_weights_alone_are_removed_and_made_again(reference, tmp_path):
     shutil.copytree(reference, store)
     plan = plan_study(tiny_study(), Store(store))
     (Store(store).job_folder("train", plan.trainings["broadcast", 0]) / "model.safetensors").unlink()
-    key, exam = plan.looks["broadcast", 0, "train_loss"]
+    key, exam = plan.looks["broadcast", 0, "attention"]
     shutil.rmtree(Store(store).result_folder(key, exam))
-    done = done_here(tiny_study(), store, tmp_path / "out")
-    assert [task.state for task in done.report.tasks.values()] == ["done", "done"]
+    assert [task.state for task in jobs_done(tiny_study(), store).tasks.values()] == ["done", "done"]
     assert contents(store) == contents(reference)
 
 
-def command(folder: Path, orders: Path, *more: str) -> Any:
-    """`vitscope study` in a process of its own, which dies where the orders say."""
+def assert_as_in(reference: Path, store: Path) -> None:
+    """The results of the first arm, to the bit."""
+    found = contents(store)
+    assert len(found) == 3
+    assert found.items() <= contents(reference).items()
+
+
+def command(folder: Path, orders: Path, *more: str) -> InProcess:
+    """`vitscope study` in a process of its own, in which a model obeys the orders."""
     (folder / "tiny.yaml").write_text(FILE)
     words = [
         "-m",
@@ -147,8 +148,8 @@ def command(folder: Path, orders: Path, *more: str) -> Any:
         folder / "store",
         "--trust-code",
     ]
-    words += ["--out", folder / "out", *more]
-    return in_process(*words, environment={FRAGILE: str(orders)})
+    words += ["--out", folder / "out", "--only", "plain", *more]
+    return InProcess(*words, environment={FRAGILE: str(orders)})
 
 
 @pytest.fixture
@@ -161,37 +162,49 @@ def orders(tmp_path: Path) -> Path:
 def test_a_study_that_is_killed_goes_on(reference, tmp_path, orders):
     """In the middle of a training, then in the middle of an exam; the numbers are the same to the bit."""
     (orders / "train").write_text("6")  # in the second epoch of the first training
-    assert command(tmp_path, orders, "--engine", "here").returncode == -9
+    assert command(tmp_path, orders, "--engine", "here").finish().returncode == -9
     assert (orders / "train.obeyed").exists()
     assert contents(tmp_path / "store") == {}
     (orders / "exam").write_text("2")
-    assert command(tmp_path, orders, "--engine", "here").returncode == -9
+    assert command(tmp_path, orders, "--engine", "here").finish().returncode == -9
     assert (orders / "exam.obeyed").exists()
-    went_on = command(tmp_path, orders, "--engine", "here")
+    went_on = command(tmp_path, orders, "--engine", "here").finish()
     assert went_on.returncode == 0, went_on.stderr
-    assert contents(tmp_path / "store") == contents(reference)
-    assert "9 of 9" not in went_on.stderr  # some were done before
-    first = (tmp_path / "out" / "numbers.csv").read_text().splitlines()
-    second = (reference.parent / "out" / "numbers.csv").read_text().splitlines()
-    assert [row for row in first if "second" not in row] == [row for row in second if "second" not in row]
+    assert_as_in(reference, tmp_path / "store")
+    ours, theirs = (StudyResult.load(folder / "out").table() for folder in (tmp_path, reference.parent))
+    theirs = theirs[theirs["arm"] == "plain"].reset_index(drop=True)
+    timed = theirs["quantity"].isin(["seconds", "images_per_second"])
+    assert ours[~timed].equals(theirs[~timed])
 
 
-def test_a_worker_that_is_killed_is_replaced(reference, tmp_path, orders):
+def test_a_worker_is_killed_then_ctrl_c_and_it_goes_on(reference, tmp_path, orders):
     (orders / "train").write_text("6")
-    (orders / "exam").write_text("2")
-    done = command(tmp_path, orders, "--engine", "local", "--workers", "1")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("was ended by signal 9") == 2
-    assert done.stderr.count("it is tried again") == 2
-    assert "9 of 9 jobs done" in done.stderr
-    assert contents(tmp_path / "store") == contents(reference)
+    (orders / "wait").write_text("2")
+    local = ("--engine", "local", "--workers", "1")
+    study = command(tmp_path, orders, *local)
+    waiting = orders / "wait.pid"
+    wait_for(lambda: waiting.exists() and waiting.read_text().endswith("\n"))
+    study.send(signal.SIGINT)
+    stopped = study.finish()
+    assert stopped.returncode == 130
+    assert "the same command goes on with it" in stopped.stderr
+    assert stopped.stderr.count("was ended by signal 9") == 1  # in its training
+    assert stopped.stderr.count("it is tried again") == 1
+    assert "train plain, seed 0: " in stopped.stderr
+    assert not alive(int(waiting.read_text()))
+    went_on = command(tmp_path, orders, *local).finish()
+    assert went_on.returncode == 0, went_on.stderr
+    assert "train plain, seed 0" not in went_on.stderr
+    assert_as_in(reference, tmp_path / "store")
 
 
 def test_a_plan_with_its_cost(reference, tmp_path, orders):
-    told = command(tmp_path, orders, "--dry-run", "--budget", "90min")
+    told = command(tmp_path, orders, "--dry-run", "--budget", "90min").finish()
     assert told.returncode == 0, told.stderr
-    assert "9 jobs to do: about" in told.stdout
-    assert "to operate on  0 of 3 done, missing: prediction, attention, train_loss" in told.stdout
+    assert "3 jobs to do: about" in told.stdout
+    assert re.search(
+        r"plain +0 +to train +0 of 3 done, missing: prediction, attention, train_loss", told.stdout
+    )
     assert "a few steps" in told.stdout
     assert not (tmp_path / "store").exists()
 
@@ -205,7 +218,7 @@ def test_a_plan_with_its_cost(reference, tmp_path, orders):
     ids=str,
 )
 def test_what_cannot_be_built_is_refused_before_a_job_begins(tmp_path, changed, said):
-    study = tiny_study(arms=(dataclasses.replace(arms()[0], **changed),), comparisons=())
+    study = tiny_study(arms=(dataclasses.replace(arms()[0], **changed),), looks=LOOKS[:1], comparisons=())
     with pytest.raises(BadArgument, match=said):
         plan_request(Request(study, tmp_path / "store"))
     assert not (tmp_path / "store").exists()

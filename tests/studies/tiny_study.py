@@ -5,8 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from vitscope.claims.verdict import Rule
+from vitscope.studies.graph import plan_study
 from vitscope.studies.parts import Arm, Comparison, Look
 from vitscope.studies.run import Done, Request, do_study
+from vitscope.studies.runners import Runner
+from vitscope.studies.schedule import Report, Schedule
+from vitscope.studies.store import Store
 from vitscope.studies.study import Study
 
 MODEL = "tests.studies.fragile:fragile_vit"
@@ -26,7 +30,7 @@ def arms(model: str = MODEL, **changed: Any) -> tuple[Arm, Arm, Arm]:
 LOOKS = (
     Look("prediction", split="validation", batch_size=40),
     Look("attention", split="validation", batch_size=40),
-    Look("train_loss", "prediction", split="train", limit=60),
+    Look("train_loss", "prediction", split="train", limit=60, arms=("plain", "local")),
 )
 BETTER = Comparison("better", "It is better", "broadcast", "plain", "prediction.accuracy", Rule("above"))
 
@@ -51,17 +55,26 @@ arms:
 exams:
   prediction: {{batch_size: 40}}
   attention: {{batch_size: 40}}
-  train_loss: {{exam: prediction, split: train, limit: 60}}
+  train_loss: {{exam: prediction, split: train, limit: 60, arms: [plain, local]}}
 comparisons:
   - {{name: better, statement: It is better, of: broadcast, against: plain, quantity: prediction.accuracy,
      rule: above 0}}
 """
 
 
+JOBS = 8  # of it
+
+
 def contents(store: Path) -> dict[str, Any]:
     """Every result in a store, as it stands there."""
     found = store.glob("exams/*/exams/*/result.json")
     return {str(path.relative_to(store)): json.loads(path.read_text())["result"] for path in found}
+
+
+def jobs_done(study: Study, store: Path) -> Report:
+    """What is missing of a study is done, in this process."""
+    plan = plan_study(study, Store(store))
+    return Schedule(list(plan.missing.values()), plan.store, Runner(1)).run()
 
 
 def done_here(study: Any, store: Path, out: Path, **changed: Any) -> Done:

@@ -18,8 +18,9 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from vitscope.core.errors import VitscopeError
 from vitscope.studies.job import Job, Outcome, address, execute, find_function, outcome_of
@@ -162,7 +163,7 @@ class LocalProcesses(Runner):
         command = [sys.executable, "-m", "vitscope.studies", str(path), END_WITH_STARTER, TRUST_CODE]
         env = self._environment(place)
         with open(path.with_name(LOG), "ab") as log:
-            return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=env)
+            return start_process(command, log, log, env)
 
     def _environment(self, place: int) -> dict[str, str]:
         # processes that each take all cores slow each other down
@@ -185,6 +186,12 @@ def end_with_starter() -> None:
         end_this()
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def start_process(command: list[str], stdout: Any, stderr: Any, env: Mapping[str, str]) -> Process:
+    """A process that Ctrl-C in a terminal does not reach: it is asked to end once, by who has started it."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=stdout, stderr=stderr, env=env, process_group=0)
 
 
 def end_this() -> None:

@@ -25,6 +25,7 @@ from vitscope.studies.runners import (
     end_this,
     execute_logged,
     failure,
+    start_process,
 )
 
 
@@ -77,13 +78,7 @@ class LocalWorkers(LocalProcesses):
         if process is None or process.poll() is not None:
             command = [sys.executable, "-m", "vitscope.studies", END_WITH_STARTER, TRUST_CODE]
             with open(path.with_name(LOG), "ab") as log:
-                process = subprocess.Popen(
-                    command,
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=log,
-                    env=self._environment(place),
-                )
+                process = start_process(command, subprocess.PIPE, log, self._environment(place))
             assert process.stdout is not None
             os.set_blocking(process.stdout.fileno(), False)
         assert process.stdin is not None
