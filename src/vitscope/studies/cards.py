@@ -89,10 +89,10 @@ def _order(name: str) -> tuple[str, int, str]:
 def _card(claim: str) -> Card:
     path = CARDS / f"{claim}.yaml"
     said = read_yaml(path, f"the card {path.name}", "title: Locality")
-    listed: dict[str, Any] = {
-        key: tuple(said[key]) for key in ("exams", "comparisons", "scales") if key in said
-    }
-    return Card(**{"claim": claim, **said, **listed})
+    for key in ("exams", "comparisons", "scales"):
+        if key in said:
+            said[key] = tuple(said[key])
+    return Card(claim=claim, **said)
 
 
 def card_study(card: Card, scale: Scale, seeds: int | None = None) -> Study:
