@@ -27,6 +27,7 @@ RIGHT = {
     "operate": ["vit_mini", "--smooth"],
     "prescribe": ["run"],
     "report": ["run"],
+    "reproduce": ["D6", "--scale", "smoke", "--list"],
     "serve": ["."],
     "study": ["study.yaml", "--dry-run"],
     "survey": ["vit_mini", "--limit", "4"],
@@ -71,6 +72,7 @@ NAMES = {
     "docs": ["a\0b"],
     "budget": ["", "6", "soon", "0h", "-1h", "6 weeks", "a\0b"],
     "token": ["a\0b", ""],
+    "claims": ["Z9", "", "a\0b", "x" * 300],
 }
 NAMES |= {"models": NAMES["model"], "first": NAMES["model"], "second": NAMES["model"]}
 

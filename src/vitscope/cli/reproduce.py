@@ -50,6 +50,13 @@ def run(options: Options) -> None:
         raise BadArgument(
             "list, dry_run and write each do one thing instead of the studies; give one of them"
         )
+    instead = next((name for name in ("list", "dry_run", "write") if getattr(options, name)), None)
+    idle = [name for name in ("budget", "address", "workers", "renew") if getattr(options, name)]
+    if instead and idle:
+        flags = [f"--{name.replace('_', '-')}" for name in (idle[0], instead)]
+        raise BadArgument(
+            f"{flags[0]} is about doing the studies, which {flags[1]} does not; leave one of them out"
+        )
     folder = options.out or Path("runs/reproduce") / options.scale
     with notes_as_typed("reproduce", Options):
         if listed:
