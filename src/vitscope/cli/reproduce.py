@@ -51,7 +51,8 @@ def run(options: Options) -> None:
             "list, dry_run and write each do one thing instead of the studies; give one of them"
         )
     instead = next((name for name in ("list", "dry_run", "write") if getattr(options, name)), None)
-    idle = [name for name in ("budget", "address", "workers", "renew") if getattr(options, name)]
+    doing = ("budget", "address", "workers", "renew")
+    idle = [name for name in doing if getattr(options, name) not in (None, False)]
     if instead and idle:
         flags = [f"--{name.replace('_', '-')}" for name in (idle[0], instead)]
         raise BadArgument(
