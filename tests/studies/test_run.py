@@ -16,6 +16,7 @@ from tests.studies.fragile import FRAGILE
 from tests.studies.tiny_study import FILE, LOOKS, arms, contents, done_here, jobs_done, tiny_study
 from vitscope.core.errors import BadArgument
 from vitscope.results import Result
+from vitscope.results.result import PACKED
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.graph import plan_study
 from vitscope.studies.images import Part
@@ -66,11 +67,11 @@ def assert_same(ours: Result, theirs: Result) -> None:
 
 
 def test_what_is_done_is_not_done_again_and_tables_are_the_same(reference, tmp_path):
-    before = {path: path.stat().st_mtime_ns for path in reference.rglob("result.json")}
+    before = {path: path.stat().st_mtime_ns for path in reference.rglob("result.json*")}
     assert missing(tiny_study(), reference) == []
     done = done_here(tiny_study(), reference, tmp_path)
     assert not done.report.tasks
-    assert {path: path.stat().st_mtime_ns for path in reference.rglob("result.json")} == before
+    assert {path: path.stat().st_mtime_ns for path in reference.rglob("result.json*")} == before
     kept, table = StudyResult.load(reference.parent / "out"), done.result.table()
     assert kept.table().equals(table)
     assert list(kept.comparisons()["name"]) == ["better"]
@@ -110,7 +111,7 @@ def test_a_damaged_result_is_made_again(reference, tmp_path):
     store = tmp_path / "store"
     shutil.copytree(reference, store)
     key, exam = plan_study(tiny_study(), Store(store)).looks["plain", 0, "attention"]
-    (Store(store).result_folder(key, exam) / "result.json").write_text("{}")
+    (Store(store).result_folder(key, exam) / PACKED).write_text("{}")
     with pytest.warns(UserWarning, match="it is done again"):
         report = jobs_done(tiny_study(), store)
     assert [task.node.title for task in report.tasks.values()] == ["examine plain, seed 0 (attention)"]

@@ -112,7 +112,7 @@ def test_fewer_seeds_more_seeds_and_some_arms(tmp_path):
         ("limit: 5000", "limit: many", "exams.train_loss: limit is 'many'; expected a whole number"),
         ("split: train,", "split: validation,", "exam hessian: split is validation, but no training images"),
         ("  train_loss:", "  training:", "an exam is labelled 'training'"),
-        ("of: broadcast,", "of: brodcast,", "of: no arm 'brodcast'; did you mean broadcast"),
+        ("of: broadcast,", "of: brodcast,", "no arm 'brodcast'; did you mean broadcast"),
         ("against: plain", "against: broadcast", "broadcast is compared with itself"),
         (
             "prediction.accuracy",

@@ -1,10 +1,10 @@
 """A real study that takes seconds: a tiny vision transformer with and without an operation, on a few images."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from vitscope.claims.verdict import Rule
+from vitscope.results.result import read_checked
 from vitscope.studies.graph import plan_study
 from vitscope.studies.parts import Arm, Comparison, Look
 from vitscope.studies.run import Done, Request, do_study
@@ -67,8 +67,8 @@ JOBS = 8  # of it
 
 def contents(store: Path) -> dict[str, Any]:
     """Every result in a store, as it stands there."""
-    found = store.glob("exams/*/exams/*/result.json")
-    return {str(path.relative_to(store)): json.loads(path.read_text())["result"] for path in found}
+    found = store.glob("exams/*/exams/*")
+    return {str(path.relative_to(store)): read_checked(path / "result.json")["result"] for path in found}
 
 
 def jobs_done(study: Study, store: Path) -> Report:
