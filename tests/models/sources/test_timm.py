@@ -29,6 +29,15 @@ def test_image_size_of_models_that_take_none_is_for_the_data() -> None:
     assert model(torch.randn(2, 3, 64, 48)).shape == (2, 10)
 
 
+@pytest.mark.parametrize("name", ["hrnet_w18_small", "poolformerv2_s12", "ese_vovnet19b_slim_dw"])
+def test_models_that_refuse_an_image_size_in_words_of_their_own_are_built_without(name: str) -> None:
+    with torch.device("meta"):
+        model = create_model(name, img_size=64)
+        assert model.pretrained_cfg["input_size"] == (3, 64, 64)
+        with pytest.raises(UnknownArgument, match="takes no argument 'depht'"):
+            create_model(name, depht=2)
+
+
 def test_a_folder_without_a_model_of_timms_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UnknownModel, match=r"no model 'local-dir:.*': there is no config.json that timm reads"

@@ -21,7 +21,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.models.errors import BadWeights, UnknownArgument
 from vitscope.models.origin import pair
 
-_SURPLUS = re.compile(r"unexpected keyword argument '(\w+)'")
+_SURPLUS = re.compile(r"unexpected keyword argument(?:\(s\): \[| )'(\w+)'")  # Python's words, and timm's own
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
