@@ -105,7 +105,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "adversarial": {"strengths": (4.0,), "steps": 2},
     "shape_bias": {"cutoffs": (0.2,)},
     "passes": {"passes": (2,)},
-    "hessian": {"k": 2, "params": "blocks.1.norm1", "tol": 1e-3, "batches": 2, "recipe": None},
+    "hessian": {"k": 2, "params": "blocks.0.norm1", "tol": 1e-3, "batches": 2, "recipe": None},
     "landscape": {"points": 3, "recipe": None, "memory_format": "contiguous"},
 }
 RUNS: dict[str, Callable[..., Result]] = {

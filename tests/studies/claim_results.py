@@ -23,7 +23,8 @@ def _made(name: str, **arguments: object) -> nn.Module:
 @functools.cache
 def of_vit() -> Mapping[str, Result]:
     model = _made("vit_mini", embed_dim=16, depth=6, num_heads=2, patch_size=8, global_pool="token")
-    return _examined(model, "fourier", "attention")
+    landscape = {"points": 3, "recipe": None}
+    return _examined(model, "fourier", "attention", "landscape", landscape=landscape)
 
 
 @functools.cache
@@ -39,10 +40,8 @@ def of_cb_s() -> Mapping[str, Result]:
 
 @functools.cache
 def of_cnn() -> Mapping[str, Result]:
-    few = {"types": ["gaussian_noise", "impulse_noise", "fog"], "severities": [1, 3], "cache": False}
     model = _made("resnet_mini", pretrained=True)
-    exams = ("variance", "lesion", "covariance", "corruption")
-    return _examined(model, *exams, limit=20, corruption=few, covariance={"draws": 16})
+    return _examined(model, "variance", "lesion", "covariance", limit=20, covariance={"draws": 16})
 
 
 @functools.cache
@@ -55,4 +54,5 @@ def of_pit() -> Mapping[str, Result]:
 def of_dropout() -> Mapping[str, Result]:
     model = _made("resnet_mini", pretrained=True)
     vs.surgery.mc_dropout(model, p=0.3)
-    return _examined(model, "passes", limit=20, passes={"passes": [1, 2, 5]})
+    few = {"uncertainty": {"passes": 2}, "passes": {"passes": [1, 2, 5]}}
+    return _examined(model, "passes", "uncertainty", limit=20, **few)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from tests.studies.small_study import results, training
 from vitscope.claims.verdict import Rule
@@ -28,6 +29,11 @@ def asked(quantity: str = NLL, **said) -> Comparison:
     )
 
 
+def of_few(n: int) -> float:
+    """Student's quantile, and n - 1 where a bootstrap divides by n."""
+    return float(scipy.stats.t.ppf(0.975, n - 1)) * math.sqrt(n / (n - 1))
+
+
 def replicates(arm: str, quantity: str = NLL) -> np.ndarray:
     drawn = measure(quantity, *trained()[arm]).drawn
     assert drawn is not None
@@ -48,7 +54,7 @@ def test_a_contrast_of_differences_replicate_by_replicate() -> None:
     assert found.value == pytest.approx((nll["a"] - nll["b"]) - (nll["c"] - nll["d"]))
     by_hand = (replicates("a") - replicates("b")) - (replicates("c") - replicates("d"))
     np.testing.assert_allclose(found.drawn, by_hand, atol=1e-12)
-    half = 1.959964 * math.sqrt(np.mean((by_hand[1:] - by_hand[1:].mean()) ** 2))
+    half = of_few(found.n) * math.sqrt(np.mean((by_hand[1:] - by_hand[1:].mean()) ** 2))
     assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), rel=1e-5)
     assert half > 0
 
@@ -69,7 +75,7 @@ def test_a_slope_is_that_of_least_squares(log: bool) -> None:
     slopes = np.polyfit(scale(np.array([1.0, 2.0, 4.0, 8.0])), drawn, 1)[0]
     np.testing.assert_allclose(found.drawn, slopes, rtol=1e-9, atol=1e-12)
     assert found.value == pytest.approx(slopes[0])
-    half = 1.959964 * np.std(slopes[1:])
+    half = of_few(found.n) * np.std(slopes[1:])
     assert (found.low, found.high) == pytest.approx((found.value - half, found.value + half), rel=1e-5)
 
 

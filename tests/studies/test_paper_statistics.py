@@ -82,7 +82,15 @@ def test_entropies() -> None:
     bound = math.log(17)  # 16 patches and the class token
     share = [end / bound for end in mean_of(layers)]
     assert ends("attention.entropy_share", of_vit()) == pytest.approx(share)
-    assert ends("attention.upper_entropy", of_vit()) == pytest.approx(mean_of(layers[3:]))
+
+
+def test_entropies_of_the_class_token_in_the_upper_half_minus_the_lower() -> None:
+    rows = records(of_vit()["attention"], "class_entropy")
+    layers = [row for row in rows if not isinstance(row["head"], int)]
+    value = (sum(row["value"] for row in layers[3:]) - sum(row["value"] for row in layers[:3])) / 3
+    half = math.sqrt(sum(((row["high"] - row["low"]) / 2) ** 2 for row in layers)) / 3
+    found = ends("attention.upper_minus_lower_class_entropy", of_vit())
+    assert found == pytest.approx((value, value - half, value + half))
 
 
 def test_entropy_of_the_class_token_in_the_last_layer() -> None:
@@ -120,6 +128,8 @@ def test_passes() -> None:
     rows = {row["passes"]: row for row in records(of_dropout()["passes"], "nll")}
     one, every = rows[1], rows[5]
     assert one["value"] != every["value"]
+    right = {row["passes"]: row for row in records(of_dropout()["passes"], "accuracy")}[5]
+    assert ends("passes.accuracy_of_all", of_dropout()) == (right["value"], right["low"], right["high"])
     assert ends("passes.nll_of_one", of_dropout()) == (one["value"], one["low"], one["high"])
     assert ends("passes.nll_of_all", of_dropout()) == (every["value"], every["low"], every["high"])
     value, low, high = ends("passes.nll_gained", of_dropout())
@@ -128,15 +138,25 @@ def test_passes() -> None:
     assert (low, high) == pytest.approx((value - half, value + half))
 
 
-def test_what_noise_costs() -> None:
-    accuracy = {row["condition"]: row["value"] for row in records(of_cnn()["corruption"], "accuracy")}
-    noisy = [
-        accuracy[f"{kind} {severity}"] for kind in ("gaussian_noise", "impulse_noise") for severity in (1, 3)
-    ]
-    value, low, high = ends("corruption.noise_drop", of_cnn())
-    assert value == pytest.approx(accuracy["clean"] - sum(noisy) / 4)
-    assert value > 0
-    assert low < value < high
+def test_loss_along_the_edge_of_a_landscape() -> None:
+    result = of_vit()["landscape"]
+    rise = {(row["x"], row["y"]): row["value"] for row in records(result, "rise")}
+    l2 = {(row["x"], row["y"]): row["value"] for row in records(result, "l2")}
+    edge = [place for place in rise if 1.0 in map(abs, place)]
+    assert len(edge) == 8
+    expected = sum(rise[place] + l2[place] - l2[0.0, 0.0] for place in edge) / 8
+    value, low, high = ends("landscape.loss_rise", of_vit())
+    assert value == pytest.approx(expected, rel=1e-6)
+    assert low <= value <= high
+
+
+@pytest.mark.parametrize("column", ["data_std", "model_std"])
+def test_uncertainty_at_the_ends_of_stages(column: str) -> None:
+    last = {
+        row["stage"]: row for row in records(of_dropout()["uncertainty"], column) if row["kind"] == "conv"
+    }
+    assert len(last) == 4
+    assert ends(f"uncertainty.stage_end_{column}", of_dropout()) == pytest.approx(mean_of([*last.values()]))
 
 
 def test_a_model_without_such_units_has_no_such_number() -> None:
@@ -147,5 +167,9 @@ def test_a_model_without_such_units_has_no_such_number() -> None:
 def test_every_statistic_is_looked_at_here() -> None:
     text = Path(__file__).read_text()
     ours = [name for name, found in STATISTICS.items() if found.__module__.endswith("paper_statistics")]
-    assert len(ours) == 15
-    assert [name for name in ours if name.partition(".")[2] not in text] == []
+    assert len(ours) == 18
+    assert [
+        name
+        for name in ours
+        if name.partition(".")[2].removesuffix("_data_std").removesuffix("_model_std") not in text
+    ] == []

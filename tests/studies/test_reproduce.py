@@ -9,7 +9,7 @@ import pytest
 from vitscope.core.errors import VitscopeError
 from vitscope.results.claim_record import ClaimRecord
 from vitscope.studies.cards import list_cards
-from vitscope.studies.reproduce import register, reproduce
+from vitscope.studies.reproduce import register, registered_digest, reproduce
 from vitscope.studies.scales import read_scale
 
 SAMPLE = ("D6", "E3", "F1")
@@ -31,7 +31,7 @@ def test_every_comparison_of_a_card_has_a_number(folder: Path) -> None:
         record = ClaimRecord.load(folder / card.claim)
         assert record is not None
         assert record.study is not None
-        assert record.digest == card.digest
+        assert record.digest == registered_digest(card, read_scale("smoke"))
         rows = record.verdict_rows
         assert [row["statement"] for row in rows] == [one["statement"] for one in card.comparisons]
         assert all(row["seeds"] == 1 and row["value"] == row["value"] for row in rows)
@@ -58,18 +58,20 @@ def test_a_changed_card_is_refused_and_what_renews_it_is_written_down(folder: Pa
         register(changed, scale, folder)
     kept = ClaimRecord.load(folder / "D6")
     assert kept is not None
-    assert kept.digest == card.digest
+    first, other = (registered_digest(one, scale) for one in (card, changed))
+    assert first != other
+    assert kept.digest == first
     assert kept.revisions == ()
     register(changed, scale, folder, renew=True)
     renewed = ClaimRecord.load(folder / "D6")
     assert renewed is not None
-    assert renewed.digest == changed.digest
-    assert [one["digest"] for one in renewed.revisions] == [card.digest]
+    assert renewed.digest == other
+    assert [one["digest"] for one in renewed.revisions] == [first]
     assert json.loads((folder / "D6" / "card.json").read_text())["revisions"][0]["given up"]
     register(card, scale, folder, renew=True)  # back again, which stays written there, too
     again = ClaimRecord.load(folder / "D6")
     assert again is not None
-    assert [one["digest"] for one in again.revisions] == [card.digest, changed.digest]
+    assert [one["digest"] for one in again.revisions] == [first, other]
 
 
 def test_a_card_without_results_may_be_changed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from markupsafe import Markup
 
@@ -23,7 +23,7 @@ from vitscope.report.inline import SharedStyles, inline_svg, page_script
 from vitscope.report.layout import allowed, environment
 from vitscope.report.study_verdicts import Judged, judged_of
 from vitscope.results import atomic_write
-from vitscope.results.claim_record import CARD, ClaimRecord, likely_reason
+from vitscope.results.claim_record import CARD, ClaimRecord, Outcome, likely_reason
 from vitscope.results.provenance import now
 from vitscope.results.study_result import PAGE, each_row
 
@@ -130,8 +130,7 @@ def counts(records: Iterable[ClaimRecord]) -> dict[str, int]:
     found: dict[str, int] = {}
     for record in records:
         found[record.outcome] = found.get(record.outcome, 0) + 1
-    order = ("holds", "holds in part", "does not hold", "undecided", "not run", "not at this scale")
-    return {name: found[name] for name in order if name in found}
+    return {name: found[name] for name in get_args(Outcome) if name in found}
 
 
 def hours(records: Iterable[ClaimRecord]) -> str:

@@ -23,7 +23,16 @@ from vitscope.results.study_result import FILE, StudyResult
 
 SCHEMA = 1
 CARD = "card.json"
-Outcome = Literal["holds", "holds in part", "does not hold", "undecided", "not run", "not at this scale"]
+Outcome = Literal[
+    "holds",
+    "holds in part",  # the rest is not decided
+    "mixed",  # some hold, some do not
+    "does not hold in part",  # the rest is not decided
+    "does not hold",
+    "undecided",
+    "not run",
+    "not at this scale",
+]
 
 
 @dataclass(frozen=True)
@@ -83,11 +92,11 @@ class ClaimRecord:
         if not self.verdicts or not any(row["seeds"] for row in rows):
             return "not run"
         found = {row["verdict"] for row in rows}
-        if found == {"holds"}:
-            return "holds"
-        if "does not hold" in found:
-            return "holds in part" if "holds" in found else "does not hold"
-        return "holds in part" if "holds" in found else "undecided"
+        if len(found) == 1:
+            return "undecided" if "inconclusive" in found else found.pop()
+        if {"holds", "does not hold"} <= found:
+            return "mixed"
+        return "holds in part" if "holds" in found else "does not hold in part"
 
     @property
     def seconds(self) -> float:

@@ -133,17 +133,18 @@ def difference(quantity: str, first: Measured, second: Measured) -> Measured:
     return Measured(value, value - half, value + half, n)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
+def holm(p_values: Sequence[float], planned: int | None = None) -> list[float]:
     """Holm's correction: p values as large as they have to be for all tests of a study together.
 
     The smallest of m is multiplied by m, the next by m - 1 ..., and none is smaller than the one before. Then the
     chance that any test of something that is not there is below 0.05 is at most 5 %, however tests hang together. What
-    is NaN was no test.
+    is NaN was no test; if it was `planned` to be one, it counts.
     """
     known = [(p, place) for place, p in enumerate(p_values) if not math.isnan(p)]
     adjusted, largest = [math.nan] * len(p_values), 0.0
+    tests = max(len(known), planned or 0)
     for rank, (p, place) in enumerate(sorted(known)):
-        largest = max(largest, min(1.0, (len(known) - rank) * p))
+        largest = max(largest, min(1.0, (tests - rank) * p))
         adjusted[place] = largest
     return adjusted
 

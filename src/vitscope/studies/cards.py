@@ -73,7 +73,7 @@ def list_cards(claims: Sequence[str] = ()) -> list[Card]:
     known = sorted((path.stem for path in CARDS.glob("*.yaml")), key=_order)
     chosen: list[str] = []
     for claim in claims:
-        found = [name for name in known if name == claim.upper() or name == claim or name[0] == claim.upper()]
+        found = [name for name in known if name.lower() == claim.lower() or name[0] == claim.upper()]
         if not found:
             raise BadArgument(f"no claim '{claim}'; {did_you_mean(claim, known)}")
         chosen += [name for name in found if name not in chosen]

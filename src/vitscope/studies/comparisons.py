@@ -72,9 +72,8 @@ def compare_arms(facts: Facts) -> tuple[list[Row], list[Row]]:
                 "p": mean.p_value(nearest_bound(one.rule, mean.value)),
             }
         rows.append(row)
-    for one, row, p in zip(
-        facts.study.comparisons, rows, holm([row.get("p", math.nan) for row in rows]), strict=True
-    ):
+    corrected = holm([row.get("p", math.nan) for row in rows], planned=len(rows))
+    for one, row, p in zip(facts.study.comparisons, rows, corrected, strict=True):
         alone = row["seeds"] < 2 and any(facts.study.arm(arm).is_trained for arm in one.arms)
         decided = "inconclusive" if alone else judge(one.rule, row.get("value", math.nan), p)
         row |= {"holm_p": p, "verdict": decided}

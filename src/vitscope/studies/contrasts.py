@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.core.statistics import NORMAL, standard_error
+from vitscope.core.statistics import NORMAL, of_few, standard_error
 from vitscope.results.over_seeds import Measured, difference
 from vitscope.studies.parts import Comparison
 from vitscope.studies.quantities import (
@@ -84,7 +84,7 @@ def weighted(weights: Mapping[str, float], found: Mapping[str, Measured]) -> Mea
     known = [one for one in drawn if one is not None]
     if len(known) == len(weights) and len({len(one) for one in known}) == 1:
         added = np.sum([w * one for w, one in zip(weights.values(), known, strict=True)], axis=0)
-        half = NORMAL * float(standard_error(added[1:]))
+        half = NORMAL * float(of_few(standard_error(added[1:]), n)) if n > 1 else math.nan
         return Measured(value, value - half, value + half, n, added)
     halves = [weight * found[arm].half for arm, weight in weights.items()]
     if not any(halves):

@@ -11,10 +11,10 @@ import numpy as np
 from vitscope.claims.features import EARLY, end_excess
 from vitscope.core import pd
 from vitscope.findings.covariance import CovarianceResult
+from vitscope.findings.landscape import LandscapeResult
 from vitscope.findings.lesion import LesionResult
 from vitscope.findings.passes import PassesResult
 from vitscope.results import Result
-from vitscope.results.study_result import each_row
 from vitscope.results.unit_changes import changes_of, mean_over_units
 from vitscope.studies.quantities import statistic
 
@@ -74,10 +74,11 @@ def entropy_share(results: Mapping[str, Result]) -> Ends | None:
     return mean_over_units(*share.to_numpy().T).interval if len(share) else None
 
 
-@statistic("attention.upper_entropy")
-def upper_entropy(results: Mapping[str, Result]) -> Ends | None:
-    """E1: entropy of attention, mean over the upper half of the layers."""
-    return _upper(_layers(results["attention"].summary(), "entropy"))
+@statistic("attention.upper_minus_lower_class_entropy")
+def upper_minus_lower_class_entropy(results: Mapping[str, Result]) -> Ends | None:
+    """E1: entropy of the class token's attention in the upper half of the layers minus in the lower half."""
+    rows = _layers(results["attention"].table(), "class_entropy")
+    return _gain(rows[rows["value"].notna()])
 
 
 @statistic("attention.last_class_entropy")
@@ -91,13 +92,13 @@ def last_class_entropy(results: Mapping[str, Result]) -> Ends | None:
 @statistic("cb_scale.mean_gain")
 def mean_gain(results: Mapping[str, Result]) -> Ends | None:
     """E3: mean scale of CB_S in the upper half of the layers minus in the lower half."""
-    return _gain(results["cb_scale"].table(), "mean")
+    return _gain(_layers(results["cb_scale"].table(), "mean"))
 
 
 @statistic("cb_scale.ratio_gain")
 def ratio_gain(results: Mapping[str, Result]) -> Ends | None:
     """E3: the same of the ratio of the quantiles over channels."""
-    return _gain(results["cb_scale"].table(), "ratio")
+    return _gain(_layers(results["cb_scale"].table(), "ratio"))
 
 
 @statistic("covariance.reach_gained")
@@ -106,8 +107,8 @@ def reach_gained(results: Mapping[str, Result]) -> Ends | None:
     result = results["covariance"]
     assert isinstance(result, CovarianceResult)
     table = result.table()
-    shape = {unit.name: unit.map_shape for unit in result.units}
-    names = [name for name in shape if shape[name] == next(iter(shape.values()))]
+    grid = {unit.name: unit.map_shape[1:] for unit in result.units if unit.map_shape is not None}
+    names = [name for name in grid if grid[name] == next(iter(grid.values()))]
     if len(names) < 2:
         return None
     last, first = (table[table["unit"] == name] for name in (names[-1], names[0]))
@@ -156,23 +157,6 @@ def nll_gained(results: Mapping[str, Result]) -> Ends | None:
     return every[0] - one[0], every[0] - one[0] - half, every[0] - one[0] + half
 
 
-@statistic("corruption.noise_drop")
-def noise_drop(results: Mapping[str, Result]) -> Ends | None:
-    """F2: accuracy lost under noise: that of clean images minus that of noisy ones."""
-    table = results["corruption"].summary()
-    rows = {
-        (row.quantity, row.condition): row
-        for row in each_row(table[table["unit"].isna()])
-        if isinstance(row.condition, str)
-    }
-    clean, drop = (rows.get((name, "generated corruptions")) for name in ("accuracy", "drop"))
-    noisy = rows.get(("accuracy", "generated noise"))
-    if clean is None or drop is None or noisy is None:
-        return None
-    value = float(clean.value + drop.value - noisy.value)
-    return value, value - float(noisy.high - noisy.value), value + float(noisy.value - noisy.low)
-
-
 def _passes(results: Mapping[str, Result]) -> pd.DataFrame:
     result = results["passes"]
     assert isinstance(result, PassesResult)
@@ -193,21 +177,54 @@ def _layers(table: pd.DataFrame, quantity: str) -> pd.DataFrame:
     return rows.set_index("unit")
 
 
-def _upper(rows: pd.DataFrame) -> Ends | None:
-    upper = rows[len(rows) // 2 :][["value", "low", "high"]].to_numpy(float)
-    return mean_over_units(*upper.T).interval if len(upper) else None
-
-
-def _gain(table: pd.DataFrame, quantity: str) -> Ends | None:
-    """Mean over the upper half of the layers minus over the lower half; errors of layers are independent."""
-    rows = table[table["quantity"] == quantity][["value", "low", "high"]].to_numpy(float)
-    middle = len(rows) // 2
+def _gain(rows: pd.DataFrame) -> Ends | None:
+    """Mean over the upper half of the layers minus over the lower half, as if layers erred independently."""
+    numbers = rows[["value", "low", "high"]].to_numpy(float)
+    middle = len(numbers) // 2
     if not middle:
         return None
-    lower, upper = rows[:middle], rows[-middle:]
+    lower, upper = numbers[:middle], numbers[-middle:]
     value = float(upper[:, 0].mean() - lower[:, 0].mean())
-    halves = (
-        rows[[*range(middle), *range(-middle, 0)], 2] - rows[[*range(middle), *range(-middle, 0)], 1]
-    ) / 2
+    halves = np.concatenate([part[:, 2] - part[:, 1] for part in (lower, upper)]) / 2
     half = float(np.sqrt((halves**2).sum())) / middle
     return value, value - half, value + half
+
+
+@statistic("landscape.loss_rise")
+def loss_rise(results: Mapping[str, Result]) -> Ends | None:
+    """C3: NLL + l2 along the edge of the grid minus at its centre; l2 does not depend on images."""
+    result = results["landscape"]
+    assert isinstance(result, LandscapeResult)
+    edge = result.edge
+    with np.errstate(invalid="ignore"):
+        value, low, high = (float(np.mean(part[edge])) for part in result.of("rise"))
+        more = float(np.mean(result.l2[edge])) - result.centre.l2
+    return value + more, low + more, high + more
+
+
+@statistic("uncertainty.stage_end_data_std")
+def stage_end_data_std(results: Mapping[str, Result]) -> Ends | None:
+    """D7: spread over points of what the last unit of a stage puts out, mean over stages."""
+    return _stage_ends(results["uncertainty"].table(), "data_std")
+
+
+@statistic("uncertainty.stage_end_model_std")
+def stage_end_model_std(results: Mapping[str, Result]) -> Ends | None:
+    """D7: the same of the spread over passes."""
+    return _stage_ends(results["uncertainty"].table(), "model_std")
+
+
+def _stage_ends(table: pd.DataFrame, quantity: str) -> Ends | None:
+    rows = _layers(table, quantity)
+    units = rows[rows["value"].notna() & rows["kind"].isin(["conv", "msa", "mlp"])]
+    ends = units.groupby("stage").tail(1)[["value", "low", "high"]].to_numpy(float)
+    return mean_over_units(*ends.T).interval if len(ends) else None
+
+
+@statistic("passes.accuracy_of_all")
+def accuracy_of_all(results: Mapping[str, Result]) -> Ends | None:
+    """F9: accuracy of the average over the most passes."""
+    result = results["passes"]
+    assert isinstance(result, PassesResult)
+    rows = result.of("accuracy")
+    return _row(rows[rows["passes"] == rows["passes"].max()])

@@ -171,9 +171,17 @@ class Comparison:
         )
 
     @property
+    def named_arms(self) -> tuple[tuple[str, str], ...]:
+        """All arms that it is about, each with the key that names it."""
+        single = (("of", self.of), ("against", self.against))
+        several = (("contrast", self.contrast), ("slope", self.slope))
+        named = [(key, name) for key, name in single if name]
+        return (*named, *((key, name) for key, names in several for name in names))
+
+    @property
     def arms(self) -> tuple[str, ...]:
         """All arms that it is about."""
-        return tuple(name for name in (self.of, self.against, *self.contrast, *self.slope) if name)
+        return tuple(name for _, name in self.named_arms)
 
     @property
     def subject(self) -> str:

@@ -4,6 +4,8 @@ All cards share a store, so that a model which several of them need is trained o
 first, then the second, and so on: the table fills from the top, and its intervals shrink as seeds come in.
 """
 
+import hashlib
+import json
 import os
 import time
 from collections.abc import Sequence
@@ -14,6 +16,7 @@ from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
 from vitscope.core.errors import VitscopeError, warn
 from vitscope.results.claim_record import ClaimRecord, revised
 from vitscope.results.provenance import now
+from vitscope.results.study_result import FILE
 from vitscope.studies import paper_statistics  # noqa: F401 the cards' quantities
 from vitscope.studies.cards import Card, card_study, list_cards
 from vitscope.studies.cost import read_budget
@@ -92,24 +95,29 @@ def reproduce(
 
 def register(card: Card, scale: Scale, folder: Path, renew: bool = False) -> None:
     """Write a card down before anything of it is done; refuses one that was changed since it has results."""
-    place = folder / card.claim
+    place, digest = folder / card.claim, registered_digest(card, scale)
     before = ClaimRecord.load(place)
+    if before is not None and before.scale != scale.name:
+        raise VitscopeError(
+            f"{place} holds {card.claim} at scale {before.scale}; give another folder for scale {scale.name}"
+        )
     revisions = before.revisions if before else ()
-    if before is not None and before.digest != card.digest and before.study is not None:
+    if before is not None and before.digest != digest and (before.study is not None or before.revisions):
         if not renew:
             raise VitscopeError(
                 f"card {card.claim} was changed since its results in {place} were made, which makes them void; take it "
                 "back, or judge them anew by the changed card: renew (--renew), which stays written there"
             )
         revisions = revised(before)
-    unchanged = before is not None and before.digest == card.digest
+        (place / FILE).unlink(missing_ok=True)  # judged by other rules
+    unchanged = before is not None and before.digest == digest
     ClaimRecord(
         card.claim,
         card.title,
         card.statement,
         card.definition,
         card.published,
-        card.digest,
+        digest,
         scale.name,
         scale.about,
         scale.limits,
@@ -119,6 +127,17 @@ def register(card: Card, scale: Scale, folder: Path, renew: bool = False) -> Non
         registered=before.registered if before and unchanged else now(),
         revisions=revisions,
     ).save(place)
+
+
+def registered_digest(card: Card, scale: Scale) -> str:
+    """Stands for the card and for everything that its study does at this scale, but for the number of seeds."""
+    if scale.name not in card.scales:
+        return card.digest
+    study = card_study(card, scale, 1).to_dict()
+    for arm in study["arms"]:
+        arm.pop("seeds")
+    text = json.dumps([card.digest, study], sort_keys=True, default=list)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _in_turns(
@@ -131,7 +150,17 @@ def _in_turns(
             rest = None if left is None else left - (time.monotonic() - began)
             if rest is not None and rest < 1:
                 return
+            if _done(folder / card.claim) >= number:
+                continue
             study = card_study(card, scale, number)
             given = replace(request, source=study, budget=None if rest is None else f"{rest:.0f}s")
             for failure in do_study(given, folder / card.claim).report.failures:
                 warn(f"{card.claim}: {failure}")
+
+
+def _done(place: Path) -> int:
+    """Seeds that a claim's study has, if nothing of it is missing."""
+    record = ClaimRecord.load(place)
+    if record is None or record.study is None or record.study.missing:
+        return 0
+    return min(len(arm["seeds"]) for arm in record.study.study["arms"])

@@ -164,8 +164,8 @@ class Study:
                     f"{where}: quantity is '{one.quantity}' and no exam is labelled '{label}'; "
                     f"{did_you_mean(label, known)}"
                 )
-        for name in one.arms:
-            self._known_arm(name, where)
+        for key, name in one.named_arms:
+            self._known_arm(name, f"{where}: {key}")
             looked_at = [look.label for look in self.looks_at(name)]
             for label in one.labels:
                 if label not in (TRAINING, *looked_at):
