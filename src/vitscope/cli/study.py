@@ -50,7 +50,10 @@ def run(options: Options) -> None:
             return
         done = do_study(request, out)
         console = wide_console()
-        console.print(_verdicts(done.result.comparisons()))
+        comparisons = done.result.comparisons()
+        console.print(_verdicts(comparisons))
+        for row in comparisons[comparisons["value"].isna()].to_dict("records"):
+            print(f"{row['name']}: {row['note']}")
         for line in done.result.missing:
             print(f"missing: {line}")
         print(f"kept in {done.result.path}" + (f"; open {done.result.page}" if done.result.page else ""))
@@ -72,11 +75,12 @@ def _verdicts(comparisons: Any) -> Any:
 
     table = Table("comparison", "value", "95 % interval", "seeds", "rule", "p (Holm)", "verdict", box=None)
     for row in comparisons.to_dict("records"):
-        interval = f"{row['low']:+.4g} to {row['high']:+.4g}"
+        measured = row["value"] == row["value"]
+        interval = f"{row['low']:+.4g} to {row['high']:+.4g}" if row["low"] == row["low"] else ""
         p = "" if row["holm_p"] != row["holm_p"] else f"{row['holm_p']:.3g}"
         said = [
             row["name"],
-            f"{row['value']:+.4g}",
+            f"{row['value']:+.4g}" if measured else "not measured",
             interval,
             str(row["seeds"]),
             row["rule"],
