@@ -97,7 +97,7 @@ def render_study(result: StudyResult) -> str:
             question=result.question,
             arms=arms,
             judged=[judged_of(result, row) for row in each_row(comparisons)],
-            tests=int(comparisons["p"].notna().sum()),
+            tests=len(comparisons),
             main=main,
             differences=differences_by_arm(result),
             first=arms[0].name,
