@@ -33,8 +33,11 @@ class Options(CodeOptions):
     """A name (see: vitscope models), or a run folder to train further."""
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""
-    recipe: str = "mini"
-    """A named recipe (mini, hdv, hdv-imagenet, weak, deit, deit-distill, cnn), or a YAML file."""
+    task: str | None = None
+    """What for: classification, segmentation, detection, vqa; default: what the data is for."""
+    recipe: str | None = None
+    """A named recipe (mini, hdv, hdv-imagenet, weak, deit, deit-distill, cnn; for other tasks dense, ade20k, coco, vqa),
+    or a YAML file; default: mini, or dense."""
     out: Path | None = None
     """The run folder; default runs/MODEL-DATA."""
     resume: bool = False
@@ -45,6 +48,8 @@ class Options(CodeOptions):
     """Steps after which the state is written, besides after every epoch."""
     checkpoint_every: Count | None = None
     """Epochs after which a checkpoint is kept, besides init, warmup, best and last."""
+    measure_every: Count = 1
+    """Epochs after which the held-out images are looked at."""
     epochs: Epochs | None = None
     """Instead of the recipe's."""
     batch_size: BatchSize | None = None
@@ -109,7 +114,7 @@ def run(options: Options) -> None:
             return
     leave = " --trust-code" if options.trust_code or names_code(options.model) else ""
     print(
-        f"{options.model}: accuracy {done.accuracy:.2%} (95 % interval {done.low:.2%} to {done.high:.2%}) "
+        f"{options.model}: {done.words or 'not measured, for want of held-out images,'} "
         f"after {done.epochs} epoch{'s' if done.epochs != 1 else ''}, {done.seconds / 60:.1f} min, "
         f"{done.images_per_second:.0f} images/s\n"
         f"kept in {done.path}\nexamine it: vitscope diagnose {done.path} --data {options.data}{leave}"

@@ -1,6 +1,7 @@
 """From a labelled picture to a training example: timm's augmentations in the order that DeiT uses."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ def training_transform(recipe: Recipe, config: DataConfig) -> transforms.Compose
     steps: list[Any] = [transforms.Lambda(_as_rgb), *_crop(recipe, config)]
     if recipe.flip:
         steps.append(transforms.RandomHorizontalFlip(recipe.flip))
+    if recipe.colour_jitter:
+        steps.append(transforms.ColorJitter(*[recipe.colour_jitter] * 3))
     if recipe.auto_augment:
         fill = tuple(round(255 * value) for value in (config.mean * 3)[:3])
         settings: dict[str, Any] = {
@@ -50,22 +53,38 @@ def training_transform(recipe: Recipe, config: DataConfig) -> transforms.Compose
     return transforms.Compose(steps)
 
 
-class AugmentedData(Dataset[tuple[Tensor, int]]):
-    """Pictures, augmented; what becomes of image `i` in an epoch depends on (seed, epoch, i) alone."""
+def labelled(recipe: Recipe, config: DataConfig) -> Callable[[Any, Any], tuple[Tensor, int]]:
+    """What makes a training example of a picture and its label."""
+    transform = training_transform(recipe, config)
+    return lambda image, label: (transform(image), int(label))
 
-    def __init__(self, data: Any, recipe: Recipe, config: DataConfig, seed: int) -> None:
+
+class AugmentedData(Dataset[Any]):
+    """Pictures, augmented; what becomes of image `i` in an epoch depends on (seed, epoch, i) alone.
+
+    `example` makes an example of a picture and its target, drawing from the usual generators; default: `labelled`.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        recipe: Recipe,
+        config: DataConfig,
+        seed: int,
+        example: Callable[[Any, Any], Any] | None = None,
+    ) -> None:
         self.data = data
-        self.transform = training_transform(recipe, config)
+        self.example = example or labelled(recipe, config)
         self.seed = seed
         self.epoch = 0
 
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        image, label = self.data[index]
+    def __getitem__(self, index: int) -> Any:
+        image, target = self.data[index]
         seed_cpu(IMAGE, self.seed, self.epoch, index)
-        return self.transform(image), int(label)
+        return self.example(image, target)
 
 
 class Mix:

@@ -81,9 +81,11 @@ class Recipe:
         warmup_adds: Whether the warm-up is counted on top of `epochs` or within.
         min_lr: Where the half cosine ends along which the learning rate falls.
         milestones: Instead of a cosine: shares of `epochs` after which the rate is multiplied by `decay_rate`.
+        power: Instead of a cosine: the rate falls as (1 - t) to this power, t from 0 to 1.
         auto_augment: timm's RandAugment string, or None.
         erase: Probability that a rectangle of an image becomes noise.
         flip: Probability of mirroring an image.
+        colour_jitter: Brightness, contrast and saturation change by up to this share.
         crop: "pad" shifts by up to an eighth of the side, "resized" takes a random part of random size;
             "auto" is "pad" for images of up to 32 pixels and "resized" above.
         repeats: Repeated augmentation: an epoch takes this part of the images, each so many times.
@@ -141,6 +143,8 @@ class Recipe:
     compile: bool = False
     channels_last: Literal["auto", "always", "never"] = "auto"
     patience: Count = 3
+    power: Positive | None = None
+    colour_jitter: Share = 0.0
 
     def __post_init__(self) -> None:
         check_fields(self, "recipe: ")
@@ -156,6 +160,7 @@ class Recipe:
             all(a < b for a, b in itertools.pairwise(rising)),
             "rising shares of the epochs between 0 and 1, such as [0.3, 0.6, 0.8]",
         )
+        self._expect("power", not (self.power and self.milestones), "nothing beside milestones")
         self._expect("min_lr", self.min_lr <= self.peak_lr, f"at most the highest rate, {self.peak_lr:g}")
 
     def _expect(self, name: str, holds: bool, expected: str) -> None:
@@ -173,12 +178,14 @@ class Recipe:
         return self.lr if self.lr_per is None else self.lr * self.batch_size / self.lr_per
 
     def to_dict(self) -> dict[str, Any]:
-        """Every choice, as plain values."""
-        return dataclasses.asdict(self)
+        """Every choice, as plain values; of those that older recipes do not know, what differs from their default."""
+        return {
+            name: value for name, value in dataclasses.asdict(self).items() if _SINCE.get(name, "") != value
+        }
 
     def to_yaml(self, path: str | os.PathLike[str]) -> None:
         """Write every choice as `name: value`."""
-        values = {**self.to_dict(), "milestones": list(self.milestones)}
+        values = {**dataclasses.asdict(self), "milestones": list(self.milestones)}
         Path(path).write_text(yaml.safe_dump(values, sort_keys=False))
 
     @classmethod
@@ -186,6 +193,9 @@ class Recipe:
         """Read what `to_yaml` wrote, or a part of it; what is left out has the defaults of this class."""
         values = read_yaml(path, f"the recipe {os.fspath(path)}", "epochs: 300")
         return cls(**_typed(values, os.fspath(path)))
+
+
+_SINCE = {"power": None, "colour_jitter": 0.0}  # so that what was begun without them goes on
 
 
 def unknown_choice(names: Iterable[Any]) -> str | None:

@@ -38,10 +38,11 @@ class Kept:
         every: Keep each epoch whose number this divides; None keeps none.
         epoch: How far a training that goes on has come, None if it begins. What the folder holds from later on will
             be made again.
+        score: The column of a row by which one epoch is better than another.
     """
 
-    def __init__(self, folder: Path, every: int | None, epoch: float | None) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, every: int | None, epoch: float | None, score: str = "accuracy") -> None:
+        self._folder, self._score = folder, score
         self._every = every
         self._list = [kept for kept in list_checkpoints(folder) if epoch is not None and kept.epoch <= epoch]
 
@@ -65,10 +66,10 @@ class Kept:
 
     def names_for(self, rows: list[dict[str, Any]]) -> list[str]:
         """What to call the weights after the last of these rows: its epoch if that is kept, best, both, nothing."""
-        epoch, accuracies = rows[-1]["epoch"], [row["accuracy"] for row in rows]
+        epoch, scores = rows[-1]["epoch"], [row[self._score] for row in rows]
         names = [f"epoch-{epoch:03d}"] if self._every and epoch % self._every == 0 else []
-        before = [accuracy for accuracy in accuracies[:-1] if not math.isnan(accuracy)]
-        if not math.isnan(accuracies[-1]) and accuracies[-1] > max(before, default=-1.0):
+        before = [score for score in scores[:-1] if not math.isnan(score)]
+        if not math.isnan(scores[-1]) and scores[-1] > max(before, default=-1.0):
             names.append("best")
         return names
 

@@ -22,6 +22,7 @@ from torch.utils.data import Dataset
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, load_data
+from vitscope.data.task_data import TaskData
 from vitscope.training.checkpoint import Progress
 
 
@@ -45,9 +46,13 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
     if isinstance(data, str | Path):
         data = load_data(str(data), split="train", fraction=fraction, seed=seed, check=not skip_broken)
         fraction = 1.0
-    if isinstance(data, ImageData):
+    if isinstance(data, ImageData | TaskData):
         if held_out is None and data.split == "train":
             held_out = load_data(data.spec, split="test", check=not skip_broken)
+        if isinstance(data, TaskData) and not skip_broken:
+            for part in (data, held_out):
+                if isinstance(part, TaskData) and distributed.is_main():
+                    part.check()
         return Images(data.fraction(fraction, seed), held_out, data.classes, data.spec)
     if fraction != 1.0:
         raise VitscopeError(
@@ -78,7 +83,7 @@ def readable(images: Images, skip_broken: bool) -> Images:
     return replace(images, train=train, held_out=held_out, not_held_out=names)
 
 
-class Readable(Dataset[tuple[Any, int]]):
+class Readable(Dataset[tuple[Any, Any]]):
     """A data set that says which of its pictures cannot be read, or takes the next one in its place.
 
     With a stand-in, steps keep their number of images, whichever are broken and whoever reads them.
@@ -90,21 +95,22 @@ class Readable(Dataset[tuple[Any, int]]):
     def __init__(self, data: Any, skip: bool) -> None:
         self.data = data
         self.skip = skip
+        self._dense = isinstance(data, TaskData)
         self.broken = torch.zeros(len(data), dtype=torch.bool).share_memory_()
 
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitem__(self, index: int) -> tuple[Any, int]:
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
         n = len(self)
         for place in (i % n for i in range(index, index + n)):
             if self.broken[place]:
                 continue
             try:
-                image, label = self.data[place]
+                image, target = self.data[place]
                 if isinstance(image, Image.Image):
                     image.load()  # PIL decodes as late as it can
-                return image, int(label)
+                return image, target if self._dense else int(target)
             except Exception as error:
                 if not self.skip:
                     raise self._named(place, error) from error

@@ -29,31 +29,43 @@ share of all time so far that monitors took, `broken` the number of images that 
 
 
 class Metrics:
-    """`metrics.csv` of a run; begun anew with the rows that a resumed training has already."""
+    """`metrics.csv` of a run; begun anew with the rows that a resumed training has already.
 
-    def __init__(self, folder: Path, rows: Sequence[dict[str, Any]]) -> None:
+    `more` are columns that belong to its task.
+    """
+
+    def __init__(self, folder: Path, rows: Sequence[dict[str, Any]], more: Sequence[str] = ()) -> None:
         self._path = folder / "metrics.csv"
-        atomic_write(self._path, _lines([dict(zip(COLUMNS, COLUMNS, strict=True)), *rows]))
+        self._columns = (*COLUMNS, *more)
+        heads = dict(zip(self._columns, self._columns, strict=True))
+        atomic_write(self._path, _lines([heads, *rows], self._columns))
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a row; it is on disk when this returns."""
         with open(self._path, "a", newline="") as file:
-            file.write(_lines([row]))
+            file.write(_lines([row], self._columns))
             file.flush()
             os.fsync(file.fileno())
 
 
-def _lines(rows: Sequence[dict[str, Any]]) -> str:
+def _lines(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> str:
     text = io.StringIO()
-    csv.DictWriter(text, COLUMNS, lineterminator="\n").writerows(rows)
+    csv.DictWriter(text, columns, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
 class Bar:
     """A progress bar over all images of all epochs, on stderr."""
 
-    def __init__(self, epochs: int, images_per_epoch: int, done: int, shown: bool) -> None:
-        self._epochs = epochs
+    def __init__(
+        self,
+        epochs: int,
+        images_per_epoch: int,
+        done: int,
+        shown: bool,
+        words: Callable[[dict[str, Any]], str] = lambda row: "",
+    ) -> None:
+        self._epochs, self._words = epochs, words
         self._shown: dict[str, str] = {}
         self._bar = tqdm(
             total=epochs * images_per_epoch,
@@ -79,9 +91,9 @@ class Bar:
         if self._bar.disable:
             return
         text = f"epoch {row['epoch']}/{self._epochs}  training loss {row['train_loss']:.3f}"
-        if not math.isnan(row["accuracy"]):
-            text += f"  held-out accuracy {row['accuracy']:.2%}  nll {row['nll']:.3f}"
-            self._shown["accuracy"] = f"{row['accuracy']:.2%}"
+        if words := self._words(row):
+            text += f"  held-out {words.partition(' (')[0]}  nll {row['nll']:.3f}"
+            self._shown["held out"] = words.partition(" (")[0]
         text += (
             f"  {row['images_per_second']:.0f} images/s, {row['waiting']:.0%} of the time waiting for images"
         )

@@ -13,9 +13,9 @@ import dataclasses
 import math
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -45,7 +45,10 @@ from vitscope.training.steps import Stepper
 
 @dataclass(frozen=True)
 class Trained:
-    """A finished training: its folder and the last row of its `metrics.csv` (NaN without held-out images)."""
+    """A finished training: its folder and the last row of its `metrics.csv` (NaN without held-out images).
+
+    `scores` holds what belongs to its task, such as the mIoU of a segmentation, and `words` says how good it is.
+    """
 
     path: Path
     epochs: int
@@ -57,13 +60,15 @@ class Trained:
     images_per_second: float
     waiting: float
     seconds: float
+    scores: Mapping[str, float] = field(default_factory=dict)
+    words: str = ""
 
 
 @checked
 def train(
     model: str | os.PathLike[str] | nn.Module,
     data: Any,
-    recipe: str | os.PathLike[str] | Recipe = "mini",
+    recipe: str | os.PathLike[str] | Recipe | None = None,
     out: str | os.PathLike[str] | None = None,
     options: TrainOptions | None = None,
     **changes: Annotated[Any, FieldsOf(TrainOptions)],
@@ -77,7 +82,7 @@ def train(
             model is trained further, or a module, which is trained in place.
         data: A spec such as "fashion", what `load_data` gives, or a data set of (PIL image or uint8 array,
             label).
-        recipe: A name of `RECIPES`, a YAML file, or a `Recipe`.
+        recipe: A name of `RECIPES`, a YAML file, or a `Recipe`; default: that of the task, "mini" for labels.
         out: The run folder; default `runs/<model>-<data>`.
         options: Everything else; see `TrainOptions`.
         **changes: Fields of `TrainOptions` by name, instead of those of `options`: epochs=1, resume=True ...
@@ -112,8 +117,14 @@ def train(
             finally:
                 stepper.release()
     last = position.rows[-1]
-    names = {field.name for field in dataclasses.fields(Trained)} - {"path", "epochs"}
-    return Trained(plan.folder, position.epoch, **{name: last.get(name, math.nan) for name in names})
+    names = {one.name for one in dataclasses.fields(Trained)} - {"path", "epochs", "scores", "words"}
+    return Trained(
+        plan.folder,
+        position.epoch,
+        **{name: last.get(name, math.nan) for name in names},
+        scores={name: last.get(name, math.nan) for name in plan.task.columns},
+        words=plan.task.words(last),
+    )
 
 
 def _make_stepper(plan: Plan) -> Stepper:
@@ -136,6 +147,7 @@ def _make_stepper(plan: Plan) -> Stepper:
         options.seed,
         plan.device,
         workers,
+        task=plan.task,
         teacher=plan.teacher,
         wrap=None if options.shard else parallel.replicate(net, plan.config, plan.device),
     )
@@ -206,7 +218,8 @@ def _tracking(plan: Plan, position: Progress) -> Tracking:
 def _bar(plan: Plan, stepper: Stepper, position: Progress) -> Bar:
     done = position.epoch * stepper.n_images + position.images
     epochs = math.ceil(plan.recipe.total_epochs)
-    return Bar(epochs, stepper.n_images, done, plan.options.progress and distributed.is_main())
+    shown = plan.options.progress and distributed.is_main()
+    return Bar(epochs, stepper.n_images, done, shown, plan.task.words)
 
 
 def _refuse_without_effect(options: TrainOptions) -> None:

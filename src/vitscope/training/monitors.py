@@ -15,7 +15,6 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from vitscope.core import distributed, pd
@@ -124,10 +123,9 @@ class Monitors:
             step = self._stepper
             step.data.epoch = 0
             chosen = order(step.n_images, step.seed, 0)[:HESSIAN_IMAGES]
-            images, labels = zip(*(step.data[index] for index in chosen), strict=True)
+            batch = step.task.collate([step.data[index] for index in chosen])
             seed_all(STEP, step.seed, 0, 0)
-            mixed, targets = step.mix(torch.stack(images), torch.tensor(labels))
-            self._probe = mixed.to(step.device), targets.to(step.device)
+            self._probe = step.mixed(*batch)
         return self._probe
 
     def _earlier(self, epoch: int) -> pd.DataFrame:

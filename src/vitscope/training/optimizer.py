@@ -46,17 +46,19 @@ def build_optimizer(model: nn.Module, recipe: Recipe, device: torch.device) -> t
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, recipe: Recipe, steps: int) -> Scheduler:
-    """A linear warm-up, then half a cosine or the recipe's milestones; `steps` is the number per epoch."""
+    """A linear warm-up, then half a cosine, a power or the recipe's milestones; `steps` is the number per epoch."""
+    shape = "multistep" if recipe.milestones else "poly" if recipe.power else "cosine"
+    power: dict[str, Any] = {"decay_rate": recipe.power} if recipe.power else {}  # as timm calls it
     schedule, _ = create_scheduler_v2(
         optimizer,
-        sched="multistep" if recipe.milestones else "cosine",
+        sched=shape,
         num_epochs=recipe.epochs,
         warmup_epochs=recipe.warmup_epochs,  # type: ignore[arg-type]  # a part of an epoch will do
         warmup_prefix=recipe.warmup_adds,
         warmup_lr=min(recipe.warmup_lr, recipe.peak_lr),
         min_lr=min(recipe.min_lr, recipe.peak_lr),
         decay_milestones=[share * recipe.epochs for share in recipe.milestones],  # type: ignore[misc]
-        decay_rate=recipe.decay_rate,
+        **{"decay_rate": recipe.decay_rate, **power},  # type: ignore[arg-type]
         step_on_epochs=False,
         updates_per_epoch=steps,
     )

@@ -20,7 +20,7 @@ from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage
 from vitscope.training import checkpoint
 from vitscope.training.disk import Kept, writing
-from vitscope.training.evaluate import evaluate
+from vitscope.training.evaluate import measure
 from vitscope.training.log import Bar, Metrics, Tracking
 from vitscope.training.monitors import Monitors
 from vitscope.training.parallel import any_process, share_buffers, together, whole
@@ -42,7 +42,7 @@ class Session:
         self.total = math.ceil(stepper.recipe.total_epochs)
         self._warmup_end = math.ceil(stepper.recipe.warmup_epochs * stepper.steps)
         done = self._epochs() if self.resumed else None
-        self._kept = Kept(plan.folder, plan.options.checkpoint_every, done)
+        self._kept = Kept(plan.folder, plan.options.checkpoint_every, done, plan.task.best)
         self._saved = self._place() if self.resumed else None
         self._keep_previous = not start.fell_back  # a damaged state is not worth keeping, the one before is
         self._metrics: Metrics | None = None
@@ -57,7 +57,8 @@ class Session:
             CannotWrite: The disk is full, or the folder not writable any more.
         """
         with self._writing():
-            self._metrics = Metrics(self.plan.folder, self.position.rows) if distributed.is_main() else None
+            rows, more = self.position.rows, self.plan.task.columns
+            self._metrics = Metrics(self.plan.folder, rows, more) if distributed.is_main() else None
             if not self.resumed:
                 self._keep(["init"], self._weights())
         if not self.resumed:
@@ -135,12 +136,15 @@ class Session:
     def _measure(self) -> dict[str, Any]:
         """A row of `metrics.csv`; looks at the held-out images."""
         here, model, images = self.position, self.stepper.measured, self.plan.images
-        measured = {"nll": math.nan, "accuracy": math.nan, "low": math.nan, "high": math.nan}
+        task = self.plan.task
+        measured = dict.fromkeys(("nll", "accuracy", "low", "high", *task.columns), math.nan)
         share_buffers(model)
-        if images.held_out is not None:
+        due = (here.epoch + 1) % self.plan.options.measure_every == 0 or here.epoch + 1 == self.total
+        if images.held_out is not None and due:
             device, interrupt = self.stepper.device, self.interrupt
-            score = evaluate(model, images.held_out, self.plan.config, device=device, interrupt=interrupt)
-            measured = {name: getattr(score, name) for name in measured}
+            config = self.plan.config
+            found = measure(model, task, images.held_out, config, device=device, interrupt=interrupt)
+            measured = {name: found[name] for name in measured}
         return {
             "epoch": here.epoch + 1,
             "lr": self.stepper.learning_rate(),

@@ -11,17 +11,15 @@ import torch
 from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
-from vitscope.anatomy.taps.preserve import preserved
-from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.arguments import Count, check_fields, names_checked
-from vitscope.core.errors import BadArgument, BadData, VitscopeError
-from vitscope.core.outputs import class_scores
+from vitscope.core.errors import BadArgument, BadData
 from vitscope.data import DataConfig, data_config
 from vitscope.models import BadWeights, UnknownArgument, create_model, name_of, origin
 from vitscope.models.create import check_name
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import seed_all
+from vitscope.tasks import Classification, Task, find_task
 from vitscope.training import parallel
 from vitscope.training.loading import Images, find_images, readable
 from vitscope.training.log import Tracker
@@ -33,6 +31,8 @@ class TrainOptions:
     """Options of a training: `train(model, data, epochs=1)` or `train(model, data, options=TrainOptions(epochs=1))`."""
 
     # what is trained, and on what
+    task: str | None = None
+    """What for: classification, segmentation ...; default: what the data is for."""
     held_out: Any = None
     """Images to measure on after each epoch; default: the test split of the data."""
     fraction: float = 1.0
@@ -65,6 +65,9 @@ class TrainOptions:
     """Steps between two writings of the state, which is also written after every epoch."""
     checkpoint_every: Count | None = None
     """Epochs between two checkpoints to keep besides init, warmup, best and last."""
+
+    measure_every: Count = 1
+    """Epochs between two looks at the held-out images, which the last epoch gets in any case."""
 
     # the machine
     device: str | torch.device | None = None
@@ -100,6 +103,7 @@ class Plan:
     options: TrainOptions  # as they were given
     recipe: Recipe  # with the choices that were changed
     images: Images
+    task: Task
     model: nn.Module  # on its device
     teacher: nn.Module | None
     device: torch.device  # of this process
@@ -113,7 +117,7 @@ class Plan:
 def make_plan(
     model: str | os.PathLike[str] | nn.Module,
     data: Any,
-    recipe: str | os.PathLike[str] | Recipe,
+    recipe: str | os.PathLike[str] | Recipe | None,
     out: str | os.PathLike[str] | None,
     options: TrainOptions,
 ) -> Plan:
@@ -123,12 +127,14 @@ def make_plan(
         check_name(teacher, trusted)
     seed_all(options.seed)
     own = {"epochs": options.epochs, "batch_size": options.batch_size, "lr": options.lr}
-    choices = get_recipe(recipe, **own | dict(options.changes or {}))
     found = find_images(data, options.held_out, options.fraction, options.seed, options.skip_broken)
+    task = find_task(options.task, found.train)
+    choices = get_recipe(recipe or task.recipe, **own | dict(options.changes or {}))
+    task.check_recipe(choices)
     images = readable(found, options.skip_broken)
     device = parallel.device_of_process(options.device)
-    net = find_model(model, images.classes, options.img_size, choices, trusted).to(device)
-    config, classes = settle(net, images.classes, device)
+    net = find_model(model, images.classes, options.img_size, choices, trusted, task).to(device)
+    config, classes = settle(net, images.classes, device, task)
     if isinstance(teacher, str | os.PathLike):
         teacher = create_model(teacher, pretrained=None, trust_code=trusted)
     folder = Path(out) if out is not None else Path("runs") / _file_name(f"{name_of(net)}-{images.name}")
@@ -141,7 +147,7 @@ def make_plan(
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "input_size": config.input_size,
     }
-    return Plan(options, choices, images, net, teacher, device, config, classes, folder, setting, facts)
+    return Plan(options, choices, images, task, net, teacher, device, config, classes, folder, setting, facts)
 
 
 def find_model(
@@ -150,6 +156,7 @@ def find_model(
     img_size: int | None,
     recipe: Recipe,
     trust_code: bool = False,
+    task: Task | None = None,
     **arguments: Any,
 ) -> nn.Module:
     """The model itself, or a new one with a head for the classes and the recipe's stochastic depth.
@@ -158,6 +165,7 @@ def find_model(
     """
     if isinstance(model, nn.Module):
         return model
+    model = model if task is None else task.model_name(model)
     n_classes = len(classes) if classes else None
     asked: dict[str, Any] = {"num_classes": n_classes, "img_size": img_size, "trust_code": trust_code}
     asked |= arguments
@@ -173,27 +181,14 @@ def find_model(
         ) from error
 
 
-def count_outputs(model: nn.Module, config: DataConfig, device: torch.device) -> int:
-    """Width of the model's output for one image of the configured size."""
-    images = torch.zeros(1, *config.input_size, device=device)
-    with preserved(model), torch.no_grad(), runs_on(model, images):
-        logits = class_scores(model, model(images), 1)
-    if logits.ndim != 2:
-        raise VitscopeError(
-            f"{name_of(model)} returns {tuple(logits.shape)} for one image; training expects logits of shape "
-            "(1, classes)"
-        )
-    return logits.shape[1]
-
-
 def settle(
-    model: nn.Module, classes: Sequence[str] | None, device: torch.device
+    model: nn.Module, classes: Sequence[str] | None, device: torch.device, task: Task | None = None
 ) -> tuple[DataConfig, tuple[str, ...]]:
     """The model's data configuration, and the classes its outputs stand for; refuses a head too small."""
     config = data_config(model)
     if config.said_by == "nobody":  # from now on the model knows: its images are prepared so
         config = replace(config, said_by="the model")
-    outputs = count_outputs(model, config, device)
+    outputs = (task or Classification()).outputs(model, config, device)
     names = tuple(classes) if classes else tuple(str(i) for i in range(outputs))
     if len(names) > outputs:
         raise BadData(

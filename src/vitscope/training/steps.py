@@ -13,7 +13,6 @@ import torch
 from timm.utils import ModelEmaV3
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
 from vitscope.core import distributed
@@ -22,9 +21,10 @@ from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.outputs import class_scores
 from vitscope.core.peers import loader_worker
 from vitscope.data import DataConfig
-from vitscope.recipes.augment import AugmentedData, Mix
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
+from vitscope.tasks import Classification, Task
+from vitscope.tasks.task import Inputs, Targets, cut, moved, unhalved
 from vitscope.training.checkpoint import Progress, load_whole
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
 from vitscope.training.loading import loading_explained, timed
@@ -44,8 +44,8 @@ from vitscope.training.sharding import Repeated, StochasticDepth, batches, parts
 class Part(NamedTuple):
     """What of a batch is computed at once."""
 
-    images: Tensor  # mixed
-    target: Tensor  # of each
+    inputs: Inputs  # mixed
+    targets: Targets  # of each
     taught: Tensor | None  # what the teacher says, if there is one
     places: list[int]  # where in the whole batch they stand
 
@@ -73,18 +73,21 @@ class Stepper:
         device: torch.device,
         workers: int = 0,
         *,
+        task: Task | None = None,
         teacher: nn.Module | None = None,
         wrap: Callable[[nn.Module], nn.Module] | None = None,
     ) -> None:
+        self.task = task or Classification()
+        self.task.check_recipe(recipe)
         self.recipe = recipe
         self.seed = seed
         self.device = device
         self.workers = workers
         self.n_images = len(data)
-        self.data = AugmentedData(
+        self.n_classes = n_classes
+        self.data = self.task.augmented(
             Repeated(data, recipe.repeats) if recipe.repeats > 1 else data, recipe, config, seed
         )
-        self.mix = Mix(recipe, n_classes)
         self.teacher = find_teacher(recipe, teacher, config, n_classes, device)
         self.precision = Precision(recipe.amp, device)
         sharded = any(isinstance(parameter, DTensor) for parameter in model.parameters())
@@ -137,6 +140,7 @@ class Stepper:
             self.data,
             batch_sampler=[mine.images for mine in shares],
             num_workers=self.workers,
+            collate_fn=self.task.collate,
             worker_init_fn=loader_worker,
             pin_memory=self.device.type == "cuda",
         )
@@ -144,8 +148,8 @@ class Stepper:
             loaded = timed(loader, progress)
             for batch, mine in zip(todo, shares, strict=True):
                 with can_stop():
-                    images, labels = next(loaded)
-                self._step(images, labels, batch, mine.counted, progress, can_stop)
+                    inputs, targets = next(loaded)
+                self._step(inputs, targets, batch, mine.counted, progress, can_stop)
                 progress.step += 1
                 mean = progress.loss_sum / progress.images if progress.images else math.nan
                 if after_step(len(batch), mean):
@@ -197,8 +201,8 @@ class Stepper:
 
     def _step(
         self,
-        images: Tensor,
-        labels: Tensor,
+        inputs: Inputs,
+        targets: Targets,
         batch: list[int],
         counted: bool,
         progress: Progress,
@@ -207,17 +211,16 @@ class Stepper:
         """One step, or none if the gradient is not finite; adds the loss of the effective batch to `progress`."""
         place = (STEP, self.seed, progress.epoch, progress.step)
         seed_all(*place)  # the same on every process: one draw mixes the whole batch
-        images = images.to(self.device, non_blocking=True, memory_format=self.layout)
-        images, target = self.mix(images, labels.to(self.device, non_blocking=True))
+        inputs, targets = self.mixed(inputs, targets)
         rank, world = distributed.rank(), distributed.world_size()
         n_parts = parts(len(batch), self.recipe.accumulate, world)
         places = torch.tensor(share(list(range(len(batch))), rank, world).images)
-        cut = [
+        taken = [
             Part(x, y, self._taught(x), where.tolist())
-            for x, y, where in zip(*(t.tensor_split(n_parts) for t in (images, target, places)), strict=True)
+            for x, y, where in zip(*(cut(part, n_parts) for part in (inputs, targets, places)), strict=True)
         ]
         # each image weighs 1 / batch; dropout differs between processes
-        asked = (cut, counted / len(batch), (*place, 1 + rank), len(batch))
+        asked = (taken, counted / len(batch), (*place, 1 + rank), len(batch))
         statistics = list(self.model.buffers())
         before = [torch.empty_like(buffer) for buffer in statistics]
         if statistics:
@@ -253,40 +256,45 @@ class Stepper:
         if scaler is not None:
             scaler.update()
 
-    def _gradient(self, cut: list[Part], weight: float, draws: tuple[int, ...], batch: int) -> float:
+    def mixed(self, inputs: Inputs, targets: Targets) -> tuple[Inputs, Targets]:
+        """A batch as the loss takes it, on the device; draws from torch's generator."""
+        inputs, targets = (moved(part, self.device, self.layout) for part in (inputs, targets))
+        return self.task.mixed(inputs, targets, self.recipe, self.n_classes)
+
+    def _gradient(self, taken: list[Part], weight: float, draws: tuple[int, ...], batch: int) -> float:
         """Add up the gradient of the effective batch's loss, and tell that loss; each image weighs `weight`."""
         seed_all(*draws)
         world = distributed.world_size()
         total = torch.zeros((), dtype=torch.float64)
-        for number, (images, target, taught, places) in enumerate(cut):
-            last = number == len(cut) - 1
+        for number, (inputs, targets, taught, places) in enumerate(taken):
+            last = number == len(taken) - 1
             if self.depth is not None:
                 self.depth.place(places, batch, *draws[:-1], 0)  # the same in every process
             with nullcontext() if last or world == 1 else getattr(self.running, "no_sync", nullcontext)():
+                own = [(*draws[:-1], place) for place in places]  # of every image, in whichever process
                 with self.precision.autocast():
-                    outputs = self.running(images)
-                loss = self._losses(outputs, target, taught).sum() * weight
+                    outputs = self.task.forward(self.running, inputs, targets, own)
+                loss = self._losses(outputs, targets, taught).sum() * weight
                 self.precision.backward(loss * world)  # the wrapper averages over processes
             total += loss.detach().double().cpu()
         if world > 1:
             distributed.all_reduce(total, group=distributed.cpu_group())
         return float(total)
 
-    def _losses(self, outputs: Any, target: Tensor, taught: Tensor | None) -> Tensor:
-        if taught is not None and has_distillation_token(self.model) and isinstance(outputs, tuple):
+    def _losses(self, outputs: Any, targets: Targets, taught: Tensor | None) -> Tensor:
+        if taught is None:
+            return self.task.losses(self.model, outputs, targets)
+        if has_distillation_token(self.model) and isinstance(outputs, tuple):
             own, distilled = outputs
         else:
-            own = distilled = class_scores(self.model, outputs, len(target))
-        own, distilled = _unhalved(own), _unhalved(distilled)
-        if taught is None:
-            return cross_entropy(own, target.to(own.dtype), reduction="none")
-        return distillation_loss((own, distilled), target, taught, self.recipe)
+            own = distilled = class_scores(self.model, outputs, len(targets))
+        return distillation_loss((unhalved(own), unhalved(distilled)), targets, taught, self.recipe)
 
-    def _taught(self, images: Tensor) -> Tensor | None:
+    def _taught(self, inputs: Inputs) -> Tensor | None:
         if self.teacher is None:
             return None
         with self.precision.autocast():
-            return self.teacher(images)
+            return self.teacher(inputs)
 
     def _update(self, norm: Tensor, done: int) -> None:
         limit = self.recipe.clip_norm
@@ -298,8 +306,3 @@ class Stepper:
             self.optimizer.step()
         if self.ema is not None:
             self.ema.update(self.model, step=done + 1)
-
-
-def _unhalved(logits: Tensor) -> Tensor:
-    """Logits in at least float32, as a softmax wants them."""
-    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits

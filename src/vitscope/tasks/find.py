@@ -1,0 +1,31 @@
+"""Which task a model, or data, is for."""
+
+from typing import Any
+
+from torch import nn
+
+from vitscope.core.errors import BadArgument, did_you_mean
+from vitscope.core.interface import unwrap
+from vitscope.tasks.classification import Classification
+from vitscope.tasks.segmentation import Segmentation
+from vitscope.tasks.task import Task
+
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Classification, Segmentation)}
+
+
+def find_task(name: str | None, data: Any) -> Task:
+    """The task of this name, which the data has to fit; None: the one that the data is for."""
+    told = getattr(data, "task", Classification.name)
+    if name is not None and name not in TASKS:
+        raise BadArgument(f"task is '{name}'; {did_you_mean(name, TASKS)}")
+    if name is not None and name != told:
+        raise BadArgument(
+            f"task is '{name}', and {getattr(data, 'spec', 'the data')} is for {told}; leave --task out, or give other "
+            "--data (see: vitscope data list)"
+        )
+    return TASKS[told]()
+
+
+def task_of(model: nn.Module) -> Task:
+    """What a model is made for; classification, if it does not say."""
+    return TASKS[getattr(unwrap(model), "vitscope_task", Classification.name)]()

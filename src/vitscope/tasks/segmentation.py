@@ -1,0 +1,218 @@
+"""A class for every pixel.
+
+    loss of an image   sum over its pixels of -log p(class), divided by their number; pixels without a class count as 0
+    IoU of a class     TP / (TP + FP + FN), pixels added up over all images; mIoU: the mean over classes that occur
+
+Scores are brought to the size of the masks first. Intervals are of a bootstrap over images.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from vitscope.anatomy.taps.preserve import preserved
+from vitscope.anatomy.watch.example import runs_on
+from vitscope.core.errors import BadArgument, VitscopeError
+from vitscope.core.outputs import class_scores
+from vitscope.core.statistics import mean_interval_of_few, poisson_weights
+from vitscope.data import DataConfig
+from vitscope.data.preprocessing import preprocess
+from vitscope.data.task_data import NO_CLASS
+from vitscope.models import name_of
+from vitscope.recipes.augment import AugmentedData
+from vitscope.recipes.recipe import Recipe
+from vitscope.tasks.masked import MaskedExample
+from vitscope.tasks.task import Task, decoded, unhalved
+
+DECODER = "upernet"
+_MEANINGLESS = ("auto_augment", "erase", "mixup", "cutmix", "label_smoothing")
+_REPLICATES = 1000
+
+
+class Counts(NamedTuple):
+    """Pixels of one image."""
+
+    classes: np.ndarray  # (3, K): right, there, predicted; of the pixels that have a class
+    nll: float  # summed over them
+    pixels: int  # that have a class
+
+
+class Segmentation(Task):
+    """A class for every pixel, by any backbone with a decoder."""
+
+    name = "segmentation"
+    best = "miou"
+    columns = ("miou", "miou_low", "miou_high")
+    recipe = "dense"
+
+    def model_name(self, name: str | os.PathLike[str]) -> str | os.PathLike[str]:
+        """A backbone gets the usual decoder."""
+        return decoded(name, DECODER)
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """See `Task`."""
+        refuse_choices(recipe, _MEANINGLESS, self.name)
+
+    def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
+        """See `Task`."""
+        images = torch.zeros(1, *config.input_size, device=device)
+        with preserved(model), torch.no_grad(), runs_on(model, images):
+            scores = class_scores(model, model(images), 1)
+        if scores.ndim != 4:
+            raise VitscopeError(
+                f"{name_of(model)} returns {tuple(scores.shape)} for one image; segmentation expects scores of shape "
+                f"(1, classes, height, width): give a backbone by name, which gets a decoder, or {DECODER}:NAME"
+            )
+        return scores.shape[1]
+
+    def augmented(self, data: Any, recipe: Recipe, config: DataConfig, seed: int) -> AugmentedData:
+        """See `Task`."""
+        return AugmentedData(data, recipe, config, seed, MaskedExample(recipe, config))
+
+    def collate(self, examples: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+        """See `Task`."""
+        images, masks = zip(*examples, strict=True)
+        return torch.stack(images), torch.stack(masks)
+
+    def losses(self, model: nn.Module, outputs: Any, targets: Tensor) -> Tensor:
+        """See `Task`."""
+        scores = unhalved(class_scores(model, outputs, len(targets)))
+        return pixel_losses(scores, targets)
+
+    def prepared(
+        self,
+        data: Any,
+        model: nn.Module,
+        config: DataConfig,
+        device: torch.device | None,
+        rank: int,
+        world: int,
+        batch_size: int | None = None,
+    ) -> PreparedMasks:
+        """See `Task`."""
+        return PreparedMasks(data, config, device, rank, world, batch_size or self.batch_size)
+
+    def sums(self, model: nn.Module, inputs: Tensor, targets: Sequence[Tensor]) -> list[Counts]:
+        """Of every image."""
+        scores = class_scores(model, model(inputs), len(inputs)).float()
+        return [count_pixels(one, mask) for one, mask in zip(scores, targets, strict=True)]
+
+    def scores(self, sums: Iterable[list[Counts]]) -> dict[str, float]:
+        """See `Task`; accuracy is that of pixels."""
+        return summed([counts for batch in sums for counts in batch])
+
+    def words(self, row: dict[str, Any]) -> str:
+        """See `Task`."""
+        if math.isnan(row["miou"]):
+            return ""
+        return (
+            f"mIoU {row['miou']:.2%} (95 % interval {row['miou_low']:.2%} to {row['miou_high']:.2%}), pixel accuracy "
+            f"{row['accuracy']:.2%}"
+        )
+
+
+class PreparedMasks:
+    """Whole images at the model's size with their masks at their own, in the order of the data."""
+
+    def __init__(
+        self,
+        data: Any,
+        config: DataConfig,
+        device: torch.device | None,
+        rank: int,
+        world: int,
+        batch_size: int,
+    ) -> None:
+        self._data, self._config, self._device = data, config, device
+        starts = range(0, len(data), batch_size)
+        self._pieces = [range(start, min(start + batch_size, len(data))) for start in starts][rank::world]
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, list[Tensor]]]:
+        for piece in self._pieces:
+            items = [self._data[index] for index in piece]
+            images = torch.cat([preprocess([picture], self._config) for picture, _ in items]).to(self._device)
+            yield images, [torch.from_numpy(mask.astype(np.int64)).to(self._device) for _, mask in items]
+
+
+def pixel_losses(scores: Tensor, masks: Tensor) -> Tensor:
+    """(N,) of scores (N, K, h, w) and masks (N, H, W); see the head of this file."""
+    losses = F.cross_entropy(at_size(scores, masks.shape[1:]), masks, ignore_index=NO_CLASS, reduction="none")
+    return losses.mean((1, 2))
+
+
+def at_size(scores: Tensor, size: Sequence[int]) -> Tensor:
+    """(N, K, h, w) at another height and width."""
+    if tuple(scores.shape[2:]) == tuple(size):
+        return scores
+    return F.interpolate(scores, size=tuple(size), mode="bilinear", align_corners=False)
+
+
+def count_pixels(scores: Tensor, mask: Tensor) -> Counts:
+    """Of one image: scores (K, h, w) against a mask (H, W)."""
+    classes = len(scores)
+    whole = at_size(scores[None], mask.shape)[0]
+    known = mask != NO_CLASS
+    truth, values = mask[known], whole[:, known]
+    said = values.argmax(0)
+    nll = F.cross_entropy(values.T.double(), truth, reduction="sum") if len(truth) else torch.zeros(())
+    counted = [torch.bincount(one, minlength=classes) for one in (truth[said == truth], truth, said)]
+    return Counts(torch.stack(counted).cpu().numpy(), float(nll), int(known.sum()))
+
+
+def summed(counts: Sequence[Counts]) -> dict[str, float]:
+    """Scores of all images together, with intervals over them."""
+    weights = poisson_weights(np.arange(len(counts)), 0, _REPLICATES)  # (n, 1 + replicates)
+    tables = np.tensordot(weights, np.stack([one.classes for one in counts]).astype(np.float64), (0, 0))
+    pixels = weights.T @ np.array([one.pixels for one in counts], np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = {"miou": mean_iou(tables), "accuracy": tables[:, 0].sum(-1) / pixels}
+        nll = sum(one.nll for one in counts) / sum(one.pixels for one in counts)
+    ends = {name: mean_interval_of_few(values[1:], len(counts)) for name, values in found.items()}
+    return {
+        "nll": float(nll),
+        "accuracy": float(found["accuracy"][0]),
+        "low": float(ends["accuracy"][0]),
+        "high": float(ends["accuracy"][1]),
+        "miou": float(found["miou"][0]),
+        "miou_low": float(ends["miou"][0]),
+        "miou_high": float(ends["miou"][1]),
+        "n": float(len(counts)),
+    }
+
+
+def class_iou(tables: np.ndarray) -> np.ndarray:
+    """(..., K) of counts (..., 3, K); NaN of classes that neither occur nor are predicted."""
+    right, there, predicted = np.moveaxis(tables, -2, 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: np.ndarray = right / (there + predicted - right)
+    return found
+
+
+def mean_iou(tables: np.ndarray) -> np.ndarray:
+    """(...) the mean over classes."""
+    iou = class_iou(tables)
+    occurs = ~np.isnan(iou)
+    with np.errstate(invalid="ignore"):
+        found: np.ndarray = np.where(occurs, iou, 0.0).sum(-1) / occurs.sum(-1)
+    return found
+
+
+def refuse_choices(recipe: Recipe, names: Iterable[str], task: str) -> None:
+    """Refuse choices of a recipe that mean nothing for a task."""
+    given = [name for name in names if getattr(recipe, name)]
+    if given:
+        raise BadArgument(
+            f"recipe {recipe.name}: {', '.join(f'{name} is {getattr(recipe, name)}' for name in given)}; {task} knows "
+            "no such thing: give --recipe dense, or set them to 0 or null in a recipe of your own"
+        )
