@@ -1,6 +1,7 @@
 """The data sets that have a name: what they are, and the prepared ones on this machine.
 
-    <root>/<name>/{train,test}_{images,labels}.npy    images (N, 32, 32, C) uint8, labels (N,) uint8
+    <root>/<name>/{train,test}_{images,labels}.npy    images (N, H, W, C) uint8, labels (N,) uint8
+    <root>/<name>/{train,test}_{images,masks}.npy     and the like: what a task asks in the place of labels
     <root>/<name>/stamp.json                          schema, name, source, size and SHA-256 of every array
 
 Arrays are memory-mapped, and the stamp is written last. A folder appears under its name only when it is complete: it
@@ -11,7 +12,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,10 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vitscope.core.errors import BadData
 from vitscope.data.fetch import file_digest
-from vitscope.data.images import Pixels
 
 _FASHION = "T-shirt/top, Trouser, Pullover, Dress, Coat, Sandal, Shirt, Sneaker, Bag, Ankle boot"
 _CIFAR10 = "airplane automobile bird cat deer dog frog horse ship truck"
@@ -38,22 +39,35 @@ wardrobe whale willow_tree wolf woman worm
 """
 
 
+_CORALS = "Montipora plate/flabellata, Pocillopora, Porites massive, Montipora crust/patula"
+_ANSWERS = "circle green red gray yes teal black rectangle yellow triangle brown blue no"
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One named data set; every one has the splits train and test."""
+    """One named data set, with the splits train and test; one of no training images has the split test alone."""
 
     name: str
     classes: tuple[str, ...]
-    train: int
+    train: int  # images; of vqa: questions
     test: int
     licence: str
     embedded: bool = False
+    task: str = "classification"
+    arrays: tuple[str, ...] = ("images", "labels")  # of each split
+    family: str = ""  # sets of one family are made of the same files, and prepared together
 
     def size(self, split: str) -> int:
         """Number of images of a split."""
         return {"train": self.train, "test": self.test}[split]
 
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Those that have images."""
+        return tuple(split for split in SPLITS if self.size(split))
 
+
+SPLITS = ("train", "test")
 CATALOG: dict[str, Entry] = {
     entry.name: entry
     for entry in (
@@ -61,9 +75,53 @@ CATALOG: dict[str, Entry] = {
         Entry("fashion-full", tuple(_FASHION.split(", ")), 60000, 10000, "MIT"),
         Entry("cifar10", tuple(_CIFAR10.split()), 50000, 10000, "none stated"),
         Entry("cifar100", tuple(_CIFAR100.split()), 50000, 10000, "none stated"),
+        Entry(
+            "coral",
+            ("background", *_CORALS.split(", ")),
+            300,
+            36,
+            "MIT",
+            task="segmentation",
+            arrays=("images", "masks"),
+            family="coral",
+        ),
+        Entry(
+            "coral-objects",
+            tuple(_CORALS.split(", ")),
+            300,
+            36,
+            "MIT",
+            task="detection",
+            arrays=("images", "objects", "labels"),
+            family="coral",
+        ),
+        Entry(
+            "coral-stream",
+            ("background", *_CORALS.split(", ")),
+            0,
+            240,
+            "MIT",
+            task="segmentation",
+            arrays=("images", "masks", "lengths"),
+            family="coral",
+        ),
+        Entry(
+            "easy-vqa",
+            tuple(_ANSWERS.split()),
+            38575,
+            9673,
+            "MIT",
+            task="vqa",
+            arrays=("images", "questions", "answers", "pictures"),
+        ),
     )
 }
-SPLITS = ("train", "test")
+
+
+def family_of(entry: Entry) -> tuple[Entry, ...]:
+    """The sets that are prepared together with this one, itself included."""
+    relatives = tuple(other for other in CATALOG.values() if other.family and other.family == entry.family)
+    return relatives if entry in relatives else (entry,)
 
 
 def data_root() -> Path:
@@ -78,7 +136,7 @@ def data_root() -> Path:
 SCHEMA = 1
 _ABANDONED_AFTER = 24 * 3600.0  # seconds; a partial folder this old belongs to a process that was killed
 
-Arrays = Mapping[str, tuple[Pixels, Pixels]]
+Arrays = Mapping[str, Sequence[npt.NDArray[Any]]]  # by split, in the order of the entry's `arrays`
 
 
 def is_prepared(entry: Entry) -> bool:
@@ -86,14 +144,15 @@ def is_prepared(entry: Entry) -> bool:
     return entry.embedded or _damage(entry) is None
 
 
-def open_prepared(entry: Entry, split: str) -> tuple[Pixels, Pixels]:
-    """Memory-mapped images and labels of a split."""
+def open_prepared(entry: Entry, split: str) -> tuple[npt.NDArray[Any], ...]:
+    """The arrays of a split, of which the images (the first) are memory-mapped."""
     damage = _damage(entry)
     if damage is not None:
         raise BadData(f"{entry.name} cannot be used: {damage}; type: vitscope data prepare {entry.name}")
     folder = data_root() / entry.name
     images = np.load(folder / f"{split}_images.npy", mmap_mode="r", allow_pickle=False)
-    return images, np.load(folder / f"{split}_labels.npy", allow_pickle=False)
+    others = (np.load(folder / f"{split}_{kind}.npy", allow_pickle=False) for kind in entry.arrays[1:])
+    return images, *others
 
 
 def verify(entry: Entry) -> str | None:
@@ -111,8 +170,8 @@ def verify(entry: Entry) -> str | None:
 def write(entry: Entry, arrays: Arrays, source: str, partial: Path) -> Path:
     """Put the arrays into `partial` with their stamp, and move it to the data set's own name."""
     files = {}
-    for split in SPLITS:
-        for kind, array in zip(("images", "labels"), arrays[split], strict=True):
+    for split in entry.splits:
+        for kind, array in zip(entry.arrays, arrays[split], strict=True):
             path = partial / f"{split}_{kind}.npy"
             with path.open("wb") as file:
                 np.save(file, array, allow_pickle=False)
@@ -160,9 +219,9 @@ def _damage(entry: Entry) -> str | None:
         stamp = _read_stamp(folder)
         if stamp["schema"] != SCHEMA:
             return f"{folder} was prepared by another version (schema {stamp['schema']}, expected {SCHEMA})"
-        expected = {f"{split}_{kind}.npy" for split in SPLITS for kind in ("images", "labels")}
+        expected = {f"{split}_{kind}.npy" for split in entry.splits for kind in entry.arrays}
         if set(stamp["files"]) != expected:
-            return f"{folder / 'stamp.json'} does not list the four arrays"
+            return f"{folder / 'stamp.json'} does not list its {len(expected)} arrays"
         for name, facts in stamp["files"].items():
             if (folder / name).stat().st_size != facts["bytes"]:
                 return f"{folder / name} is not as long as it was written"

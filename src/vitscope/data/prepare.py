@@ -9,13 +9,14 @@ official training set and the first 200 of the test set, in their order, so that
 import io
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from vitscope.core.errors import BadData
-from vitscope.data.catalog import CATALOG, Arrays, Entry, data_root, partial_folder, verify, write
+from vitscope.data.catalog import CATALOG, Arrays, Entry, data_root, family_of, partial_folder, verify, write
 from vitscope.data.fetch import sources, unpack
 from vitscope.data.published_sets import (
     EMBEDDED,
@@ -27,12 +28,14 @@ from vitscope.data.published_sets import (
     read_idx,
 )
 
+Made = Mapping[str, Arrays]  # by the name of the data set
+
 
 def prepare(name: str, source: str | Path | None = None, report: Report = print) -> Path | None:
     """Make the data set ready for `load_data`; returns its folder (None for one that is in the package).
 
     Args:
-        name: of the catalog.
+        name: of the catalog. Sets that are made of the same files are prepared together.
         source: a folder or an archive that holds the files; without it the known sources are tried in turn.
         report: is told what happens.
     """
@@ -42,31 +45,43 @@ def prepare(name: str, source: str | Path | None = None, report: Report = print)
     if entry.embedded:
         report(f"{name} is part of the package; nothing to prepare")
         return None
-    target = data_root() / name
-    damage = verify(entry)
-    if damage is None:
-        report(f"{name} is already in {target}; every byte is as it was written")
-        return target
-    if target.exists():
-        report(f"{damage}: preparing it again")
+    missing = []
+    for one in family_of(entry):
+        target, damage = data_root() / one.name, verify(one)
+        if damage is None:
+            report(f"{one.name} is already in {target}; every byte is as it was written")
+            continue
+        if target.exists():
+            report(f"{damage}: preparing it again")
+        missing.append(one)
+    if not missing:
+        return data_root() / name
     with partial_folder(entry) as partial:
         if source is not None:
-            arrays, origin = _from_files(entry, Path(source).expanduser(), partial, report), str(source)
+            made, origin = _from_files(entry, Path(source).expanduser(), partial, report), str(source)
         else:
-            arrays, origin = _from_known_sources(entry, partial, report)
-        (partial / "arrays").mkdir()
-        target = write(entry, arrays, origin, partial / "arrays")
-    report(f"{name} is ready in {target}: {entry.train} training and {entry.test} test images")
-    return target
+            made, origin = _from_known_sources(entry, partial, report)
+        for one in missing:
+            folder = partial / f"arrays-{one.name}"
+            folder.mkdir()
+            target = write(one, made[one.name], origin, folder)
+            report(f"{one.name} is ready in {target}: {_counted(one)}")
+    return data_root() / name
 
 
-def _from_files(entry: Entry, source: Path, partial: Path, report: Report) -> Arrays:
+def _counted(entry: Entry) -> str:
+    what = {"vqa": "questions", "classification": "images"}.get(entry.task, "pictures")
+    said = {"train": "training", "test": "test"}
+    return " and ".join(f"{entry.size(split)} {said[split]}" for split in entry.splits) + f" {what}"
+
+
+def _from_files(entry: Entry, source: Path, partial: Path, report: Report) -> Made:
     files = partial / "files"
     files.mkdir()
     return _read(entry, unpack(source, files), report)
 
 
-def _from_known_sources(entry: Entry, partial: Path, report: Report) -> tuple[Arrays, str]:
+def _from_known_sources(entry: Entry, partial: Path, report: Report) -> tuple[Made, str]:
     failures = []
     for number, candidate in enumerate(sources(entry.name)):
         files = partial / f"files-{number}"
@@ -84,10 +99,20 @@ def _from_known_sources(entry: Entry, partial: Path, report: Report) -> tuple[Ar
     )
 
 
-def _read(entry: Entry, folder: Path, report: Report) -> Arrays:
+def _read(entry: Entry, folder: Path, report: Report) -> Made:
+    """The arrays of the data set, and of those that are made of the same files."""
+    if entry.family == "coral":
+        from vitscope.data.tasks.coral import read_coral
+
+        return read_coral(folder, report)
+    if entry.name == "easy-vqa":
+        from vitscope.data.tasks.easy_vqa import read_easy_vqa
+
+        return {entry.name: read_easy_vqa(folder, report)}
     if entry.name == "fashion-full":
-        return read_fashion(folder)
-    return read_cifar10(folder, report) if entry.name == "cifar10" else read_cifar100(folder, report)
+        return {entry.name: read_fashion(folder)}
+    read = read_cifar10 if entry.name == "cifar10" else read_cifar100
+    return {entry.name: read(folder, report)}
 
 
 PER_CLASS = {"train": 600, "test": 200}

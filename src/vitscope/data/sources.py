@@ -6,7 +6,7 @@ import numpy as np
 
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadData
-from vitscope.data.catalog import CATALOG, SPLITS, open_prepared
+from vitscope.data.catalog import CATALOG, open_prepared
 from vitscope.data.images import ImageData
 from vitscope.data.published_sets import embedded_fashion
 
@@ -47,9 +47,13 @@ def _open(spec: str, split: str, check: bool) -> ImageData:
         raise BadData(
             f"no data set '{spec}'; there are {', '.join(CATALOG)}, folder:PATH, frames:PATH, timm:PREFIX/NAME; {hint}"
         )
-    if split not in SPLITS:
-        raise BadData(f"{spec} has no split '{split}'; it has {' and '.join(SPLITS)}")
     entry = CATALOG[spec]
+    if split not in entry.splits:
+        raise BadData(f"{spec} has no split '{split}'; it has {' and '.join(entry.splits)}")
+    if entry.task != "classification":
+        from vitscope.data.tasks.prepared import open_task_set
+
+        return open_task_set(entry, split)
     images, labels = embedded_fashion(split) if entry.embedded else open_prepared(entry, split)
     if len(images) != entry.size(split):
         raise BadData(

@@ -204,7 +204,7 @@ class TaskData:
 
     def frames(self) -> "FrameData":
         """The stream with its masks as `frames:PATH` would give it, for exams of streams."""
-        from vitscope.data.task_frames import as_frames
+        from vitscope.data.tasks.frames import as_frames
 
         return as_frames(self)
 
