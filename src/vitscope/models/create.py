@@ -23,6 +23,7 @@ from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_origin
 from vitscope.models.sources import Request, run_folder
+from vitscope.models.sources import dense as from_dense
 from vitscope.models.sources import factory as from_factory
 from vitscope.models.sources import huggingface as from_huggingface
 from vitscope.models.sources import timm as from_timm
@@ -54,7 +55,8 @@ def create_model(
 
     Args:
         name: A timm name ("resnet50", "vit_small_patch16_224.augreg_in1k"), one of ours ("vit_mini"),
-            "tv:resnet50", "hf:owner/name" or "hf:folder", "package.module:factory", or a run folder.
+            "tv:resnet50", "hf:owner/name" or "hf:folder", "package.module:factory", or a run folder. With "upernet:"
+            before any of these it is the backbone of a model for a dense task.
         pretrained: Load the weights that come with the name; None does so too, and leaves it to a factory of one's own
             that takes no `pretrained`. A run folder's weights are always loaded.
         num_classes: Size of the head; as the model has it if not given.
@@ -93,6 +95,8 @@ def create_model(
     given = {**{k: v for k, v in sizes.items() if v is not None}, **arguments}
     try:
         request = Request(name, pretrained, num_classes, img_size, arguments, trust_code)
+        if from_dense.has(name):  # knows by itself how it can be made again
+            return from_dense.build(request, create_model, run_folder.redo_operations)
         model = _source(name).build(request)
     except (AssertionError, LookupError, AttributeError, TypeError, ValueError, RuntimeError) as error:
         if not given:
@@ -120,6 +124,9 @@ def check_name(name: str | os.PathLike[str], trust_code: bool = False) -> None:
         run_folder.check_model(folder, trust_code)
         return
     name = os.fspath(name)
+    if from_dense.has(name):
+        check_name(from_dense.backbone_of(name), trust_code)
+        return
     source = _source(name)
     if source is from_huggingface:
         from_huggingface.check_name(name)
@@ -215,7 +222,7 @@ def describe(name: str, **arguments: Any) -> ModelInfo:
         flops = None
     parameters = sum(parameter.numel() for parameter in model.parameters())
     other = "torchvision" if name.startswith(from_torchvision.PREFIX) else "timm"
-    source = "vitscope" if name in OURS else other
+    source = "vitscope" if name in OURS or from_dense.has(name) else other
     return ModelInfo(name, parameters, flops, (channels, height, width), source)
 
 

@@ -12,6 +12,7 @@ from vitscope.core.errors import BadResult
 from vitscope.models.errors import UntrustedCode
 from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
+from vitscope.models.sources.dense import backbone_of
 
 HUGGING_FACE = "hf:"
 OUR_FACTORIES: set[str] = set()  # names of our own, which ask again for what they are told to make
@@ -26,6 +27,7 @@ _LONGEST = 200
 
 def names_code(name: str) -> bool:
     """Whether making a model of this name calls a function that the name leads to."""
+    name = backbone_of(name)
     if ":" not in name or name.startswith((HUGGING_FACE, from_torchvision.PREFIX)):
         return False
     return not from_timm.has(name)
@@ -45,7 +47,7 @@ def allow_model(name: Any, arguments: Any, file: object, trust_code: bool) -> No
         )
     if trust_code:
         return
-    if names_code(name) and name not in OUR_FACTORIES:
+    if names_code(name) and backbone_of(name) not in OUR_FACTORIES:
         raise UntrustedCode(f"{file} names code, which was not run: {_call(name, arguments)}; {HOW}")
     loading = [key for key in arguments if str(key).startswith("_") or key in _LOADING]
     if loading:

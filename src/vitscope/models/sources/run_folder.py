@@ -22,6 +22,7 @@ from vitscope.data import DataConfig, data_config
 from vitscope.models.checkpoints import find_checkpoint, load_weights, read_weights, weight_bytes
 from vitscope.models.origin import origin, set_input
 from vitscope.models.sources import timm as from_timm
+from vitscope.models.sources.dense import backbone_of
 from vitscope.models.trust import allow_model
 from vitscope.results import atomic_write
 from vitscope.results.manifest import write_listed
@@ -63,6 +64,15 @@ _redo: list[Callable[..., nn.Module]] = []
 def redo_operations_with(replay: Callable[..., nn.Module]) -> None:
     """Say how the operations of a saved model are done again; surgery, which builds on models, does."""
     _redo.append(replay)
+
+
+def redo_operations(model: nn.Module, entries: Sequence[Mapping[str, Any]]) -> nn.Module:
+    """Do to a model what a record says that was done to one built like it."""
+    if not _redo:
+        raise BadResult(
+            "the model was operated on; open it with vitscope.create_model, or import vitscope.surgery"
+        )
+    return _redo[-1](model, entries)
 
 
 @checked
@@ -151,7 +161,8 @@ def check_model(folder: Path, trust_code: bool) -> dict[str, Any]:
             "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
         )
     allow_model(name, arguments, folder / CONFIG, trust_code)
-    if ":" not in name and (Path(name).name != name or not from_timm.has(name)):
+    own = backbone_of(name)  # of a dense model: what it stands on
+    if ":" not in own and (Path(own).name != own or not from_timm.has(own)):
         raise BadResult(
             f"{folder / CONFIG} is damaged: it names a folder, {shown(name)}, where a model's name is expected; "
             "copy the folder again"
@@ -182,11 +193,7 @@ def load_model(
     set_input(model, **prepared, label_names=tuple(config["classes"]))
     declare(model, **config.get("interface", {}))
     if config.get("surgery"):
-        if not _redo:
-            raise BadResult(
-                f"the model of {folder} was operated on; open it with vitscope.create_model, or import vitscope.surgery"
-            )
-        _redo[-1](model, config["surgery"])
+        redo_operations(model, config["surgery"])
     load_run_weights(model, folder, checkpoint)
     model.vitscope_run = str(folder)  # type: ignore[assignment]
     return model
