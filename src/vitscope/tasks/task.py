@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.data import DataConfig
+from vitscope.models.sources import dense
 from vitscope.models.sources.run_folder import CONFIG, read_config
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
 
-DECODERS = ("upernet", "unet", "maskrcnn")  # that a name may begin with
 Inputs = Any  # Tensor, or a dict of tensors
 Targets = Any  # Tensor, a dict of tensors, or a list with one of anything per image
 Draws = tuple[int, ...]  # what the random numbers of one image follow from
@@ -118,7 +118,7 @@ def has_decoder(name: str | os.PathLike[str]) -> bool:
     text = os.fspath(name)
     if (config := Path(text) / CONFIG).is_file():
         text = str(read_config(config.parent)["model"]["name"])
-    return text.partition(":")[0] in DECODERS
+    return dense.has(text)
 
 
 def decoded(name: str | os.PathLike[str], decoder: str) -> str | os.PathLike[str]:

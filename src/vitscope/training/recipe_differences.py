@@ -69,6 +69,8 @@ def _rate(recipe: Recipe) -> str:
             f"warm-up {recipe.warmup_epochs:g} {where} the {recipe.epochs} epochs from {recipe.warmup_lr:g}"
         )
     fall = f"half a cosine to {recipe.min_lr:g}"
+    if recipe.power:
+        fall = f"down to {recipe.min_lr:g} as (1 - t)" + (f"^{recipe.power:g}" if recipe.power != 1 else "")
     if recipe.milestones:
         at = ", ".join(f"{share * recipe.epochs:g}" for share in recipe.milestones)
         fall = f"times {recipe.decay_rate:g} after epochs {at}"
@@ -95,6 +97,7 @@ def _averages(recipe: Recipe) -> str:
 def _augmentation(recipe: Recipe) -> str:
     said = [f"crop {recipe.crop}"]
     said += [f"flip {recipe.flip:g}"] if recipe.flip else []
+    said += [f"colours changed by up to {recipe.colour_jitter:.0%}"] if recipe.colour_jitter else []
     said += [recipe.auto_augment] if recipe.auto_augment else []
     said += [f"erasing {recipe.erase:g}"] if recipe.erase else []
     said += [f"label smoothing {recipe.label_smoothing:g}"] if recipe.label_smoothing else []
