@@ -29,6 +29,10 @@ def test_every_entry_has_as_many_different_classes_as_its_name_says() -> None:
         "fashion-full": 10,
         "cifar10": 10,
         "cifar100": 100,
+        "coral": 5,
+        "coral-objects": 4,
+        "coral-stream": 5,
+        "easy-vqa": 13,
     }
 
 

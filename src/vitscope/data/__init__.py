@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from vitscope.data.labels import relabel as relabel
     from vitscope.data.preprocessing import preprocess as preprocess
     from vitscope.data.sources import load_data as load_data
+    from vitscope.data.task_data import NO_CLASS as NO_CLASS
+    from vitscope.data.task_data import Objects as Objects
+    from vitscope.data.task_data import TaskData as TaskData
 
 _WHERE = {
     "Batches": "batching",
@@ -26,7 +29,10 @@ _WHERE = {
     "DataConfig": "config",
     "FrameData": "frames",
     "ImageData": "images",
+    "NO_CLASS": "task_data",
+    "Objects": "task_data",
     "Readout": "labels",
+    "TaskData": "task_data",
     "batches": "batching",
     "check_labels": "images",
     "data_config": "config",

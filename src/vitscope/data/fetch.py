@@ -5,8 +5,8 @@ import hashlib
 import shutil
 import socket
 import subprocess
-import tarfile
 import sys
+import tarfile
 import time
 import zipfile
 import zlib

@@ -1,6 +1,6 @@
 """Random access to each form of data: given positions, the preprocessed images and the labels."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from vitscope.data.config import CHANNELS, DataConfig
 from vitscope.data.decode import images_and_labels
 from vitscope.data.images import ImageData, Indices
 from vitscope.data.preprocessing import Device, preprocess
+from vitscope.data.task_data import TaskData
 
 _DECODERS = 4  # PIL releases the interpreter lock while it decodes
 
@@ -37,6 +38,8 @@ def fetcher_for(data: Any, config: DataConfig | None, device: Device) -> Fetcher
     """The fetcher for this form of data."""
     if isinstance(data, ImageData):
         return ImageFetcher(data, _needed(config, data.spec), device)
+    if isinstance(data, TaskData):
+        return TaskFetcher(data, _needed(config, data.spec), device)
     if isinstance(data, TensorDataset) and len(data.tensors) == 2:
         return PairFetcher(*data.tensors, config, device)
     if isinstance(data, tuple | list) and len(data) == 2:
@@ -52,7 +55,9 @@ def fetcher_for(data: Any, config: DataConfig | None, device: Device) -> Fetcher
 
 
 def is_unlabelled(data: Any) -> bool:
-    """Whether data is images alone, as one tensor or array."""
+    """Whether no image has a label: one tensor or array, or data of a task that asks for something else."""
+    if isinstance(data, TaskData):
+        return True
     if isinstance(data, TensorDataset):
         return len(data.tensors) == 1
     return isinstance(data, Tensor | np.ndarray)
@@ -60,6 +65,11 @@ def is_unlabelled(data: Any) -> bool:
 
 def require_labels(data: Any) -> None:
     """Refuse images alone where labels are needed."""
+    if isinstance(data, TaskData):
+        raise BadData(
+            f"{data.spec} is data of {data.task}, in which no picture has a class of its own, which this needs; "
+            "choose exams that need none: fourier, variance, cka, attention ..."
+        )
     if is_unlabelled(data):
         raise BadData(
             "the images come without labels, which this needs; give a pair (images, labels), or choose exams that need "
@@ -89,16 +99,9 @@ class ImageFetcher:
                 yield images, self._labels(indices)
             return
         assert self._data.reader is not None
-        with ThreadPoolExecutor(_DECODERS if self._data.reader.parallel else 1) as pool:
-            try:
-                submitted = ([pool.submit(self._one, int(i)) for i in indices] for indices in pieces)
-                ahead = next(submitted, [])
-                for indices in pieces:
-                    current, ahead = ahead, next(submitted, [])
-                    images = torch.cat([future.result() for future in current])
-                    yield images.to(self._device), self._labels(indices)
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        decoded = _decoded_ahead(self._one, pieces, self._data.reader.parallel)
+        for indices, images in zip(pieces, decoded, strict=True):
+            yield images.to(self._device), self._labels(indices)
 
     def _one(self, index: int) -> Tensor:
         picture, _ = self._data[index]
@@ -106,6 +109,45 @@ class ImageFetcher:
 
     def _labels(self, indices: Indices) -> Tensor:
         return torch.from_numpy(self._data.labels[indices]).to(self._device)
+
+
+class TaskFetcher:
+    """The pictures of `TaskData`, whose labels are all -1."""
+
+    shuffle = True
+    as_given = False
+    labels: Indices | None = None
+
+    def __init__(self, data: TaskData, config: DataConfig, device: Device) -> None:
+        self._data, self._config, self._device = data, config, device
+        self.what = f"{data.spec} ({data.split})"
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def fetch_all(self, pieces: Sequence[Indices]) -> Iterator[tuple[Tensor, Tensor]]:
+        """See `Fetcher`."""
+        decoded = _decoded_ahead(self._one, pieces, self._data.reader.parallel)
+        for indices, images in zip(pieces, decoded, strict=True):
+            yield images.to(self._device), torch.full((len(indices),), -1, device=self._device)
+
+    def _one(self, index: int) -> Tensor:
+        return preprocess([self._data.picture(index)], self._config)
+
+
+def _decoded_ahead(
+    one: Callable[[int], Tensor], pieces: Sequence[Indices], parallel: bool
+) -> Iterator[Tensor]:
+    """The images of each piece, decoded by a few threads while the piece before is in use."""
+    with ThreadPoolExecutor(_DECODERS if parallel else 1) as pool:
+        try:
+            submitted = ([pool.submit(one, int(i)) for i in indices] for indices in pieces)
+            ahead = next(submitted, [])
+            for _ in pieces:
+                current, ahead = ahead, next(submitted, [])
+                yield torch.cat([future.result() for future in current])
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 class PairFetcher:

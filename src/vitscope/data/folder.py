@@ -65,7 +65,7 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     if not path or not root.is_dir():
         what = "is a file" if root.is_file() else "does not exist"
         raise BadData(f"folder:{path} {what}; expected a folder with one subfolder of images per class")
-    split_root, siblings = _split_folders(root, split)
+    split_root, siblings = split_folders(root, split, f"folder:{path}")
     classes = sorted({name for folder in siblings for name in _class_folders(folder)})
     if not classes:
         raise BadData(
@@ -85,11 +85,11 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     return ImageData(f"folder:{path}", split, classes, labels, reader=FileReader(tuple(paths)))
 
 
-def _split_folders(root: Path, split: str) -> tuple[Path, list[Path]]:
+def split_folders(root: Path, split: str, spec: str) -> tuple[Path, list[Path]]:
     """The folder of the wanted split, and the folders of all splits (only `root` if there are none)."""
     wanted = _ALIASES.get(split, split)
     if wanted not in _FOLDERS:
-        raise BadData(f"no split '{split}' in folder:{root}; expected train, val or test")
+        raise BadData(f"no split '{split}' in {spec}; expected train, val or test")
     names = dict.fromkeys(name for candidates in _FOLDERS.values() for name in candidates)
     present = [name for name in names if (root / name).is_dir()]
     if not present:
@@ -137,7 +137,7 @@ def open_frames(path: str, split: str) -> FrameData:
     root = root / split if (root / split).is_dir() else root
     folders = _folders(root)
     spec = f"frames:{path}"
-    sequences = [folder for folder in folders if _frames(folder)]
+    sequences = [folder for folder in folders if frames_in(folder)]
     if not sequences:
         return _of_one_class_each(spec, split, folders, root)
     if len(sequences) < len(folders):
@@ -149,18 +149,18 @@ def open_frames(path: str, split: str) -> FrameData:
 
 
 def _of_one_class_each(spec: str, split: str, folders: list[Path], root: Path) -> FrameData:
-    found = [(folder.name, inner) for folder in folders for inner in _folders(folder) if _frames(inner)]
+    found = [(folder.name, inner) for folder in folders for inner in _folders(folder) if frames_in(inner)]
     if not found:
         raise BadData(f"no frames below {root}; {_LAYOUT}")
     classes = _classes(root) or [folder.name for folder in folders]
     labels = [_number(name, classes, root) for name, _ in found]
-    frames = [_frames(folder) for _, folder in found]
+    frames = [frames_in(folder) for _, folder in found]
     lengths = [len(paths) for paths in frames]
     return _stream(spec, split, classes, frames, labels=np.repeat(labels, lengths))
 
 
 def _labelled_frame_by_frame(spec: str, split: str, sequences: list[Path], root: Path) -> FrameData:
-    frames = [_frames(folder) for folder in sequences]
+    frames = [frames_in(folder) for folder in sequences]
     names = []
     for folder, paths in zip(sequences, frames, strict=True):
         if not (folder / LABELS).is_file():
@@ -171,7 +171,7 @@ def _labelled_frame_by_frame(spec: str, split: str, sequences: list[Path], root:
                 f"{folder / LABELS} has {len(lines)} lines for {len(paths)} frames; expected one each"
             )
         names += lines
-    classes = _classes(root) or sorted(set(names), key=_natural)
+    classes = _classes(root) or sorted(set(names), key=natural_order)
     labels = np.array([_number(name, classes, root) for name in names])
     return _stream(spec, split, classes, frames, labels=labels)
 
@@ -182,10 +182,10 @@ def _with_masks(spec: str, split: str, sequences: list[Path], root: Path) -> Fra
         raise BadData(
             f"{root / CLASSES} is missing; masks hold numbers: write the name of a class on each line"
         )
-    frames = [_frames(folder) for folder in sequences]
+    frames = [frames_in(folder) for folder in sequences]
     masks: list[str | None] = []
     for folder, paths in zip(sequences, frames, strict=True):
-        by_name = {Path(mask).stem: mask for mask in _frames(folder / MASKS)}
+        by_name = {Path(mask).stem: mask for mask in frames_in(folder / MASKS)}
         masks += [by_name.pop(Path(path).stem, None) for path in paths]
         if by_name:
             raise BadData(
@@ -210,21 +210,25 @@ def _stream(
 
 def _folders(folder: Path) -> list[Path]:
     found = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-    return sorted((entry for entry in found if entry.name != MASKS), key=lambda entry: _natural(entry.name))
+    return sorted(
+        (entry for entry in found if entry.name != MASKS), key=lambda entry: natural_order(entry.name)
+    )
 
 
-def _frames(folder: Path) -> list[str]:
+def frames_in(folder: Path) -> list[str]:
     """Image files of one folder in the order of the numbers in their names; an empty file is refused now."""
     if not folder.is_dir():
         return []
     found = [entry for entry in folder.iterdir() if entry.suffix.lower() in IMAGE_SUFFIXES]
-    found = sorted((f for f in found if not f.name.startswith(".")), key=lambda entry: _natural(entry.name))
+    found = sorted(
+        (f for f in found if not f.name.startswith(".")), key=lambda entry: natural_order(entry.name)
+    )
     for path in found:
         refuse_empty(path)
     return [str(path) for path in found]
 
 
-def _natural(name: str) -> list[tuple[int, str]]:
+def natural_order(name: str) -> list[tuple[int, str]]:
     """Sorts numbers in names by their size."""
     return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", name)]
 

@@ -1,6 +1,7 @@
 """`load_data`: images by name."""
 
 import difflib
+import importlib
 
 import numpy as np
 
@@ -9,6 +10,16 @@ from vitscope.core.errors import BadData
 from vitscope.data.catalog import CATALOG, open_prepared
 from vitscope.data.images import ImageData
 from vitscope.data.published_sets import embedded_fashion
+
+# what is written before a path, and who opens it
+_FOLDERS: dict[str, str] = {
+    "masks": "masks:open_masks",
+    "ade20k": "masks:open_ade20k",
+    "camvid": "camvid:open_camvid",
+    "camvid-frames": "camvid:open_camvid_frames",
+    "coco": "coco:open_coco",
+    "vqa": "vqa:open_vqa",
+}
 
 
 @checked
@@ -37,6 +48,9 @@ def _open(spec: str, split: str, check: bool) -> ImageData:
         from vitscope.data.folder import open_folder, open_frames
 
         return open_folder(rest, split, check) if kind == "folder" else open_frames(rest, split)
+    if colon and kind in _FOLDERS:
+        module, _, function = _FOLDERS[kind].partition(":")
+        return getattr(importlib.import_module(f"vitscope.data.tasks.{module}"), function)(rest, split, check)
     if colon and kind == "timm":
         from vitscope.data.timm_sets import open_timm
 

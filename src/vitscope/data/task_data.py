@@ -10,6 +10,7 @@ Pictures are PIL's, RGB. A set is opened by `load_data`; how its files are laid 
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate, pairwise
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 TaskName = Literal["segmentation", "detection", "vqa"]
 TASKS: tuple[TaskName, ...] = ("segmentation", "detection", "vqa")
 NO_CLASS = -1  # in a mask: nobody has said what this pixel is
+_CHECKERS = 4  # PIL releases the interpreter lock while it decodes
+
 Mask = npt.NDArray[np.int16]
 
 
@@ -185,12 +188,16 @@ class TaskData:
         Args:
             show: a bar, if it takes more than a second.
         """
-        bar = tqdm(
-            range(len(self)), desc=f"{self.spec} ({self.split}): checking", unit="target", delay=1.0, leave=False,
-            disable=None if show else True,
-        )  # fmt: skip
-        for index in bar:
-            self.reader.check(self._place(index))
+        places = [int(place) for place in self.positions]
+        # a bar would disturb a log file: None is shown on a terminal alone
+        quiet = {"disable": None if show else True, "delay": 1.0, "leave": False, "unit": "target"}
+        with ThreadPoolExecutor(_CHECKERS if self.reader.parallel else 1) as pool:
+            checked = pool.map(self.reader.check, places)
+            try:
+                for _ in tqdm(checked, f"checking {self.spec} ({self.split})", len(places), **quiet):
+                    pass
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
         return self
 
     @property

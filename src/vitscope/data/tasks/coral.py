@@ -1,15 +1,15 @@
 """`coral`, `coral-objects`, `coral-stream`: one photograph of a reef from above, with 308 outlined corals.
 
-The photograph (3175 x 3176) and its outlines are in the source archive of the Python package yolo-tiling, MIT. It is taken
-at half its size, and 1536 x 1536 pixels of it are cut into 4 x 4 blocks:
+The photograph (3175 x 3176) and its outlines are in the source archive of the Python package yolo-tiling, MIT. It is
+taken at half its size, and 1536 x 1536 pixels of it are cut into 4 x 4 blocks:
 
     blocks    384 x 384 each; the four of `TEST_BLOCKS`, one in each row and column, are for testing
     test      the 9 tiles of 128 x 128 that make up each test block
-    train     25 tiles of 128 x 128 in each of the other blocks, 64 pixels apart: they overlap one another, no test block
+    train     25 tiles of 128 x 128 in each of the other blocks, 64 pixels apart: they overlap each other, no test
     stream    a window of 128 x 128 that moves over each test block, 3 pixels from frame to frame
 
 Tiles of one photograph drawn at random would share corals, and a test would ask for what was learned by heart. Of the
-24 ways to choose one block in each row and column, `TEST_BLOCKS` is the one whose class shares are nearest to the whole's.
+24 ways to choose one block in each row and column, `TEST_BLOCKS` has the class shares that are nearest to the whole's.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +41,7 @@ def read_coral(folder: Path, report: Callable[[str], None] = print) -> dict[str,
     report("reading the photograph and its outlines")
     reef, numbers, labels = photograph(folder)
     classes = np.concatenate([[0], labels + 1]).astype(np.uint8)[numbers]  # 0: background
-    corners = {"train": list(train_corners()), "test": list(test_corners())}
+    corners = {"train": list(tiles_of_train_blocks()), "test": list(tiles_of_test_blocks())}
     tiles = {split: tiles_at(reef, corners[split]) for split in corners}
     objects = {split: tiles_at(numbers, corners[split]) for split in corners}
     masks = {split: tiles_at(classes, corners[split]) for split in corners}
@@ -114,7 +114,7 @@ def pixels_inside(outline: npt.NDArray[np.float64], shape: tuple[int, ...]) -> t
     return rows[seen], columns[seen]
 
 
-def train_corners() -> Iterator[tuple[int, int]]:
+def tiles_of_train_blocks() -> Iterator[tuple[int, int]]:
     """Top and left of every training tile."""
     steps = range(0, BLOCK - TILE + 1, STRIDE)
     for row in range(BLOCKS):
@@ -123,7 +123,7 @@ def train_corners() -> Iterator[tuple[int, int]]:
                 yield from ((row * BLOCK + y, column * BLOCK + x) for y in steps for x in steps)
 
 
-def test_corners() -> Iterator[tuple[int, int]]:
+def tiles_of_test_blocks() -> Iterator[tuple[int, int]]:
     """Top and left of every test tile."""
     steps = range(0, BLOCK, TILE)
     for row, column in TEST_BLOCKS:
