@@ -60,7 +60,9 @@ def average_precision(images: Sequence[Found], classes: int, weights: np.ndarray
         return np.stack([total / counted, total50 / counted], 1)
 
 
-def _precision(rows: Sequence[tuple[int, dict[str, Any]]], weights: np.ndarray, objects: np.ndarray) -> np.ndarray:
+def _precision(
+    rows: Sequence[tuple[int, dict[str, Any]]], weights: np.ndarray, objects: np.ndarray
+) -> np.ndarray:
     """(thresholds, replicates): the mean over recalls, of one class."""
     replicates = weights.shape[1]
     found = np.zeros((len(THRESHOLDS), replicates))
@@ -97,7 +99,9 @@ def _evaluate(
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval
     except ImportError as error:
-        raise VitscopeError("average precision needs pycocotools; type: pip install 'vitscope[tasks]'") from error
+        raise VitscopeError(
+            "average precision needs pycocotools; type: pip install 'vitscope[tasks]'"
+        ) from error
     with contextlib.redirect_stdout(io.StringIO()):  # it tells of every step
         truth, said = COCO(), COCO()
         pictures = [

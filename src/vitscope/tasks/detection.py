@@ -41,7 +41,9 @@ class Detection(Task):
     name = "detection"
     best = "box_ap"
     columns = tuple(
-        f"{what}{end}" for what in ("box_ap", "box_ap50", "mask_ap", "mask_ap50") for end in ("", "_low", "_high")
+        f"{what}{end}"
+        for what in ("box_ap", "box_ap50", "mask_ap", "mask_ap50")
+        for end in ("", "_low", "_high")
     )
     batch_size = 8
     recipe = "dense"
@@ -66,7 +68,9 @@ class Detection(Task):
         """See `Task`."""
         return AugmentedData(data, recipe, config, seed, ObjectsExample(recipe, config))
 
-    def collate(self, examples: Sequence[tuple[Tensor, dict[str, Tensor]]]) -> tuple[Tensor, list[dict[str, Tensor]]]:
+    def collate(
+        self, examples: Sequence[tuple[Tensor, dict[str, Tensor]]]
+    ) -> tuple[Tensor, list[dict[str, Tensor]]]:
         """See `Task`."""
         images, targets = zip(*examples, strict=True)
         return torch.stack(images), list(targets)
@@ -93,7 +97,9 @@ class Detection(Task):
         """See `Task`."""
         return PreparedObjects(data, config, device, rank, world, batch_size or self.batch_size)
 
-    def sums(self, model: nn.Module, inputs: Tensor, targets: Sequence[tuple[Objects, tuple[int, int]]]) -> list[Found]:
+    def sums(
+        self, model: nn.Module, inputs: Tensor, targets: Sequence[tuple[Objects, tuple[int, int]]]
+    ) -> list[Found]:
         """What was found in every image, and what is there."""
         size = tuple(inputs.shape[2:])
         return [
@@ -121,7 +127,9 @@ class Detection(Task):
         """See `Task`."""
         if math.isnan(row["box_ap"]):
             return ""
-        said = f"box AP {row['box_ap']:.1%} (95 % interval {row['box_ap_low']:.1%} to {row['box_ap_high']:.1%})"
+        said = (
+            f"box AP {row['box_ap']:.1%} (95 % interval {row['box_ap_low']:.1%} to {row['box_ap_high']:.1%})"
+        )
         if not math.isnan(row["mask_ap"]):
             ends = f"{row['mask_ap_low']:.1%} to {row['mask_ap_high']:.1%}"
             said += f", mask AP {row['mask_ap']:.1%} ({ends})"
@@ -132,7 +140,13 @@ class PreparedObjects:
     """Whole images at the model's size, with objects in pixels of the pictures and these pictures' sizes."""
 
     def __init__(
-        self, data: Any, config: DataConfig, device: torch.device | None, rank: int, world: int, batch_size: int
+        self,
+        data: Any,
+        config: DataConfig,
+        device: torch.device | None,
+        rank: int,
+        world: int,
+        batch_size: int,
     ) -> None:
         self._data, self._config, self._device = data, config, device
         starts = range(0, len(data), batch_size)
@@ -148,7 +162,9 @@ class PreparedObjects:
             yield images, [(objects, (picture.height, picture.width)) for picture, objects in items]
 
 
-def compared(found: dict[str, Tensor], there: Objects, size: tuple[int, int], picture: tuple[int, int]) -> Found:
+def compared(
+    found: dict[str, Tensor], there: Objects, size: tuple[int, int], picture: tuple[int, int]
+) -> Found:
     """Detections in images of `size` and objects in a picture, both in the picture's pixels as COCO writes them."""
     scale = np.array([picture[1] / size[1], picture[0] / size[0]] * 2)
     boxes = found["boxes"].double().cpu().numpy() * scale

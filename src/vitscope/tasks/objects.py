@@ -31,7 +31,9 @@ class ObjectsExample:
         self.filter = str_to_interp_mode(config.interpolation)
         change = recipe.colour_jitter
         self.colours = transforms.ColorJitter(change, change, change) if change else None
-        self.finish = transforms.Compose([transforms.ToTensor(), transforms.Normalize(config.mean, config.std)])
+        self.finish = transforms.Compose(
+            [transforms.ToTensor(), transforms.Normalize(config.mean, config.std)]
+        )
         self.grey = config.input_size[0] == 1
 
     def __call__(self, picture: Any, objects: Objects) -> tuple[Tensor, dict[str, Tensor]]:
@@ -50,13 +52,21 @@ class ObjectsExample:
         if masks is not None:
             nearest = transforms.InterpolationMode.NEAREST_EXACT
             planes = torch.from_numpy(np.ascontiguousarray(masks))
-            target["masks"] = F.resize(planes, [height, width], interpolation=nearest) if len(planes) else planes.new_zeros(
-                (0, height, width)
+            target["masks"] = (
+                F.resize(planes, [height, width], interpolation=nearest)
+                if len(planes)
+                else planes.new_zeros((0, height, width))
             )
         if self.flip and torch.rand(()) < self.flip:
             picture = F.hflip(picture)
             target["boxes"] = torch.stack(
-                [width - target["boxes"][:, 2], target["boxes"][:, 1], width - target["boxes"][:, 0], target["boxes"][:, 3]], 1
+                [
+                    width - target["boxes"][:, 2],
+                    target["boxes"][:, 1],
+                    width - target["boxes"][:, 0],
+                    target["boxes"][:, 3],
+                ],
+                1,
             )
             if masks is not None:
                 target["masks"] = F.hflip(target["masks"])
@@ -71,9 +81,13 @@ def _part(
     picture: Any, boxes: np.ndarray, masks: np.ndarray | None
 ) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray]:
     """A random part of a picture with the objects in it, and which of them are kept."""
-    sides = [max(1, int(side * float(torch.empty(()).uniform_(LEAST_SIDE, 1.0)))) for side in (picture.height, picture.width)]
+    sides = [
+        max(1, int(side * float(torch.empty(()).uniform_(LEAST_SIDE, 1.0))))
+        for side in (picture.height, picture.width)
+    ]
     top, left = (
-        int(torch.randint(there - side + 1, ())) for there, side in zip((picture.height, picture.width), sides, strict=True)
+        int(torch.randint(there - side + 1, ()))
+        for there, side in zip((picture.height, picture.width), sides, strict=True)
     )
     height, width = sides
     moved = boxes - np.array([left, top] * 2)
