@@ -1,8 +1,8 @@
 """Where a backbone's maps can be had: at the end of each of its stages, or at four depths of one without stages.
 
-Anatomy finds the units whose stream a module hands on. What such a module gives is kept on its way, by a hook, while the
-backbone runs as it always does: it is neither cut nor rewritten, so that all that holds of it alone holds in a dense
-model, too. What it does after the last of these maps (a last norm, its classifier) is done for nothing, and the
+Anatomy finds the units whose stream a module hands on. What such a module gives is kept on its way, by a hook, while
+the backbone runs as it always does: it is neither cut nor rewritten, so that all that holds of it alone holds in a
+dense model, too. What it does after the last of these maps (a last norm, its classifier) is done for nothing, and the
 weights that only serve that are frozen, since nothing could teach them.
 """
 
@@ -88,6 +88,7 @@ class Keeper:
         self.kept: Any = None
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        """Keep it; the module gives it as it would."""
         self.kept = output
 
     def take(self) -> Any:
