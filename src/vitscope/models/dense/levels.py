@@ -47,6 +47,11 @@ class Level:
         """Rows and columns, of images of the size that was watched."""
         return self.view.shape[1:]
 
+    @property
+    def stride(self) -> float:
+        """Pixels of the image from one of its points to the next."""
+        return math.sqrt(math.prod(self.image) / math.prod(self.grid))
+
     def read(self, output: Any, image: tuple[int, int]) -> Tensor:
         """(N, C, H, W), of what the module gave for images of this size; prefix tokens are left out."""
         stream: Tensor = output if isinstance(output, Tensor) else output[self.slot]

@@ -23,6 +23,7 @@ from vitscope.models.sources import Request, signature_of
 HEADS = {  # file and class of each prefix
     "upernet": ("segmentation", "UperNet"),
     "unet": ("segmentation", "UNet"),
+    "maskrcnn": ("detection", "MaskRCNN"),
 }
 _OURS = ("backbone_classes", "backbone_surgery")  # of a backbone that came from a run folder
 
