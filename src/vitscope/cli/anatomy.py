@@ -70,14 +70,16 @@ def _model(options: Options) -> "nn.Module":
 def _table(parts: "Anatomy") -> "Table":
     from rich.table import Table
 
+    in_parts = any(unit.part for unit in parts)
     headings = ("stage", "kind", "unit", "map", "prefix", "heads", "attention", "")
-    table = Table(*headings, box=None, pad_edge=False)
+    table = Table(*(["part"] if in_parts else []), *headings, box=None, pad_edge=False)
     for column in (0, 3, 4, 5):
-        table.columns[column].justify = "right"
+        table.columns[column + in_parts].justify = "right"
     for unit in parts:
         shape = "x".join(map(str, unit.map_shape)) if unit.map_shape else "-"
         counts = [str(count or "") for count in (unit.prefix_tokens, unit.heads)]
-        table.add_row(str(unit.stage), unit.kind, unit.name, shape, *counts, _attention(unit), _remark(unit))
+        row = (str(unit.stage), unit.kind, unit.name, shape, *counts, _attention(unit), _remark(unit))
+        table.add_row(*([unit.part] if in_parts else []), *row)
     return table
 
 

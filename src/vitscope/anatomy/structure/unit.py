@@ -98,6 +98,7 @@ class Unit:
         ""  # what follows the addition directly, so that the next unit reads its result: relu ...
     )
     read_site: Site | None = field(default=None, repr=False, compare=False)  # the operation that gives it
+    part: str = ""  # of a dense model: backbone, neck, head
 
     @property
     def obstacle(self) -> str | None:
@@ -111,7 +112,8 @@ class Unit:
         names = "name kind stage depth map_shape prefix_tokens heads module residual removable downsamples activation"
         of_attention = "pattern heads window shift windows queries keys"
         facts = _plain(self, names) | {"depth": round(self.depth, 4)}
-        return {**facts, "attention": self.attention and _plain(self.attention, of_attention)}
+        part = {"part": self.part} if self.part else {}
+        return {**facts, **part, "attention": self.attention and _plain(self.attention, of_attention)}
 
 
 def _plain(facts: Unit | Attention, names: str) -> dict[str, Any]:
@@ -169,5 +171,6 @@ class Anatomy(Sequence[Unit]):
         width = max((len(u.name) for u in self.units), default=4)
         for u in self.units:
             shape = "x".join(map(str, u.map_shape)) if u.map_shape else "-"
-            lines.append(f"  {u.stage}  {u.kind:<9}  {u.name:<{width}}  {shape}")
+            part = f"{u.part:<8}  " if u.part else ""
+            lines.append(f"  {part}{u.stage}  {u.kind:<9}  {u.name:<{width}}  {shape}")
         return "\n".join(lines)

@@ -66,9 +66,13 @@ class _Observer(ForwardWatch):
         self._known: dict[int, tuple[weakref.ref[Tensor], int]] = {}
         self._unseen: list[weakref.ref[Tensor]] = []  # tensors that nobody saw being made
         self._own = {id(t) for t in (*model.parameters(), *model.buffers())}
+        # a decoder is no part of the stream, and a detector has thousands of operations: one step, of all it was given
+        self._one_step = next(reversed(getattr(model, "vitscope_parts", ())), None)
         self._remember(example, "input", (), Site("", 0, "input", 0), dynamic=True)
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._one_step and len(self.frames) > 1 and self.frames[1].path == self._one_step:
+            return func(*args, **kwargs)
         name = operation_name(func)
         for frame in self.frames:
             frame.seen[name] += 1

@@ -1,8 +1,8 @@
 """Where a backbone's maps can be had: at the end of each of its stages, or at four depths of one without stages.
 
-Anatomy finds the units whose stream a module hands on. What such a module gives is kept on its way, by a hook, while the
-backbone runs as it always does: it is neither cut nor rewritten, so that all that holds of it alone holds in a dense
-model, too. What it does after the last of these maps (a last norm, its classifier) is done for nothing, and the
+Anatomy finds the units whose stream a module hands on. What such a module gives is kept on its way, by a hook, while
+the backbone runs as it always does: it is neither cut nor rewritten, so that all that holds of it alone holds in a
+dense model, too. What it does after the last of these maps (a last norm, its classifier) is done for nothing, and the
 weights that only serve that are frozen, since nothing could teach them.
 """
 
@@ -47,6 +47,11 @@ class Level:
         """Rows and columns, of images of the size that was watched."""
         return self.view.shape[1:]
 
+    @property
+    def stride(self) -> float:
+        """Pixels of the image from one of its points to the next."""
+        return math.sqrt(math.prod(self.image) / math.prod(self.grid))
+
     def read(self, output: Any, image: tuple[int, int]) -> Tensor:
         """(N, C, H, W), of what the module gave for images of this size; prefix tokens are left out."""
         stream: Tensor = output if isinstance(output, Tensor) else output[self.slot]
@@ -88,6 +93,7 @@ class Keeper:
         self.kept: Any = None
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        """Keep it; the module gives it as it would."""
         self.kept = output
 
     def take(self) -> Any:

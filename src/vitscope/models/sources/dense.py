@@ -23,6 +23,7 @@ from vitscope.models.sources import Request, signature_of
 HEADS = {  # file and class of each prefix
     "upernet": ("segmentation", "UperNet"),
     "unet": ("segmentation", "UNet"),
+    "maskrcnn": ("detection", "MaskRCNN"),
 }
 _OURS = ("backbone_classes", "backbone_surgery")  # of a backbone that came from a run folder
 
@@ -38,16 +39,16 @@ def backbone_of(name: str) -> str:
 
 
 def build(request: Request, create: Callable[..., nn.Module], redo: Callable[..., nn.Module]) -> nn.Module:
-    """The backbone by `create`, and what the task needs on it; `redo` operates on it as a record says."""
+    """The backbone by `create`, and what the task needs on it; `redo` operates on it as a record says.
+
+    Without a number of classes it has as many as the backbone.
+    """
     kind, _, inner = request.name.partition(":")
     if has(inner) or not inner:
         raise CannotBuild(f"'{request.name}' names no backbone; expected {kind}:NAME, as in {kind}:vit_mini")
     cls = _class(kind)
     own = {key: value for key, value in request.arguments.items() if key in signature_of(cls)}
     given = {key: value for key, value in request.arguments.items() if key not in own and key not in _OURS}
-    if request.num_classes is None:
-        raise CannotBuild(f"{request.name} has no classes of its own; say how many: num_classes=")
-    classes = check(request.num_classes, Count, "num_classes")
     backbone = create(
         inner,
         pretrained=request.pretrained,
@@ -58,6 +59,8 @@ def build(request: Request, create: Callable[..., nn.Module], redo: Callable[...
     )
     if operations := request.arguments.get("backbone_surgery"):
         redo(backbone, operations)
+    own_classes = class_count(backbone) or 1
+    classes = own_classes if request.num_classes is None else check(request.num_classes, Count, "num_classes")
     prepared = data_config(backbone)
     model: nn.Module = cls(backbone, prepared.input_size, classes, **own)
     set_input(model, num_classes=classes, **{key: getattr(prepared, key) for key in prepared.to_dict()})
