@@ -36,8 +36,8 @@ class Options(CodeOptions):
     task: str | None = None
     """What for: classification, segmentation, detection, vqa; default: what the data is for."""
     recipe: str | None = None
-    """A named recipe (mini, hdv, hdv-imagenet, weak, deit, deit-distill, cnn; for other tasks dense, ade20k, coco, vqa),
-    or a YAML file; default: mini, or dense."""
+    """A named recipe (mini, hdv, hdv-imagenet, weak, deit, deit-distill, cnn; for other tasks dense, ade20k, coco,
+    vqa-mini, vqa), or a YAML file; default: mini, dense, vqa-mini."""
     out: Path | None = None
     """The run folder; default runs/MODEL-DATA."""
     resume: bool = False

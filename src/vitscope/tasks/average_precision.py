@@ -1,8 +1,8 @@
 """Average precision of boxes and masks as COCO defines it, and what of it is chance.
 
-pycocotools says which detections of an image match which objects. The precision of every class and IoU threshold is then
-summed up here, as it does, for the images as they are and for bootstrap replicates of them: an image that a replicate
-has drawn twice counts twice.
+pycocotools says which detections of an image match which objects. The precision of every class and IoU threshold is
+then summed up here, as it does, for the images as they are and for bootstrap replicates of them: an image that a
+replicate has drawn twice counts twice.
 
     AP = mean over classes and the IoU thresholds 0.50, 0.55 .. 0.95 of the precision at the recalls 0, 0.01 .. 1,
     where the precision at a recall is the best one at that recall or beyond

@@ -60,7 +60,8 @@ class Detection(Task):
         """See `Task`."""
         if getattr(unwrap(model), "vitscope_task", None) != self.name:
             raise VitscopeError(
-                f"{name_of(model)} finds no objects; give a backbone by name, which gets a Mask R-CNN, or {DECODER}:NAME"
+                f"{name_of(model)} finds no objects; give a backbone by name, which gets a Mask R-CNN, or "
+                f"{DECODER}:NAME"
             )
         return int(model.num_classes)  # type: ignore[arg-type]
 

@@ -7,10 +7,12 @@ from torch import nn
 from vitscope.core.errors import BadArgument, did_you_mean
 from vitscope.core.interface import unwrap
 from vitscope.tasks.classification import Classification
+from vitscope.tasks.detection import Detection
 from vitscope.tasks.segmentation import Segmentation
 from vitscope.tasks.task import Task
+from vitscope.tasks.vqa import VQA
 
-TASKS: dict[str, type[Task]] = {task.name: task for task in (Classification, Segmentation)}
+TASKS: dict[str, type[Task]] = {task.name: task for task in (Classification, Segmentation, Detection, VQA)}
 
 
 def find_task(name: str | None, data: Any) -> Task:

@@ -54,6 +54,13 @@ class Task:
         """What `create_model` is asked for where somebody names `name` for this task."""
         return name
 
+    def model_arguments(self, name: str | os.PathLike[str], data: Any) -> dict[str, Any]:
+        """What a new model of this name has to know of the data it is to be trained on."""
+        return {}
+
+    def bind(self, model: nn.Module) -> None:
+        """Take from the model what makes examples of items."""
+
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuse choices that mean nothing here."""
 

@@ -133,7 +133,9 @@ def make_plan(
     task.check_recipe(choices)
     images = readable(found, options.skip_broken)
     device = parallel.device_of_process(options.device)
-    net = find_model(model, images.classes, options.img_size, choices, trusted, task).to(device)
+    named: dict[str, Any] = {} if isinstance(model, nn.Module) else task.model_arguments(model, found.train)
+    net = find_model(model, images.classes, options.img_size, choices, trusted, task, **named).to(device)
+    task.bind(net)
     config, classes = settle(net, images.classes, device, task)
     if isinstance(teacher, str | os.PathLike):
         teacher = create_model(teacher, pretrained=None, trust_code=trusted)

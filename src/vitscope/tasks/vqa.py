@@ -1,0 +1,194 @@
+"""Answers to questions about pictures.
+
+An answer is right to a degree: a target holds, for every answer, how right it is (0 to 1).
+
+    loss of a question   sum over answers of the binary cross-entropy between its score and how right it is
+    accuracy             the mean of how right the answer with the highest score is
+
+Intervals are of a bootstrap over questions.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from timm.data.transforms import str_to_interp_mode
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torchvision import transforms
+
+from vitscope.core.errors import VitscopeError
+from vitscope.core.interface import unwrap
+from vitscope.core.outputs import class_scores
+from vitscope.core.statistics import mean_interval
+from vitscope.data import DataConfig
+from vitscope.data.preprocessing import preprocess
+from vitscope.models import name_of
+from vitscope.models.zoo import OURS
+from vitscope.recipes.augment import AugmentedData
+from vitscope.recipes.recipe import Recipe
+from vitscope.tasks.segmentation import refuse_choices
+from vitscope.tasks.task import Task, unhalved
+
+_MEANINGLESS = ("auto_augment", "erase", "flip", "mixup", "cutmix", "label_smoothing")
+
+
+class VQA(Task):
+    """Visual question answering: a picture and a question in, scores of answers out."""
+
+    name = "vqa"
+    batch_size = 64
+    recipe = "vqa-mini"
+
+    def __init__(self) -> None:
+        self._tokenizer: Any = None
+
+    def bind(self, model: nn.Module) -> None:
+        """Questions become numbers as this model wants them."""
+        self._tokenizer = getattr(unwrap(model), "tokenizer", None)  # without the model: loaders are given it
+
+    def model_arguments(self, name: str | os.PathLike[str], data: Any) -> dict[str, Any]:
+        """The words of the questions to learn from, for a model that does not bring its own."""
+        return {"words": words_of(data.questions)} if os.fspath(name) in OURS else {}
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """See `Task`; a mirrored picture has other answers."""
+        refuse_choices(recipe, _MEANINGLESS, self.name)
+
+    def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
+        """See `Task`."""
+        if getattr(unwrap(model), "vitscope_task", None) != self.name:
+            raise VitscopeError(
+                f"{name_of(model)} answers no questions; give vilt_mini, or a ViLT of Hugging Face (hf:owner/name)"
+            )
+        return int(unwrap(model).num_classes)  # type: ignore[arg-type]
+
+    def augmented(self, data: Any, recipe: Recipe, config: DataConfig, seed: int) -> AugmentedData:
+        """See `Task`."""
+        return AugmentedData(data, recipe, config, seed, QuestionExample(recipe, config))
+
+    def collate(
+        self, examples: Sequence[tuple[tuple[Tensor, str], Tensor]]
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """See `Task`."""
+        shown, targets = zip(*examples, strict=True)
+        pictures, questions = zip(*shown, strict=True)
+        return {"pixel_values": torch.stack(pictures), **self._tokenizer(list(questions))}, torch.stack(
+            targets
+        )
+
+    def losses(self, model: nn.Module, outputs: Any, targets: Tensor) -> Tensor:
+        """See `Task`."""
+        scores = unhalved(class_scores(model, outputs, len(targets)))
+        return F.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none").sum(1)
+
+    def blank(self, config: DataConfig, device: torch.device | None) -> dict[str, Tensor]:
+        """See `Task`."""
+        words = {key: value.to(device) for key, value in self._tokenizer([""]).items()}
+        return {"pixel_values": torch.zeros(1, *config.input_size, device=device), **words}
+
+    def prepared(
+        self,
+        data: Any,
+        model: nn.Module,
+        config: DataConfig,
+        device: torch.device | None,
+        rank: int,
+        world: int,
+        batch_size: int | None = None,
+    ) -> PreparedQuestions:
+        """See `Task`."""
+        self.bind(model)
+        return PreparedQuestions(data, self, config, device, rank, world, batch_size or self.batch_size)
+
+    def sums(self, model: nn.Module, inputs: dict[str, Tensor], targets: Tensor) -> np.ndarray:
+        """(N, 2): how right each answer is, and the loss."""
+        scores = class_scores(model, model(inputs), len(targets)).float()
+        right = targets.gather(1, scores.argmax(1, keepdim=True))[:, 0]
+        loss = F.binary_cross_entropy_with_logits(scores.double(), targets.double(), reduction="none").sum(1)
+        found: np.ndarray = torch.stack([right.double(), loss], 1).cpu().numpy()
+        return found
+
+    def scores(self, sums: Iterable[np.ndarray]) -> dict[str, float]:
+        """See `Task`; nll is the loss."""
+        rows = np.concatenate(list(sums))
+        found = mean_interval(rows[:, 0].sum(), np.square(rows[:, 0]).sum(), len(rows))
+        return {
+            "accuracy": float(found.value),
+            "low": float(found.low),
+            "high": float(found.high),
+            "nll": float(rows[:, 1].mean()),
+            "n": float(len(rows)),
+        }
+
+    def words(self, row: dict[str, Any]) -> str:
+        """See `Task`."""
+        if math.isnan(row["accuracy"]):
+            return ""
+        return f"accuracy {row['accuracy']:.2%} (95 % interval {row['low']:.2%} to {row['high']:.2%})"
+
+
+class QuestionExample:
+    """Picture and question in; the picture at the model's size, its colours changed perhaps, and the question out."""
+
+    def __init__(self, recipe: Recipe, config: DataConfig) -> None:
+        change = recipe.colour_jitter
+        steps: list[Any] = [
+            transforms.Resize(config.input_size[1:], interpolation=str_to_interp_mode(config.interpolation))
+        ]
+        steps += [transforms.ColorJitter(change, change, change)] if change else []
+        steps += [transforms.Grayscale()] if config.input_size[0] == 1 else []
+        steps += [transforms.ToTensor(), transforms.Normalize(config.mean, config.std)]
+        self.transform = transforms.Compose(steps)
+
+    def __call__(self, shown: tuple[Any, str], target: np.ndarray) -> tuple[tuple[Tensor, str], Tensor]:
+        """Draws from torch's generator."""
+        picture, question = shown
+        return (self.transform(picture.convert("RGB")), question), torch.from_numpy(
+            np.asarray(target, np.float32)
+        )
+
+
+class PreparedQuestions:
+    """Batches of pictures with questions, in the order of the data."""
+
+    def __init__(
+        self,
+        data: Any,
+        task: VQA,
+        config: DataConfig,
+        device: torch.device | None,
+        rank: int,
+        world: int,
+        batch_size: int,
+    ) -> None:
+        self._data, self._task, self._config, self._device = data, task, config, device
+        starts = range(0, len(data), batch_size)
+        self._pieces = [range(start, min(start + batch_size, len(data))) for start in starts][rank::world]
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def __iter__(self) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
+        for piece in self._pieces:
+            examples = [
+                (
+                    (preprocess([picture], self._config)[0], question),
+                    torch.from_numpy(np.asarray(target, np.float32)),
+                )
+                for (picture, question), target in (self._data[index] for index in piece)
+            ]
+            inputs, targets = self._task.collate(examples)
+            yield {key: value.to(self._device) for key, value in inputs.items()}, targets.to(self._device)
+
+
+def words_of(questions: Iterable[str]) -> list[str]:
+    """The words of the questions, in alphabetical order."""
+    from vitscope.models.dense.words import split_words
+
+    return sorted({word for question in questions for word in split_words(question)})
