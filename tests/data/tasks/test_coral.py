@@ -61,10 +61,10 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("yolo_tiling") / "tests" / "segmentation" / "train"
     for folder in ("images", "labels"):
         (root / folder).mkdir(parents=True)
-    y, x = np.mgrid[:SIDE, :SIDE]
-    Image.fromarray(np.stack([x // 13, y // 13, (x + y) // 26], axis=-1).astype(np.uint8)).save(
-        root / "images" / "VOS_RGB.png", compress_level=1
-    )
+    ramp = (np.arange(SIDE) // 13).astype(np.uint8)  # red tells the column, green the row
+    pixels = np.zeros((SIDE, SIDE, 3), np.uint8)
+    pixels[..., 0], pixels[..., 1] = ramp, ramp[:, None]
+    Image.fromarray(pixels).save(root / "images" / "VOS_RGB.png", compress_level=1)
     lines = [
         f"{kind} {' '.join(f'{v / SIDE}' for xy in points for v in xy)}" for kind, points in OUTLINES.values()
     ]
