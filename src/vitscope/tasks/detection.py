@@ -198,10 +198,10 @@ def _box(box: np.ndarray) -> list[float]:
 
 
 def _at_size(masks: Tensor, picture: tuple[int, int]) -> np.ndarray:
-    """(K, H, W) bool of probabilities (K, 1, h, w)."""
+    """(K, H, W) bool of probabilities (K, h, w)."""
     if not len(masks):
         return np.zeros((0, *picture), bool)
-    larger = F.interpolate(masks.float(), size=picture, mode="bilinear", align_corners=False)
+    larger = F.interpolate(masks[:, None].float(), size=picture, mode="bilinear", align_corners=False)
     found: np.ndarray = (larger[:, 0] > 0.5).cpu().numpy()
     return found
 
