@@ -152,7 +152,7 @@ def broadcast_context(
 
 
 def _feeding(model: nn.Module) -> Sequence[str]:
-    """The blocks whose maps go to the neck of a dense model: each unit that such a module ends with or is."""
+    """The blocks of a dense model whose maps go to its neck."""
     found: Sequence[str] = getattr(model, "feeding", ())
     if not found:
         raise CannotOperate(

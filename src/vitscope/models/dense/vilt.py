@@ -5,7 +5,7 @@
 
 An image alone is asked nothing: exams that look at what becomes of images need no question. transformers puts the
 patches of an image in an order that it draws in every pass. It makes no difference to the answer beyond the last
-digits, but there is no map then, and no training goes on exactly where it stopped; so whole images keep their order here.
+digits, but there is no map then, and no training goes on exactly where it stopped: whole images keep their order here.
 """
 
 from collections.abc import Mapping

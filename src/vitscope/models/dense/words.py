@@ -1,10 +1,10 @@
-"""Questions as numbers: a vocabulary of the words that training questions hold, which a run folder keeps with the model.
+"""Questions as numbers: the words that training questions hold, which a run folder keeps with the model.
 
     words = Words.of(["Is there a circle?", "What color is the square?"], length=16)
     words(["Is the circle green?"])      {"input_ids": (1, 16), "attention_mask": (1, 16)}
 
-A text is [CLS], its words and signs in lower case, [SEP], and [PAD] up to the length, which is the same for all. A word that
-no training question had is [UNK]. Texts that are too long lose their end.
+A text is [CLS], its words and signs in lower case, [SEP], and [PAD] up to the length, which is the same for all. A
+word that no training question had is [UNK]. Texts that are too long lose their end.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Image classifiers, and ViLTs that answer questions, of Hugging Face, as `hf:<repository id>` or `hf:<folder written by save_pretrained>`.
+"""Image classifiers of Hugging Face, as `hf:<repository id>` or `hf:<folder written by save_pretrained>`, and ViLTs.
 
 The model keeps its class and the names of its parts; its call returns the logits instead of an output object,
 so that it can stand wherever any other classifier can. Weights are read from safetensors only.
@@ -113,7 +113,7 @@ def _build(transformers: Any, request: Request) -> nn.Module:
         from vitscope.models.dense.vilt import prepared
 
         prepared(model, _words(where, config, trust_code))
-    model.register_forward_hook(_logits)
+    model.register_forward_hook(logits_alone)
     model.num_classes = config.num_labels
     set_input(model, num_classes=config.num_labels, **_preprocessing(where, config, size, trust_code))
     return model
@@ -137,10 +137,13 @@ def _words(where: str, config: Any, trust_code: bool) -> HubWords | None:
         tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_code)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # made up where there is none: it knows no word
+        return None
     return HubWords(tokenizer, config.max_position_embeddings)
 
 
-def _logits(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+def logits_alone(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+    """A hook: the class scores of what transformers returns."""
     return getattr(output, "logits", output)
 
 

@@ -7,6 +7,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.models.errors import BadWeights, CannotBuild, UnknownArgument
 from vitscope.models.origin import set_input
 from vitscope.models.sources import Request
+from vitscope.models.sources.huggingface import logits_alone
 
 MINI = "vilt_mini"
 _ANSWERS = 2  # where nobody says how many
@@ -51,7 +52,7 @@ def build(request: Request) -> nn.Module:
         )
     classes = check(request.num_classes or _ANSWERS, Count, "num_classes")
     model = build_mini(classes, None if size is None else size[0], words, arguments)
-    model.register_forward_hook(lambda module, inputs, output: getattr(output, "logits", output))
+    model.register_forward_hook(logits_alone)
     model.num_classes = classes  # type: ignore[assignment]
     side: int = model.config.image_size  # type: ignore[union-attr,assignment]
     half = (0.5, 0.5, 0.5)
