@@ -28,6 +28,7 @@ from vitscope.models.sources import factory as from_factory
 from vitscope.models.sources import huggingface as from_huggingface
 from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
+from vitscope.models.sources import vqa as from_vqa
 from vitscope.models.trust import names_code
 from vitscope.models.zoo import OURS
 from vitscope.results.run import Run
@@ -113,7 +114,7 @@ def create_model(
 def list_models(pattern: str = "*") -> list[str]:
     """The names that match the pattern: ours first, then timm's, then torchvision's."""
     theirs = [name for name in from_timm.names() if name not in OURS]
-    names = [*OURS, *theirs, *from_torchvision.names()]
+    names = [*OURS, *from_vqa.names(), *theirs, *from_torchvision.names()]
     return [name for name in names if fnmatch(name, pattern)]
 
 
@@ -168,6 +169,8 @@ def _source(name: str) -> ModuleType:
         return from_timm
     if from_torchvision.has(name):
         return from_torchvision
+    if from_vqa.has(name):
+        return from_vqa
     if name.startswith(from_huggingface.PREFIX):
         return from_huggingface
     if ":" in name and not name.startswith(from_torchvision.PREFIX):
@@ -177,7 +180,7 @@ def _source(name: str) -> ModuleType:
 
 def _run_folder(name: str | os.PathLike[str]) -> Path | None:
     """The folder, if the name is one; a name that timm knows is a model even beside a folder of that name."""
-    if isinstance(name, str) and (from_timm.has(name) or ":" in name):
+    if isinstance(name, str) and (from_timm.has(name) or from_vqa.has(name) or ":" in name):
         return None
     path = Path(name)
     if path.is_dir() or not isinstance(name, str):
@@ -222,7 +225,7 @@ def describe(name: str, **arguments: Any) -> ModelInfo:
         flops = None
     parameters = sum(parameter.numel() for parameter in model.parameters())
     other = "torchvision" if name.startswith(from_torchvision.PREFIX) else "timm"
-    source = "vitscope" if name in OURS or from_dense.has(name) else other
+    source = "vitscope" if name in OURS or from_dense.has(name) or from_vqa.has(name) else other
     return ModelInfo(name, parameters, flops, (channels, height, width), source)
 
 

@@ -114,9 +114,14 @@ def broadcast_context(
         at: At the front, in the middle (before the last linear map) or at the end of the branch.
         layers: "upper" (the later half), "all", "lower", or a list of unit names, patterns and positions.
         tokens: Among which; of a model that reads an image and a text, the tokens of one of them can be chosen.
-        pyramid: Units or blocks whose features feed a feature pyramid; they are left alone.
+        pyramid: Units or blocks whose features feed a feature pyramid; they are left alone. "fed" are those of a dense
+            model, which it knows.
         example: As for `vs.anatomy`; of a model that reads text too, a dict of its inputs.
     """
+    if example is None and tokens != "all":
+        example = getattr(model, "vitscope_example", None)
+    if pyramid == "fed":
+        pyramid = _feeding(model)
     body = dissect(model, example)
     notes = MapNotes(body)
     places = branch_places(body, where, at, layers, pyramid, notes)
@@ -144,6 +149,16 @@ def broadcast_context(
     names = [place.unit.name for place in places]
     options = {"kind": kind, "where": where, "at": at, "layers": names, "tokens": tokens}
     return Done(options, names, grafts, why_none=no_units(where, layers))
+
+
+def _feeding(model: nn.Module) -> Sequence[str]:
+    """The blocks of a dense model whose maps go to its neck."""
+    found: Sequence[str] = getattr(model, "feeding", ())
+    if not found:
+        raise CannotOperate(
+            f"this {type(model).__name__} has no pyramid; pyramid='fed' is for upernet:, unet: and maskrcnn: models"
+        )
+    return found
 
 
 def _class_token(

@@ -43,7 +43,7 @@ class Dense(nn.Module):
         found = find_levels(body)
         plain = is_plain(found)
         self.levels = tuple(found if levels is None else found[-levels:])
-        self.feeding = tuple(f"backbone.{level.unit}" for level in self.levels)
+        self.feeding = tuple(dict.fromkeys(f"backbone.{level.block}" for level in self.levels))
         self.backbone = backbone
         self.neck: nn.Module = PyramidNeck(self.levels[0].channels, norm) if plain else NoNeck()
         used = used_parameters(body, self.levels)

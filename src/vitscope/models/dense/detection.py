@@ -1,4 +1,4 @@
-"""Boxes, classes and masks of the objects in an image: torchvision's Mask R-CNN with a feature pyramid, on any backbone.
+"""Boxes, classes and masks of the objects in an image: torchvision's Mask R-CNN with its pyramid, on any backbone.
 
 Widths follow from one number: `channels=256` is the published one, with 1024 in the box head. So do anchors: on each
 level they are 8 times as large as the step between its points, which is 32 to 512 pixels on a ResNet-50, and 8 to
@@ -78,7 +78,7 @@ class DetectionHead(nn.Module):
         return named
 
     def loss(self, image: Tensor, features: Mapping[str, Tensor], target: Target) -> Tensor:
-        """Of one image (1, C, H, W): objectness, boxes of proposals, classes, boxes, masks; torchvision's sum of them."""
+        """Of one image (1, C, H, W): objectness, boxes of proposals, classes, boxes, masks; the sum."""
         shapes = [(image.shape[-2], image.shape[-1])]
         with _learning(self, "masks" in target):
             proposals, first = self.rpn(ImageList(image, shapes), features, [target])

@@ -30,7 +30,8 @@ class Level:
     """A map of the backbone that feeds the neck."""
 
     unit: str  # the unit whose stream it is
-    module: str  # hands it on
+    module: str  # hands it on: the largest that does
+    block: str  # holds the unit and hands it on: the smallest that does
     slot: Slot  # which of the module's outputs, if it gives several
     view: MapView
     first: int | None  # of the tokens that are the map, row by row; None: they come in another order
@@ -155,7 +156,10 @@ def _level(body: Dissection, unit: Unit) -> Level | None:
             )  # the largest: a stage rather than its last block
             image = body.parts.input_shape[1:]
             slot = next(slot for slot, given in call.outputs.items() if given == node)
-            return Level(unit.name, call.path, slot, view, _first(view), (image[0], image[1]), node)
+            around = [c.path for c in calls if f"{unit.module}.".startswith(f"{c.path}.")]
+            block = max(around, key=len, default=call.path)
+            size = (image[0], image[1])
+            return Level(unit.name, call.path, block, slot, view, _first(view), size, node)
     return None
 
 

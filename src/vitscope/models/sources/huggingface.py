@@ -1,4 +1,4 @@
-"""Image classifiers of Hugging Face, as `hf:<repository id>` or `hf:<folder written by save_pretrained>`.
+"""Image classifiers of Hugging Face, as `hf:<repository id>` or `hf:<folder written by save_pretrained>`, and ViLTs.
 
 The model keeps its class and the names of its parts; its call returns the logits instead of an output object,
 so that it can stand wherever any other classifier can. Weights are read from safetensors only.
@@ -14,6 +14,7 @@ from torch import nn
 
 from vitscope.core.errors import VitscopeError
 from vitscope.data.processors import stated
+from vitscope.models.dense.words import HubWords
 from vitscope.models.errors import BadWeights, UnknownModel, UntrustedCode
 from vitscope.models.origin import pair, set_input
 from vitscope.models.sources import Request, no_vain_tries
@@ -93,7 +94,10 @@ def _build(transformers: Any, request: Request) -> nn.Module:
         changes["image_size"] = size if isinstance(config.image_size, list | tuple) else size[0]
     for key, value in changes.items():
         setattr(config, key, value)
+    asks = config.model_type == "vilt"
     auto = transformers.AutoModelForImageClassification
+    if asks:
+        auto = transformers.AutoModelForVisualQuestionAnswering
     try:
         if request.weights:
             load = {"use_safetensors": True, "ignore_mismatched_sizes": new_head}
@@ -105,7 +109,11 @@ def _build(transformers: Any, request: Request) -> nn.Module:
         raise BadWeights(
             f"cannot make {name} ({reason}); expected an image classifier in safetensors"
         ) from error
-    model.register_forward_hook(_logits)
+    if asks:
+        from vitscope.models.dense.vilt import prepared
+
+        prepared(model, _words(where, config, trust_code))
+    model.register_forward_hook(logits_alone)
     model.num_classes = config.num_labels
     set_input(model, num_classes=config.num_labels, **_preprocessing(where, config, size, trust_code))
     return model
@@ -121,7 +129,21 @@ def _allow(name: str, said: Mapping[str, Any], trust_code: bool) -> None:
         raise UntrustedCode(f"{name} brings code of its own, which was not run: {', '.join(code)}; {HOW}")
 
 
-def _logits(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+def _words(where: str, config: Any, trust_code: bool) -> HubWords | None:
+    """The model's own way to make numbers of questions, if it brings one."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, trust_remote_code=trust_code)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # made up where there is none: it knows no word
+        return None
+    return HubWords(tokenizer, config.max_position_embeddings)
+
+
+def logits_alone(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Any:
+    """A hook: the class scores of what transformers returns."""
     return getattr(output, "logits", output)
 
 

@@ -22,6 +22,7 @@ from vitscope.data import DataConfig, data_config
 from vitscope.models.checkpoints import find_checkpoint, load_weights, read_weights, weight_bytes
 from vitscope.models.origin import origin, set_input
 from vitscope.models.sources import timm as from_timm
+from vitscope.models.sources import vqa as from_vqa
 from vitscope.models.sources.dense import backbone_of
 from vitscope.models.trust import allow_model
 from vitscope.results import atomic_write
@@ -162,7 +163,8 @@ def check_model(folder: Path, trust_code: bool) -> dict[str, Any]:
         )
     allow_model(name, arguments, folder / CONFIG, trust_code)
     own = backbone_of(name)  # of a dense model: what it stands on
-    if ":" not in own and (Path(own).name != own or not from_timm.has(own)):
+    known = from_timm.has(own) or from_vqa.has(own)
+    if ":" not in own and (Path(own).name != own or not known):
         raise BadResult(
             f"{folder / CONFIG} is damaged: it names a folder, {shown(name)}, where a model's name is expected; "
             "copy the folder again"
