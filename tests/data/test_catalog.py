@@ -32,6 +32,7 @@ def test_every_entry_has_as_many_different_classes_as_its_name_says() -> None:
         "coral": 5,
         "coral-objects": 4,
         "coral-stream": 5,
+        "trees": 1,
         "easy-vqa": 13,
     }
 

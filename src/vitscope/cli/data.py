@@ -54,20 +54,21 @@ def _list() -> None:
     from vitscope.data.catalog import CATALOG, data_root, is_prepared
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("name", "classes", "train", "test", "where", "licence"):
+    for heading in ("name", "task", "classes", "train", "test", "where", "licence"):
         numeric = heading in ("classes", "train", "test")
         table.add_column(heading, justify="right" if numeric else "left", no_wrap=True)
     for entry in CATALOG.values():
         where = "in the package" if entry.embedded else "prepared" if is_prepared(entry) else "not prepared"
         counts = (f"{count:,}" for count in (len(entry.classes), entry.train, entry.test))
-        table.add_row(entry.name, *counts, where, entry.licence)
+        table.add_row(entry.name, entry.task, *counts, where, entry.licence)
     console = Console()
     console.print(table)
     console.print(
         f"\nprepared ones lie in {data_root()} (set VITSCOPE_DATA to move them)\n"
         "prepare one with: vitscope data prepare NAME [--source PATH]\n"
         "also: folder:PATH (one folder of images per class), frames:PATH (streams of frames), "
-        "timm:PREFIX/NAME (timm's create_dataset)",
+        "timm:PREFIX/NAME (timm's create_dataset); segmentation: masks:PATH, ade20k:PATH, camvid:PATH, camvid-frames:PATH; "
+        "detection: coco:PATH; questions: vqa:PATH",
         highlight=False,
         markup=False,
         soft_wrap=True,

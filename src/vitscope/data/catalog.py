@@ -105,6 +105,7 @@ CATALOG: dict[str, Entry] = {
             arrays=("images", "masks", "lengths"),
             family="coral",
         ),
+        Entry("trees", ("tree",), 296, 16, "MIT", task="detection", arrays=("images", "boxes")),
         Entry(
             "easy-vqa",
             tuple(_ANSWERS.split()),

@@ -40,6 +40,10 @@ _PYTHON_PACKAGES: dict[str, tuple[str, ...]] = {
     "coral": _CORAL_PACKAGE,
     "coral-objects": _CORAL_PACKAGE,
     "coral-stream": _CORAL_PACKAGE,
+    "trees": (
+        "deepforest==2.1.0",
+        "sha256:8c2798d8e9be7f0004b194fe207b76c1d9fff6e711b3db67b9508dcd5d00ae54",
+    ),
     "easy-vqa": (
         "easy-vqa==1.0b1",
         "sha256:d6691d82f656801e7a95964837a3146d22fb0a6b425a56875776b8e4f55737ce",

@@ -105,6 +105,10 @@ def _read(entry: Entry, folder: Path, report: Report) -> Made:
         from vitscope.data.tasks.coral import read_coral
 
         return read_coral(folder, report)
+    if entry.name == "trees":
+        from vitscope.data.tasks.trees import read_trees
+
+        return {entry.name: read_trees(folder, report)}
     if entry.name == "easy-vqa":
         from vitscope.data.tasks.easy_vqa import read_easy_vqa
 

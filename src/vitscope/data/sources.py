@@ -1,4 +1,4 @@
-"""`load_data`: images by name."""
+"""`load_data`: images by name, and data of other tasks."""
 
 import difflib
 import importlib
@@ -32,12 +32,15 @@ def load_data(
         spec: "fashion" (in the package), "fashion-full", "cifar10", "cifar100" (prepare them once with
             `vitscope data prepare NAME`), "folder:PATH" (one folder per class, perhaps below train, val or
             test), "frames:PATH" (streams of frames, see docs/streams.md), or "timm:PREFIX/NAME" (what timm's
-            create_dataset opens).
+            create_dataset opens). Data of other tasks is a `TaskData`: "coral", "coral-objects", "coral-stream",
+            "trees", "easy-vqa", "masks:PATH", "ade20k:PATH", "camvid:PATH", "camvid-frames:PATH", "coco:PATH",
+            "vqa:PATH" (see docs/data.md).
         split: "train" or "test"; folders and timm know more.
         fraction: share of every class to keep.
         seed: which images that share holds.
         check: refuse a folder with an image file that is empty or a link that leads nowhere; else they are met when
-            they are read, like others that are broken.
+            they are read, like others that are broken. Annotations of COCO that cannot be used are refused, else left
+            out.
     """
     return _open(spec, split, check).fraction(fraction, seed)
 
@@ -59,7 +62,8 @@ def _open(spec: str, split: str, check: bool) -> ImageData:
         near = difflib.get_close_matches(spec, CATALOG, n=1)
         hint = f"did you mean '{near[0]}'?" if near else "for a folder of images write folder:PATH"
         raise BadData(
-            f"no data set '{spec}'; there are {', '.join(CATALOG)}, folder:PATH, frames:PATH, timm:PREFIX/NAME; {hint}"
+            f"no data set '{spec}'; there are {', '.join(CATALOG)}, folder:PATH, frames:PATH, timm:PREFIX/NAME, "
+            f"{', '.join(f'{kind}:PATH' for kind in _FOLDERS)}; {hint}"
         )
     entry = CATALOG[spec]
     if split not in entry.splits:

@@ -88,6 +88,30 @@ class ObjectArrays(ArrayPictures):
 
 
 @dataclass(frozen=True, eq=False)
+class BoxArrays(ArrayPictures):
+    """Pictures with boxes of one class."""
+
+    boxes: npt.NDArray[np.float32]  # (M, 6): image, left, top, right, bottom, whether it is a crowd
+
+    def target(self, index: int) -> Objects:
+        """See `TaskReader`."""
+        found = self.boxes[self.boxes[:, 0] == index]
+        corners = found[:, 1:5]
+        return Objects(
+            boxes=corners,
+            labels=np.zeros(len(found), np.int64),
+            masks=None,
+            crowd=found[:, 5] > 0,
+            areas=(corners[:, 2:] - corners[:, :2]).prod(axis=1),
+            image_id=index,
+        )
+
+    def digest(self, places: Indices) -> bytes:
+        """See `TaskReader`."""
+        return _digest(places, self.images, whole=(self.boxes,))
+
+
+@dataclass(frozen=True, eq=False)
 class QuestionArrays(ArrayPictures):
     """Questions about pictures, with one right answer each."""
 
@@ -136,7 +160,8 @@ def open_task_set(entry: Entry, split: str) -> TaskData:
         reader = MaskArrays(what, images, others[0])
         lengths = others[1].tolist() if len(others) > 1 else None
     elif entry.task == "detection":
-        reader = ObjectArrays(what, images, *others)
+        outlined = "objects" in entry.arrays
+        reader = ObjectArrays(what, images, *others) if outlined else BoxArrays(what, images, *others)
     else:
         reader = QuestionArrays(what, images, *others, n_answers=len(entry.classes))
     if len(reader) != entry.size(split):
