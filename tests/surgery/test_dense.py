@@ -11,7 +11,7 @@ from torch import nn
 import vitscope as vs
 from tests.models.dense.cases import images, make, shared
 from tests.surgery.checks import check_operated
-from vitscope.surgery.tools.record import CannotOperate
+from vitscope.surgery.tools.record import CannotOperate, NoEffectWarning
 
 OPERATIONS: list[tuple[str, Callable[..., nn.Module], dict]] = [
     ("vit_mini", vs.surgery.broadcast_context, {}),
@@ -48,7 +48,8 @@ def test_the_same_places_as_in_the_bare_backbone(
 
 def test_a_detector_too() -> None:
     model = copy.deepcopy(shared("maskrcnn:vit_mini"))
-    vs.surgery.broadcast_context(model, "cb_s", layers="all", pyramid="fed")
+    with pytest.warns(NoEffectWarning):
+        vs.surgery.broadcast_context(model, "cb_s", layers="all", pyramid="fed")
     assert vs.surgery.record(model) == []
     short = make("maskrcnn:vit_mini", depth=5)
     vs.surgery.broadcast_context(short, "cb_s", layers="all", pyramid="fed")

@@ -10,6 +10,7 @@ import transformers
 from torch import Tensor, nn
 
 import vitscope as vs
+from vitscope.core.errors import VitscopeError
 from vitscope.models import save_model
 from vitscope.models.dense.words import Words
 from vitscope.models.errors import CannotBuild, UnknownArgument
@@ -141,6 +142,6 @@ def test_wrong_arguments_are_refused() -> None:
         vilt(depth=3)
     with pytest.raises(CannotBuild, match="square images"):
         vilt(img_size=(64, 32))
-    with pytest.raises(vs.VitscopeError, match="it has none"):
+    with pytest.raises(VitscopeError, match="it has none"):
         vilt(pretrained=True)
     assert "vilt_mini" in vs.list_models("vilt*")

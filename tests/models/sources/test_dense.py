@@ -1,4 +1,4 @@
-"""`upernet:NAME` and the like: any backbone, saved and read again, from run folders, and nothing that runs code unasked."""
+"""`upernet:NAME` and the like: any backbone, saved and read again, from run folders; no code runs unasked."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ import torch
 
 import vitscope as vs
 from tests.models.dense.cases import images, make, shared
+from vitscope.core.errors import VitscopeError
 from vitscope.data import data_config
 from vitscope.models import describe, origin, save_model
 from vitscope.models.create import check_name
@@ -63,7 +64,17 @@ def test_weights_of_the_backbone_can_be_those_it_comes_with() -> None:
 
 def test_without_a_number_it_has_the_classes_of_the_backbone() -> None:
     assert vs.create_model("upernet:resnet_mini").num_classes == 10
-    assert describe("upernet:resnet_mini", num_classes=3).source == "vitscope"
+
+
+@pytest.mark.parametrize("name", ["upernet:vit_mini", "maskrcnn:resnet_mini", "vilt_mini"])
+def test_it_can_be_described(name: str) -> None:
+    """Without weights, where it can be built and run so; a detector reads values."""
+    info = describe(name, num_classes=3)
+    model = vs.create_model(name, num_classes=3)
+    assert info.parameters == sum(p.numel() for p in model.parameters())
+    assert info.source == "vitscope"
+    assert info.input_size == data_config(model).input_size
+    assert (info.flops is None) == name.startswith("maskrcnn")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +84,7 @@ def test_without_a_number_it_has_the_classes_of_the_backbone() -> None:
         ("upernet:unet:vit_mini", {}, CannotBuild, "names no backbone"),
         ("upernet:vit_minni", {}, UnknownModel, "did you mean vit_mini"),
         ("upernet:vit_mini", {"colour": 1}, UnknownArgument, "takes no argument 'colour'"),
-        ("upernet:vit_mini", {"num_classes": 0}, vs.VitscopeError, "num_classes"),
+        ("upernet:vit_mini", {"num_classes": 0}, VitscopeError, "num_classes"),
         ("upernet:/no/such/run", {}, UnknownModel, "no run folder '/no/such/run'"),
     ],
 )
@@ -103,5 +114,5 @@ def test_a_file_cannot_name_a_folder(tmp_path: Path) -> None:
     config = json.loads((tmp_path / "config.json").read_text())
     config["model"]["name"] = f"upernet:{tmp_path}"
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(vs.VitscopeError, match="it names a folder"):
+    with pytest.raises(VitscopeError, match="it names a folder"):
         vs.create_model(tmp_path)
