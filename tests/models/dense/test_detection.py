@@ -36,10 +36,13 @@ class _Features(nn.Module):
 
 
 class _AsItIs(GeneralizedRCNNTransform):
-    """Resizes to the size that images have, and normalises by nothing."""
+    """Resizes to the size that images have, for which it draws nothing, and normalises by nothing."""
 
     def __init__(self) -> None:
         super().__init__(32, 32, [0.0] * 3, [1.0] * 3, size_divisible=1)
+
+    def torch_choice(self, k: list[int]) -> int:
+        return k[0]
 
 
 @pytest.mark.parametrize("backbone", ["resnet_mini", "vit_mini"])
@@ -94,7 +97,7 @@ def test_what_is_found() -> None:
         assert 0 < count <= 100
         assert one["boxes"].shape == (count, 4)
         assert one["masks"].shape == (count, 32, 32)
-        assert 0 <= one["boxes"].min()
+        assert one["boxes"].min() >= 0
         assert one["boxes"].max() <= 32
         assert set(one["labels"].tolist()) <= {0, 1, 2}
         assert 0 <= one["masks"].min() <= one["masks"].max() <= 1

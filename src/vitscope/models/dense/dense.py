@@ -7,6 +7,7 @@ model.head       what the task wants of the pyramid
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
@@ -39,7 +40,8 @@ class Dense(nn.Module):
         norm: Any = nn.BatchNorm2d,
     ) -> None:
         super().__init__()
-        body = dissect(backbone, size)
+        with torch.device("cpu"):  # where positions are, for a model without weights, too
+            body = dissect(backbone, size)
         found = find_levels(body)
         plain = is_plain(found)
         self.levels = tuple(found if levels is None else found[-levels:])
