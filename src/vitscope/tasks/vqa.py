@@ -29,7 +29,7 @@ from vitscope.core.statistics import mean_interval
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.models import name_of
-from vitscope.models.zoo import OURS
+from vitscope.models.dense.words import Words
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
 from vitscope.tasks.segmentation import refuse_choices
@@ -46,15 +46,15 @@ class VQA(Task):
     recipe = "vqa-mini"
 
     def __init__(self) -> None:
-        self._tokenizer: Any = None
+        self._words: Any = None
 
     def bind(self, model: nn.Module) -> None:
         """Questions become numbers as this model wants them."""
-        self._tokenizer = getattr(unwrap(model), "tokenizer", None)  # without the model: loaders are given it
+        self._words = getattr(unwrap(model), "vitscope_words", None)  # without the model: loaders are given it
 
     def model_arguments(self, name: str | os.PathLike[str], data: Any) -> dict[str, Any]:
         """The words of the questions to learn from, for a model that does not bring its own."""
-        return {"words": words_of(data.questions)} if os.fspath(name) in OURS else {}
+        return {"vocabulary": Words.of(data.questions).vocabulary} if os.fspath(name) == "vilt_mini" else {}
 
     def check_recipe(self, recipe: Recipe) -> None:
         """See `Task`; a mirrored picture has other answers."""
@@ -78,7 +78,7 @@ class VQA(Task):
         """See `Task`."""
         shown, targets = zip(*examples, strict=True)
         pictures, questions = zip(*shown, strict=True)
-        return {"pixel_values": torch.stack(pictures), **self._tokenizer(list(questions))}, torch.stack(
+        return {"pixel_values": torch.stack(pictures), **self._words(list(questions))}, torch.stack(
             targets
         )
 
@@ -89,7 +89,7 @@ class VQA(Task):
 
     def blank(self, config: DataConfig, device: torch.device | None) -> dict[str, Tensor]:
         """See `Task`."""
-        words = {key: value.to(device) for key, value in self._tokenizer([""]).items()}
+        words = {key: value.to(device) for key, value in self._words([""]).items()}
         return {"pixel_values": torch.zeros(1, *config.input_size, device=device), **words}
 
     def prepared(
@@ -186,9 +186,3 @@ class PreparedQuestions:
             inputs, targets = self._task.collate(examples)
             yield {key: value.to(self._device) for key, value in inputs.items()}, targets.to(self._device)
 
-
-def words_of(questions: Iterable[str]) -> list[str]:
-    """The words of the questions, in alphabetical order."""
-    from vitscope.models.dense.words import split_words
-
-    return sorted({word for question in questions for word in split_words(question)})
