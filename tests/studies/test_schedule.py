@@ -8,7 +8,7 @@ import pytest
 from tests.studies import functions
 from tests.studies.tiny_study import tiny_study
 from vitscope.core.errors import BadArgument
-from vitscope.studies.cost import Cost, affordable, read_budget
+from vitscope.studies.cost import Cost, affordable, packages_of, read_budget
 from vitscope.studies.graph import Node, Plan, plan_study
 from vitscope.studies.job import Job
 from vitscope.studies.progress import Expectations, Show, duration
@@ -159,7 +159,9 @@ def test_the_most_telling_jobs_fit_first(tmp_path):
     costs = {key: Cost(seconds[one.kind], 0, "measured") for key, one in plan.missing.items()}
 
     def chosen(plan: Plan, budget: float, workers: int = 1) -> list[tuple[str, int, str]]:
-        return [(one.arm, one.seed, one.kind) for one in affordable(plan, costs, budget, workers)]
+        return [
+            (one.arm, one.seed, one.kind) for one in affordable(packages_of(plan), costs, budget, workers)
+        ]
 
     compared = [("plain", 0), ("broadcast", 0)]  # 230 seconds: two trainings and three passes
     assert chosen(plan, 229) == []  # half a comparison tells nothing
