@@ -64,10 +64,12 @@ def do_studies(studies: list[Pooled], seeds: int, request: Request, seconds: flo
         request: How; its source and its budget are not used.
         seconds: The budget of all together.
     """
-    _Pool([one for one in studies if one.there < seeds], seeds, request).do(seconds)
+    Pool([one for one in studies if one.there < seeds], seeds, request).do(seconds)
 
 
-class _Pool:
+class Pool:
+    """Studies that are done together; `do_studies` documents the arguments."""
+
     def __init__(self, studies: list[Pooled], seeds: int, request: Request) -> None:
         self.request = request
         self.planned: dict[str, tuple[Plan, Rehearsal]] = {}
@@ -79,15 +81,24 @@ class _Pool:
         numbers = range(1, seeds + 1)
         self.stages = [self._stage(one, n) for n in numbers for one in studies if one.there < n]
 
-    def do(self, seconds: float | None) -> None:
-        packages = [package for stage in self.stages for package in self._packages(stage)]
+    def do(self, seconds: float | None = None) -> None:
+        """Do what is missing, as far as it fits into so many seconds, and sum it up."""
         title = _title(list(self.planned))
-        tasks = do_jobs(self.request, title, packages, self._costs, seconds, self.sum_one_up).tasks
+        tasks = do_jobs(self.request, title, self.packages(), self._costs, seconds, self.sum_one_up).tasks
         while self.stages:
             self.sum_one_up(tasks)
         for name, lines in self.said.items():
             for line in lines:
                 warn(f"{name}: {line}")
+
+    def packages(self) -> list[list[Node]]:
+        """The jobs that belong together, the most telling first."""
+        packages = []
+        for stage in self.stages:
+            whose = stage.pooled.name if len(self.planned) > 1 else ""
+            for package in packages_of(replace(stage.plan, missing=dict(stage.new))):
+                packages.append([replace(node, study=whose) for node in package])
+        return packages
 
     def sum_one_up(self, tasks: Tasks) -> None:
         """Sum up the next study of which all jobs are over, if there is one, with as many seeds as are over."""
@@ -112,12 +123,6 @@ class _Pool:
         here, first = plan.of(pooled.study(number)), number == pooled.there + 1
         before = {} if first else plan.of(pooled.study(number - 1)).missing
         return _Stage(pooled, here, {key: node for key, node in here.missing.items() if key not in before})
-
-    def _packages(self, stage: _Stage) -> list[list[Node]]:
-        """The jobs that a stage adds, as those of its study."""
-        whose = stage.pooled.name if len(self.planned) > 1 else ""
-        packages = packages_of(replace(stage.plan, missing=dict(stage.new)))
-        return [[replace(node, study=whose) for node in package] for package in packages]
 
     def _costs(self) -> dict[str, Cost]:
         costs: dict[str, Cost] = {}
