@@ -1,7 +1,7 @@
 """Train the small models on real data at equal epochs, and say what came out.
 
     python benchmarks/trained_minis.py --out runs/minis            # hours; goes on where it was interrupted
-    python benchmarks/trained_minis.py --out runs/minis --table    # only the tables of docs/trained-minis.md
+    python benchmarks/trained_minis.py --out runs/minis --table    # only the tables of docs/findings.md
 
 Every training is one `vitscope train` command with seed 0 on one thread; `vit_mini + CB` is `vit_mini` operated on
 (`vitscope operate --broadcast-context`). Values are those of the last epoch on all test images: no epoch, and no

@@ -56,6 +56,9 @@ def test_it_is_what_train_operate_and_diagnose_give(reference, tmp_path):
     assert recorded["parameters"] == sum(parameter.numel() for parameter in model.parameters())
     assert [row["epoch"] for row in recorded["rows"]] == [1, 2]
     assert set(plan.training()) == {("plain", 0), ("broadcast", 0)}
+    run = Store(reference).job_folder("train", plan.trainings["plain", 0])
+    assert (run / "last.safetensors").exists()
+    assert not (run / "previous.safetensors").exists()  # which a training that is done has no need of
 
 
 def assert_same(ours: Result, theirs: Result) -> None:

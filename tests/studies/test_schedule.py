@@ -1,5 +1,6 @@
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from tests.studies import functions
 from tests.studies.tiny_study import tiny_study
 from vitscope.core.errors import BadArgument
-from vitscope.studies.cost import Cost, affordable, read_budget
+from vitscope.studies.cost import Cost, affordable, packages_of, read_budget
 from vitscope.studies.graph import Node, Plan, plan_study
 from vitscope.studies.job import Job
 from vitscope.studies.progress import Expectations, Show, duration
@@ -78,6 +79,46 @@ def test_several_at_once_and_no_more_than_there_is_room(tmp_path):
     assert max(most) == 2
 
 
+def test_two_jobs_that_make_the_same_result_are_not_done_at_once(tmp_path):
+    """The second finds it there."""
+
+    class TwoAtOnce(Runner):
+        room = 2
+
+    wanted = {"k0": "ab", "k1": "bc", "k2": "cd", "k3": "bd"}
+    nodes = [
+        node(tmp_path, key, functions.look_at, looks=[{"key": one} for one in keys])
+        for key, keys in wanted.items()
+    ]
+    together: list[set[str]] = []
+
+    def show(tasks: Any) -> None:
+        together.append({key for key, task in tasks.items() if task.state == "running"})
+
+    report = Schedule(nodes, Store(tmp_path), TwoAtOnce(), show=show).run()
+    assert states(report) == dict.fromkeys(wanted, "done")
+    assert together[0] == {"k0", "k2"}
+    assert all(
+        not set(wanted[one]) & set(wanted[other]) for one, other in filter(lambda t: len(t) == 2, together)
+    )
+
+
+def test_what_a_failure_keeps_from_being_done_is_known_at_once(tmp_path):
+    nodes = [
+        node(tmp_path, "k0", functions.refuse),
+        node(tmp_path, "k1", functions.add, ("k0",), a=1, b=1),
+        node(tmp_path, "k2", functions.add, ("k1",), a=1, b=1),
+        node(tmp_path, "k3", functions.add, a=1, b=1),
+    ]
+    seen: list[dict[str, str]] = []
+    meanwhile = lambda tasks: seen.append({key: task.state for key, task in tasks.items()})  # noqa: E731
+    Schedule(nodes, Store(tmp_path), Runner(), retries=0, meanwhile=meanwhile).run()
+    assert seen == [
+        {"k0": "running", "k1": "waiting", "k2": "waiting", "k3": "waiting"},
+        {"k0": "failed", "k1": "left out", "k2": "left out", "k3": "running"},
+    ]
+
+
 def test_ctrl_c_leaves_what_is_done(tmp_path):
     nodes = [
         node(tmp_path, "k0", functions.add, a=1, b=1),
@@ -123,6 +164,14 @@ def test_a_line_for_every_job_that_ends(tmp_path, capsys, monkeypatch):
         show({"k0": Task(nodes[0], "done", seconds=90.0), "k1": Task(nodes[1])})
     for words in ("mine", "done", "waiting", "1 of 2 jobs done, 1 waiting, about 90 s left"):
         assert words in terminal.getvalue()
+    pooled = [replace(nodes[i % 4], key=f"p{i}", study=f"C{i}") for i in range(40)]
+    with Show("many", Expectations(), lambda: 2) as show:
+        show({one.key: Task(one, "running" if one.study == "C39" else "waiting") for one in pooled})
+    rows = terminal.getvalue().partition("many")[2]
+    assert re.search(r"C39 .*train arm, seed 3", rows)  # what is running is shown, however many there are
+    assert "C22 " in rows
+    assert "C23 " not in rows
+    assert "16 more of which no job is running" in rows
 
 
 def test_how_long_it_takes(tmp_path):
@@ -159,7 +208,9 @@ def test_the_most_telling_jobs_fit_first(tmp_path):
     costs = {key: Cost(seconds[one.kind], 0, "measured") for key, one in plan.missing.items()}
 
     def chosen(plan: Plan, budget: float, workers: int = 1) -> list[tuple[str, int, str]]:
-        return [(one.arm, one.seed, one.kind) for one in affordable(plan, costs, budget, workers)]
+        return [
+            (one.arm, one.seed, one.kind) for one in affordable(packages_of(plan), costs, budget, workers)
+        ]
 
     compared = [("plain", 0), ("broadcast", 0)]  # 230 seconds: two trainings and three passes
     assert chosen(plan, 229) == []  # half a comparison tells nothing

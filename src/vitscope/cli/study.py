@@ -94,7 +94,7 @@ def _verdicts(comparisons: Any) -> Any:
 def _print_plan(request: "Request") -> None:
     """The jobs of each arm and seed, and what they cost."""
     from vitscope.report.console import wide_console
-    from vitscope.studies.cost import affordable, costs_of, read_budget, total
+    from vitscope.studies.cost import affordable, costs_of, packages_of, read_budget, total
     from vitscope.studies.engines import study_runner
     from vitscope.studies.progress import duration
     from vitscope.studies.run import plan_request
@@ -122,7 +122,7 @@ def _print_plan(request: "Request") -> None:
         )
         with study_runner(*engine) as runner:
             room = runner.room
-        chosen = affordable(plan, costs, budget, room)
+        chosen = affordable(packages_of(plan), costs, budget, room)
         print(f"into {request.budget} with {room} at once fit {len(chosen)}:")
         for node in chosen:
             print(f"  {node.title}")

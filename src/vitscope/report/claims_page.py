@@ -90,7 +90,7 @@ def write_claims(folder: str | os.PathLike[str], path: str | os.PathLike[str]) -
 
 def _draw(record: ClaimRecord, beside: Path) -> bool:
     """Leave the figure of a claim in `figures/claims` beside a text; whether there is one."""
-    found = claim_figure(record.study) if record.study is not None and record.outcome != "not run" else None
+    found = claim_figure(record.study) if record.study is not None and record.is_judged else None
     if found is None:
         return False
     with styled():
@@ -157,7 +157,7 @@ def _part(record: ClaimRecord, styles: SharedStyles | None = None) -> ClaimPart:
     trained = record.study.tables["curves"].groupby(["arm", "seed"]).ngroups
     models = f"{trained} trainings, {_duration(record.seconds)}" if trained else ""
     figure: Markup | str = ""
-    found = claim_figure(record.study) if styles is not None and record.outcome != "not run" else None
+    found = claim_figure(record.study) if styles is not None and record.is_judged else None
     if styles is not None and found is not None:
         title, draw, size = found
         with styled(**{"svg.hashsalt": record.claim}):
@@ -177,9 +177,9 @@ def claims_markdown(records: Sequence[ClaimRecord], drawn: Collection[str] = ())
         "comparison was written down, and its card's hash kept, before its first training began. Intervals are 95 % "
         "over seeds and images; a comparison is decided if its p value, corrected for all comparisons of its claim "
         "(Holm), is below 0.05.",
-        "",
-        f"What differs from the papers at this scale: {first.limits}.",
     ]
+    if first.limits:
+        lines += ["", f"What differs from the papers at this scale: {first.limits}."]
     for letter, name in SECTIONS.items():
         own = [record for record in records if record.claim.startswith(letter)]
         if own:
@@ -194,9 +194,10 @@ def claims_markdown(records: Sequence[ClaimRecord], drawn: Collection[str] = ())
     lines += ["", "## Definitions", ""]
     for record in records:
         lines += [
-            f"**{record.claim}, {record.title}.** {record.statement} {record.definition} In the papers: "
-            f"{record.published} Again: `{record.command}`; card `{record.digest}`, registered "
-            f"{record.registered[:10]}.",
+            f"### {record.claim}",
+            "",
+            f"**{record.title}.** {record.statement} {record.definition} In the papers: {record.published} "
+            f"Again: `{record.command}`; card `{record.digest}`, registered {record.registered[:10]}.",
             *(
                 f"The card was changed after results were there ({one['digest']}, {one['given up'][:10]})."
                 for one in record.revisions
@@ -210,15 +211,19 @@ def claims_markdown(records: Sequence[ClaimRecord], drawn: Collection[str] = ())
 
 def _rows(record: ClaimRecord) -> list[str]:
     part = _part(record)
-    if not part.findings or record.outcome == "not run":
-        return [f"| {record.claim} | {record.title} | | | {record.outcome} |"]
+    claim = f"[{record.claim}](#{record.claim.lower()})"
+    if not part.findings or record.outcome == "not run yet":
+        return [f"| {claim} | {record.title} | | | {record.outcome} |"]
     lines = []
     for finding, row in zip(part.findings, record.verdict_rows, strict=True):
         one = finding.judged
         number = one.number.partition(";")[0]
         reason = f": {finding.reason}" if finding.reason else ""
         verdict = f"**{one.verdict}**" if one.verdict == "holds" else one.verdict
-        lines.append(f"| {record.claim} | {one.statement} | {number} | {row['seeds']} | {verdict}{reason} |")
+        verdict = verdict + reason if record.is_judged else record.outcome
+        if not row["seeds"]:
+            verdict = one.note or "not run yet"
+        lines.append(f"| {claim} | {one.statement} | {number} | {row['seeds']} | {verdict} |")
     return lines
 
 

@@ -30,7 +30,8 @@ Outcome = Literal[
     "does not hold in part",  # the rest is not decided
     "does not hold",
     "undecided",
-    "not run",
+    "not run yet",
+    "no verdict",  # of a scale that decides nothing
     "not at this scale",
 ]
 
@@ -89,14 +90,21 @@ class ClaimRecord:
         if not self.possible:
             return "not at this scale"
         rows = self.verdict_rows
-        if not self.verdicts or not any(row["seeds"] for row in rows):
-            return "not run"
+        if not any(row["seeds"] for row in rows):
+            return "not run yet"
+        if not self.verdicts:
+            return "no verdict"
         found = {row["verdict"] for row in rows}
         if len(found) == 1:
             return "undecided" if "inconclusive" in found else found.pop()
         if {"holds", "does not hold"} <= found:
             return "mixed"
         return "holds in part" if "holds" in found else "does not hold in part"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there is anything to judge it by."""
+        return self.outcome not in ("not run yet", "no verdict", "not at this scale")
 
     @property
     def seconds(self) -> float:

@@ -6,7 +6,7 @@ that was never done says nothing about its time: the sum is then a lower bound, 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -41,29 +41,45 @@ def read_budget(text: str) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def affordable(plan: Plan, costs: Mapping[str, Cost], seconds: float, workers: int) -> list[Node]:
-    """The jobs that fit into so many seconds of so many workers, the most telling first.
-
-    One seed of all arms that are compared is taken as a whole, models and exams, or not at all, and so is one seed of
-    another arm; then single exams fill what is left.
-    What is not known to take time is taken to take none: it begins last, and only as long as there is time.
-    """
-    chosen: dict[str, Node] = {}
-    left = seconds * workers
+def packages_of(plan: Plan) -> list[list[Node]]:
+    """The jobs that tell something together: one seed of all arms that are compared, or of another arm."""
     compared = plan.study.compared
     packages: dict[tuple[int, str], list[Node]] = {}
     for node in plan.missing.values():
         packages.setdefault((node.seed, "" if node.arm in compared else node.arm), []).append(node)
-    exams = [[node] for node in plan.missing.values() if node.kind == "examine"]
-    for package in [*packages.values(), *exams]:
+    return list(packages.values())
+
+
+def jobs_of(packages: Iterable[Iterable[Node]]) -> dict[str, Node]:
+    """The jobs of all packages by key, each as the first has it."""
+    jobs: dict[str, Node] = {}
+    for package in packages:
+        for node in package:
+            jobs.setdefault(node.key, node)
+    return jobs
+
+
+def affordable(
+    packages: Sequence[Sequence[Node]], costs: Mapping[str, Cost], seconds: float, workers: int
+) -> list[Node]:
+    """The jobs that fit into so many seconds of so many workers, of the most telling packages, which come first.
+
+    A package is taken as a whole, models and exams, or not at all; then single exams fill what is left.
+    What is not known to take time is taken to take none: it begins last, and only as long as there is time.
+    """
+    chosen: dict[str, Node] = {}
+    left = seconds * workers
+    missing = jobs_of(packages)
+    exams = [[node] for node in missing.values() if node.kind == "examine"]
+    for package in [*packages, *exams]:
         nodes = [node for node in package if node.key not in chosen]
         times = [costs[node.key].seconds or 0.0 for node in nodes]
         keys = {*chosen, *(node.key for node in nodes)}
-        possible = all(need in keys or need not in plan.missing for node in nodes for need in node.needs)
+        possible = all(need in keys or need not in missing for node in nodes for need in node.needs)
         if nodes and possible and sum(times) <= left and max(times) <= seconds:
             chosen |= {node.key: node for node in nodes}
             left -= sum(times)
-    return [node for key, node in plan.missing.items() if key in chosen]
+    return [node for key, node in missing.items() if key in chosen]
 
 
 def total(costs: Iterable[Cost]) -> tuple[float, int, bool]:

@@ -6,7 +6,7 @@ its model, and only a model that is not there is trained.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vitscope.findings import Result
@@ -38,13 +38,20 @@ class Node:
     labels: tuple[str, ...] = ()  # of the exams in it
     images: int = 0  # that exams look at in one pass
     shares_a_pass: bool = False  # exams that need one pass, and no more
+    study: str = ""  # whose arm it is, where jobs of several are done together
 
     @property
     def title(self) -> str:
         """What a line about it says."""
         what = {"train": "train", "operate": "operate on"}.get(self.kind) or "examine"
+        whose = f"{self.study} {self.arm}" if self.study else self.arm
         which = f" ({', '.join(self.labels)})" if self.labels else ""
-        return f"{what} {self.arm}, seed {self.seed}{which}"
+        return f"{what} {whose}, seed {self.seed}{which}"
+
+    @property
+    def makes(self) -> frozenset[str]:
+        """Keys of the results that its exams leave."""
+        return frozenset(look["key"] for look in self.job.arguments.get("looks", ()))
 
 
 @dataclass
@@ -63,6 +70,17 @@ class Plan:
     missing: dict[str, Node] = field(default_factory=dict)
     looks: dict[tuple[str, int, str], tuple[str, str]] = field(default_factory=dict)
     trainings: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def of(self, study: Study) -> "Plan":
+        """The part of it that the same study needs with fewer seeds."""
+        places = {(arm.name, seed) for arm in study.arms for seed in arm.seeds}
+        return replace(
+            self,
+            study=study,
+            missing={key: node for key, node in self.missing.items() if (node.arm, node.seed) in places},
+            looks={look: found for look, found in self.looks.items() if look[:2] in places},
+            trainings={place: key for place, key in self.trainings.items() if place in places},
+        )
 
     def results(self) -> dict[tuple[str, int], dict[str, Result]]:
         """What is in the store of the study's results: per arm and seed, by label."""

@@ -11,12 +11,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from vitscope.studies.graph import Node
-from vitscope.studies.schedule import Task
+from vitscope.studies.schedule import Task, Tasks
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-Tasks = Mapping[str, Task]
+_ROWS = 24  # of the table on a terminal
+_PAUSE = 0.25  # seconds between two of them
 
 
 class Expectations:
@@ -63,7 +64,7 @@ class Expectations:
 
 def _like(node: Node) -> tuple[Any, Any]:
     """Jobs of the same kind on the same arm, and on any."""
-    return (node.kind, node.labels, node.arm), (node.kind, node.labels)
+    return (node.kind, node.labels, node.study, node.arm), (node.kind, node.labels)
 
 
 class Show(AbstractContextManager["Show"]):
@@ -82,6 +83,7 @@ class Show(AbstractContextManager["Show"]):
         self._title, self._expectations, self._room, self._shown = title, expectations, room, shown
         self._file: TextIO = sys.stderr  # a job in this process takes the place of it
         self._live: Any = None
+        self._drawn = 0.0  # by `time.monotonic`
         self._states: dict[str, tuple[str, int]] = {}
 
     def __enter__(self) -> Self:
@@ -108,7 +110,10 @@ class Show(AbstractContextManager["Show"]):
         if not self._shown:
             return
         if self._live is not None:
-            self._live.update(self._table(tasks))
+            over = not any(task.state in ("waiting", "running") for task in tasks.values())
+            if over or time.monotonic() - self._drawn > _PAUSE:
+                self._live.update(self._table(tasks))
+                self._drawn = time.monotonic()
             return
         for key, task in tasks.items():
             state = (task.state, len(task.failures))
@@ -141,25 +146,42 @@ class Show(AbstractContextManager["Show"]):
     def _table(self, tasks: Tasks) -> "Table":
         from rich.table import Table
 
-        table = Table(
-            "arm", *_SHOWN, "now", box=None, pad_edge=False, title=self._title, caption=self._standing(tasks)
-        )
+        rows: dict[str, list[Task]] = {}  # by arm, or by study if there are several
+        for task in tasks.values():
+            rows.setdefault(task.node.study or task.node.arm, []).append(task)
+        several = any(task.node.study for task in tasks.values())
+        shown = sorted(rows, key=lambda name: _urgency(rows[name]))[:_ROWS]
+        caption = self._standing(tasks)
+        if len(shown) < len(rows):
+            caption += f"\n{len(rows) - len(shown)} more of which no job is running"
+        head = "study" if several else "arm"
+        table = Table(head, *_SHOWN, "now", box=None, pad_edge=False, title=self._title, caption=caption)
         for column in table.columns[1 : 1 + len(_SHOWN)]:
             column.justify = "right"
         now = time.monotonic()
-        for arm in dict.fromkeys(task.node.arm for task in tasks.values()):
-            own = [task for task in tasks.values() if task.node.arm == arm]
-            counts = [sum(task.state == state for task in own) for state in _SHOWN]
+        for name in (name for name in rows if name in shown):
+            counts = [sum(task.state == state for task in rows[name]) for state in _SHOWN]
             running = [
-                f"{task.node.title.replace(f' {arm},', '')} {duration(now - task.began)}"
-                for task in own
+                f"{_without(name, task.node.title)} {duration(now - task.began)}"
+                for task in rows[name]
                 if task.state == "running"
             ]
-            table.add_row(arm, *(str(count) if count else "" for count in counts), "; ".join(running))
+            table.add_row(name, *(str(count) if count else "" for count in counts), "; ".join(running))
         return table
 
 
 _SHOWN = ("done", "running", "waiting", "failed", "left out")
+
+
+def _urgency(tasks: list[Task]) -> int:
+    """Rows with something running come before those that wait, and these before those that are over."""
+    states = {task.state for task in tasks}
+    return 0 if "running" in states else 1 if "waiting" in states else 2
+
+
+def _without(name: str, title: str) -> str:
+    """The title of a job in the row of an arm or a study, which need not be said again."""
+    return title.replace(f" {name},", "").replace(f" {name} ", " ")
 
 
 def duration(seconds: float) -> str:

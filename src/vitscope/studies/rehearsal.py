@@ -60,16 +60,21 @@ class Rehearsal:
         images: Images | None = None,
         pace: Pace | None = None,
         speeds: dict[str, Speed] | None = None,
+        made: set[str] | None = None,
     ) -> None:
-        """`images` are opened anew if not given; `speeds` are of arms that were tried out for other studies."""
+        """`images` are opened anew if not given; `speeds` and `made` are of arms that other studies have tried out."""
         self.study, self.arms, self.store = study, arms, store
         self.images, self.pace = images or Images(), pace or Pace()
         self._speeds: dict[str, Speed] = {} if speeds is None else speeds
+        self._made: set[str] = set() if made is None else made
 
-    def make(self, arm: Arm) -> nn.Module:
-        """The model of an arm, operated on; refuses what cannot be made."""
-        with alone(arm.seeds[0]):
-            return self._make(arm)
+    def try_out(self, arm: Arm) -> None:
+        """Make the model of an arm, and operate on it; refuses what cannot be made."""
+        key = key_of(self._identity(arm))
+        if key not in self._made:
+            with alone(arm.seeds[0]):
+                self._make(arm)
+            self._made.add(key)
 
     def _make(self, arm: Arm) -> nn.Module:
         resolved = self.arms[arm.name]

@@ -1,19 +1,19 @@
 """`vitscope reproduce C7 --scale cpu`: every statement of the papers as a study, with the rule fixed before the run.
 
-All cards share a store, so that a model which several of them need is trained once. The first seed of every card comes
-first, then the second, and so on: the table fills from the top, and its intervals shrink as seeds come in.
+All cards share a store and are one pool of jobs (`studies.pool`): a model which several of them need is trained once,
+and no worker is idle at the end of a card. The first seed of every card comes first, then the second, and so on: the
+table fills from the top, and its intervals shrink as seeds come in.
 """
 
 import hashlib
 import json
 import os
-import time
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
-from vitscope.core.errors import VitscopeError, warn
+from vitscope.core.errors import VitscopeError
 from vitscope.results.claim_record import ClaimRecord, revised
 from vitscope.results.provenance import now
 from vitscope.results.study_result import FILE
@@ -21,7 +21,8 @@ from vitscope.studies import paper_statistics  # noqa: F401 the cards' quantitie
 from vitscope.studies.cards import Card, card_study, list_cards
 from vitscope.studies.cost import read_budget
 from vitscope.studies.engines import Engine, check_engine
-from vitscope.studies.run import STORE, Request, do_study
+from vitscope.studies.pool import Pooled, do_studies
+from vitscope.studies.run import STORE, Request
 from vitscope.studies.scales import Scale, ScaleName, read_scale
 
 OUT = Path("runs/reproduce")
@@ -72,7 +73,7 @@ def reproduce(
     chosen, size = list_cards(claims), read_scale(scale)
     folder = Path(out) if out is not None else OUT / scale
     most = seeds or size.seeds
-    left = None if budget is None else read_budget(budget)
+    seconds = None if budget is None else read_budget(budget)
     check_engine(engine, workers, address)
     if folder.exists() and not folder.is_dir():
         raise VitscopeError(f"out is '{folder}', a file; expected a folder for what is found")
@@ -89,7 +90,12 @@ def reproduce(
         retries=retries,
         progress=progress,
     )
-    _in_turns([card for card in chosen if scale in card.scales], size, most, folder, request, left)
+    studies = [
+        Pooled(card.claim, partial(card_study, card, size), folder / card.claim, _done(folder / card.claim))
+        for card in chosen
+        if scale in card.scales
+    ]
+    do_studies(studies, most, request, seconds)
     return [record for card in chosen if (record := ClaimRecord.load(folder / card.claim)) is not None]
 
 
@@ -138,24 +144,6 @@ def registered_digest(card: Card, scale: Scale) -> str:
         arm.pop("seeds")
     text = json.dumps([card.digest, study], sort_keys=True, default=list)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _in_turns(
-    cards: Sequence[Card], scale: Scale, seeds: int, folder: Path, request: Request, left: float | None
-) -> None:
-    """One seed of all cards after another; `left` are the seconds of the budget."""
-    began = time.monotonic()
-    for number in range(1, seeds + 1):
-        for card in cards:
-            rest = None if left is None else left - (time.monotonic() - began)
-            if rest is not None and rest < 1:
-                return
-            if _done(folder / card.claim) >= number:
-                continue
-            study = card_study(card, scale, number)
-            given = replace(request, source=study, budget=None if rest is None else f"{rest:.0f}s")
-            for failure in do_study(given, folder / card.claim).report.failures:
-                warn(f"{card.claim}: {failure}")
 
 
 def _done(place: Path) -> int:

@@ -1,20 +1,21 @@
 """`vs.study("cb.yaml")`: read it, do what is missing, sum it up."""
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
 from vitscope.core.errors import BadArgument, warn
 from vitscope.report.study_page import write_study_page
 from vitscope.results.study_result import StudyResult
-from vitscope.studies.cost import Cost, affordable, costs_of, read_budget
+from vitscope.studies.cost import Cost, affordable, costs_of, jobs_of, packages_of, read_budget
 from vitscope.studies.engines import Engine, study_runner
-from vitscope.studies.graph import Plan, plan_study
+from vitscope.studies.graph import Node, Plan, plan_study
 from vitscope.studies.progress import Expectations, Show
-from vitscope.studies.rehearsal import Rehearsal
-from vitscope.studies.schedule import Report, Schedule
+from vitscope.studies.rehearsal import Rehearsal, Speed
+from vitscope.studies.resolve import Images
+from vitscope.studies.schedule import Report, Schedule, Task, Tasks
 from vitscope.studies.store import Store
 from vitscope.studies.study import Study
 from vitscope.studies.summary import summarise
@@ -39,6 +40,15 @@ class Request:
     retries: int = 1
     trust_code: bool = False
     progress: bool = True
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was opened, built and measured for one study, and need not be for the next."""
+
+    images: Images = field(default_factory=Images)
+    speeds: dict[str, Speed] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -100,29 +110,40 @@ def study(
     return done.result
 
 
-def plan_request(request: Request) -> tuple[Plan, Rehearsal]:
+def plan_request(request: Request, seen: Seen | None = None) -> tuple[Plan, Rehearsal]:
     """What a study needs, looked at before anything is done."""
+    seen = seen or Seen()
     source, file = request.source, None
     if not isinstance(source, Study):
         file, source = os.fspath(source), Study.read(source)
     asked = source.only(request.only) if request.only else source
     asked = asked if request.seeds is None else asked.with_seeds(request.seeds)
-    plan = plan_study(asked, Store(request.store), file, request.trust_code)
-    rehearsal = Rehearsal(asked, plan.arms, plan.store)
+    plan = plan_study(asked, Store(request.store), file, request.trust_code, seen.images)
+    rehearsal = Rehearsal(asked, plan.arms, plan.store, seen.images, None, seen.speeds, seen.made)
     unmade = {node.arm for node in plan.missing.values() if node.kind != "examine"}
     for arm in asked.arms:
         if arm.name in unmade:
-            rehearsal.make(arm)
+            rehearsal.try_out(arm)
     return plan, rehearsal
 
 
 def do_study(request: Request, out: str | os.PathLike[str] | None = None) -> Done:
     """A study from its file to its tables; `study` documents what can be asked for."""
     plan, report, folder = carry_out(request, out)
-    notes = {task.node.arm: task.failures[-1] for task in report.of("failed")}
+    return Done(sum_up(plan, report.tasks, folder), report, plan)
+
+
+def sum_up(plan: Plan, tasks: Tasks, folder: Path) -> StudyResult:
+    """Tables and page of what is there of a study; `tasks` are its jobs, and may be those of others, too."""
+    notes = {plan.missing[task.node.key].arm: task.failures[-1] for task in failed(plan, tasks)}
     result = summarise(plan.study, plan.results(), plan.training(), notes).save(folder)
     write_study_page(result)
-    return Done(result, report, plan)
+    return result
+
+
+def failed(plan: Plan, tasks: Tasks) -> list[Task]:
+    """Those jobs of a study that failed."""
+    return [tasks[key] for key in plan.missing if key in tasks and tasks[key].state == "failed"]
 
 
 def carry_out(request: Request, out: str | os.PathLike[str] | None = None) -> tuple[Plan, Report, Path]:
@@ -132,19 +153,38 @@ def carry_out(request: Request, out: str | os.PathLike[str] | None = None) -> tu
     folder = Path(out) if out is not None else Path("runs") / plan.study.name
     if folder.exists() and not folder.is_dir():
         raise BadArgument(f"out is '{folder}', a file; expected a folder for tables and a page")
-    report = _do(request, plan, rehearsal, seconds) if plan.missing else Report({})
+    report = do_jobs(request, plan.study.name, packages_of(plan), lambda: costs_of(plan, rehearsal), seconds)
     return plan, report, folder
 
 
-def _do(request: Request, plan: Plan, rehearsal: Rehearsal, seconds: float | None) -> Report:
-    nodes, costs = list(plan.missing.values()), dict[str, Cost]()
+def do_jobs(
+    request: Request,
+    title: str,
+    packages: Sequence[Sequence[Node]],
+    costs_of_all: Callable[[], dict[str, Cost]],
+    seconds: float | None = None,
+    meanwhile: Callable[[Tasks], object] = lambda tasks: None,
+) -> Report:
+    """Do jobs, each once, however many packages it is in.
+
+    Args:
+        request: Who does them, and how often one that fails is tried.
+        title: Of what is shown.
+        packages: Jobs that belong together, the most telling first.
+        costs_of_all: What they cost, by key; asked for if there is a budget.
+        seconds: The budget.
+        meanwhile: See `Schedule`.
+    """
+    nodes, costs = list(jobs_of(packages).values()), dict[str, Cost]()
+    if not nodes:
+        return Report({})
     engine = (request.engine, request.workers, request.address, request.cpus_per_job, request.gpus_per_job)
     with study_runner(*engine) as runner:
         if seconds is not None:
-            costs = costs_of(plan, rehearsal)
-            nodes = affordable(plan, costs, seconds, runner.room)
+            costs = costs_of_all()
+            nodes = affordable(packages, costs, seconds, runner.room)
         known = {key: cost.seconds for key, cost in costs.items() if cost.seconds is not None}
         expectations = Expectations(known)
-        shown = Show(plan.study.name, expectations, lambda: runner.room, request.progress)
-        with shown:
-            return Schedule(nodes, plan.store, runner, request.retries, seconds, expectations.of, shown).run()
+        with Show(title, expectations, lambda: runner.room, request.progress) as shown:
+            store, tell = Store(request.store), expectations.of
+            return Schedule(nodes, store, runner, request.retries, seconds, tell, shown, meanwhile).run()

@@ -15,6 +15,7 @@ from vitscope.studies.runners import JobFailed, Runner
 from vitscope.studies.store import Store
 
 State = Literal["waiting", "running", "done", "failed", "left out"]
+Tasks = Mapping[str, "Task"]
 _POLL = 0.05  # seconds between two looks
 
 
@@ -33,7 +34,7 @@ class Task:
 class Report:
     """How the jobs of a study ended."""
 
-    tasks: Mapping[str, Task]
+    tasks: Tasks
 
     def of(self, state: State) -> list[Task]:
         """Those that ended so."""
@@ -56,6 +57,7 @@ class Schedule:
         seconds: After this time no job begins any more; None: until all are done.
         expected: How long a job takes, if that is known; one that would not be done in time does not begin.
         show: Is given all tasks whenever one changes, and now and then.
+        meanwhile: Is given them, too, when everybody has something to do: the moment for work of one's own.
     """
 
     def __init__(
@@ -66,12 +68,13 @@ class Schedule:
         retries: int = 1,
         seconds: float | None = None,
         expected: Callable[[Node], float | None] = lambda node: None,
-        show: Callable[[Mapping[str, Task]], None] = lambda tasks: None,
+        show: Callable[[Tasks], object] = lambda tasks: None,
+        meanwhile: Callable[[Tasks], object] = lambda tasks: None,
     ) -> None:
         self.tasks = {node.key: Task(node) for node in nodes}
         self._store, self._runner, self._retries, self._show = store, runner, retries, show
         self._until = None if seconds is None else time.monotonic() + seconds
-        self._expected = expected
+        self._expected, self._meanwhile = expected, meanwhile
 
     def run(self) -> Report:
         """Until nothing is left that could be done."""
@@ -83,6 +86,7 @@ class Schedule:
             if not running:
                 break
             self._show(self.tasks)
+            self._meanwhile(self.tasks)
             if any([self._look(task) for task in running]):
                 self._show(self.tasks)
             else:
@@ -94,13 +98,18 @@ class Schedule:
 
     def _begin(self) -> None:
         """Start what can begin, as far as there is room."""
-        room = self._runner.room - sum(task.state == "running" for task in self.tasks.values())
+        running = [task.node for task in self.tasks.values() if task.state == "running"]
+        room = self._runner.room - len(running)
+        under_way = {key for node in running for key in node.makes}
         for task in self.tasks.values():
             if room <= 0:
                 return
-            if task.state == "waiting" and self._is_ready(task) and self._is_in_time(task):
+            if task.state != "waiting" or task.node.makes & under_way:  # which it will find when it begins
+                continue
+            if self._is_ready(task) and self._is_in_time(task):
                 self._runner.start(task.node.job)
                 task.state, task.began = "running", time.monotonic()
+                under_way |= task.node.makes
                 room -= 1
 
     def _is_ready(self, task: Task) -> bool:
@@ -117,8 +126,20 @@ class Schedule:
         except JobFailed as error:
             task.failures.append(str(error))
             task.state = "waiting" if len(task.failures) <= self._retries else "failed"
+            if task.state == "failed":
+                self._leave_out({task.node.key})
             return True
         if outcome is None:
             return False
         task.state, task.seconds = "done", outcome.seconds
         return True
+
+    def _leave_out(self, gone: set[str]) -> None:
+        """What needs a job that failed, and what needs that."""
+        while gone:
+            left_out = [
+                task for task in self.tasks.values() if task.state == "waiting" and gone & {*task.node.needs}
+            ]
+            for task in left_out:
+                task.state = "left out"
+            gone = {task.node.key for task in left_out}

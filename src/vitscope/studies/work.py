@@ -28,6 +28,7 @@ from vitscope.studies.runners import THREADS
 from vitscope.studies.store import Store
 from vitscope.surgery.tools.record import OPERATIONS
 from vitscope.training import train
+from vitscope.training.checkpoint import PREVIOUS
 from vitscope.training.setup import find_model
 
 SAVE_EVERY = 500  # steps of a training that may be lost, besides those of an epoch
@@ -78,6 +79,7 @@ def train_arm(
     parameters = sum(parameter.numel() for parameter in net.parameters())
     facts = {"parameters": parameters, "images": len(images), "device": str(next(net.parameters()).device)}
     Store.of_job(out).keep_training(out.name, facts)
+    (out / PREVIOUS).unlink(missing_ok=True)  # the last state is whole, and all that going on would need
     last = {"accuracy": done.accuracy, "train_loss": done.train_loss}
     return {"parameters": parameters, **{key: _finite(value) for key, value in last.items()}}
 
