@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from tests.browser.chromium import Chromium, find_chromium
+from tests.made_once import made_once
 from vitscope.data import load_data
 from vitscope.exams import diagnose, landscape
 from vitscope.models import create_model
@@ -21,7 +22,10 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(
             "no Chromium on this machine: the page was not looked at (Debian: apt-get install chromium)"
         )
-    folder = tmp_path_factory.mktemp("browser")
+    return made_once(tmp_path_factory, "browser", make_page) / "report.html"
+
+
+def make_page(folder: Path) -> None:
     images = load_data("fashion", split="test")
     torch.manual_seed(0)
     for model_name, shown in NAMES.items():
@@ -33,7 +37,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 model, load_data("fashion", split="train"), points=3, limit=16, batch_size=16, name=shown
             )
             Run.open(run).save_result(found)
-    return report([folder / name for name in NAMES], folder / "report.html", title="Two <models>")
+    report([folder / name for name in NAMES], folder / "report.html", title="Two <models>")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,6 @@ from vitscope.engine.pixels import PixelModel
 from vitscope.exams.robustness.adversarial import fgsm, pgd
 from vitscope.models import create_model
 
-foolbox = pytest.importorskip("foolbox", reason="pip install foolbox")
 EPS = 4 / 255
 
 
@@ -19,6 +18,7 @@ def fashion() -> ImageData:
 
 @pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])
 def test_pictures_are_those_of_foolbox(name: str, fashion: ImageData) -> None:
+    foolbox = pytest.importorskip("foolbox", reason="pip install foolbox")
     model = create_model(name, pretrained=True).eval()
     images, labels, _ = next(iter(batches(fashion, model, limit=8, batch_size=8)))
     config = model.pretrained_cfg

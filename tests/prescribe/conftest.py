@@ -11,6 +11,7 @@ import pytest
 from torch import nn
 
 import vitscope as vs
+from tests.made_once import made_once
 from vitscope.core.statistics import Estimate
 from vitscope.engine.facts import model_facts
 from vitscope.findings.hessian import HessianResult
@@ -26,12 +27,14 @@ Change = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def diagnosed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("diagnosed")
+    return made_once(tmp_path_factory, "diagnosed", examine_them)
+
+
+def examine_them(folder: Path) -> None:
     data = vs.load_data("fashion", split="test")
     for name, exams in EXAMS.items():
         model = vs.create_model(name, pretrained=True)
         kept(folder / name, model, vs.diagnose(model, data, exams, limit=20, name=name))
-    return folder
 
 
 def kept(folder: Path, model: nn.Module, results: dict[str, Result]) -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import vitscope as vs
+from tests.made_once import made_once
 from vitscope.results import Run
 
 HEADER = "epoch,lr,train_loss,nll,accuracy,low,high,images_per_second,waiting,monitoring,seconds,broken\n"
@@ -21,11 +22,14 @@ def epoch(number: int) -> str:
 @pytest.fixture(scope="session")
 def examined(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of `diagnose` with a name that would be markup if it were not escaped."""
-    folder = tmp_path_factory.mktemp("examined") / "exam"
+    return made_once(tmp_path_factory, "examined", examine_one) / "exam"
+
+
+def examine_one(folder: Path) -> None:
     torch.manual_seed(0)
     data = vs.load_data("fashion", split="test")
-    vs.diagnose(vs.create_model("resnet_mini"), data, ["prediction"], limit=20, out=folder, name="<b>net</b>")
-    return folder
+    model, out = vs.create_model("resnet_mini"), folder / "exam"
+    vs.diagnose(model, data, ["prediction"], limit=20, out=out, name="<b>net</b>")
 
 
 @pytest.fixture

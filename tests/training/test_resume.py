@@ -23,7 +23,7 @@ from vitscope.training import get_recipe, train
 torch.set_num_threads(1)
 root = Path(sys.argv[1])
 recipe = replace(
-    get_recipe("mini"), epochs=3, batch_size=8, ema_decay=0.9, drop_path=0.1, mix_probability=0.5, accumulate=2
+    get_recipe("mini"), epochs=2, batch_size=8, ema_decay=0.9, drop_path=0.1, mix_probability=0.5, accumulate=2
 )
 images = load_data("fashion", split="train").subset(range(60))  # 8 steps per epoch
 
@@ -65,7 +65,7 @@ draw = random.Random(0)
 found = []
 for point in range({POINTS}):
     folder = root / str(point)
-    n = draw.randrange(1, 3 * 60 - 16)
+    n = draw.randrange(1, 2 * 60 - 16)
     killed = in_child(folder, n, draw.uniform(1e-6, 0.03))
     state = folder / "last.json"
     place = json.loads(state.read_text())["progress"] if state.exists() else dict(epoch=0, step=0)
