@@ -15,10 +15,14 @@ from vitscope.recipes.seeding import preserved, seed_all
 from vitscope.tasks.detection import Detection, compared
 from vitscope.tasks.objects import ObjectsExample
 
-CONFIG = DataConfig((3, 32, 32), mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25), crop_pct=1.0, crop_mode="squash")
+CONFIG = DataConfig(
+    (3, 32, 32), mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25), crop_pct=1.0, crop_mode="squash"
+)
 
 
-def picture_of(boxes: list[tuple[int, int, int, int]], size: tuple[int, int] = (40, 60)) -> tuple[Image.Image, Objects]:
+def picture_of(
+    boxes: list[tuple[int, int, int, int]], size: tuple[int, int] = (40, 60)
+) -> tuple[Image.Image, Objects]:
     """White boxes on black, each an object of its own class."""
     masks = np.zeros((len(boxes), *size), np.uint8)
     for mask, (left, top, right, bottom) in zip(masks, boxes, strict=True):
@@ -63,7 +67,8 @@ def test_a_picture_without_objects() -> None:
     picture, objects = picture_of([])
     for crop in ("auto", "resized"):
         _, target = ObjectsExample(get_recipe("dense", crop=crop), CONFIG)(picture, objects)
-        assert target["boxes"].shape == (0, 4) and target["masks"].shape == (0, 32, 32)
+        assert target["boxes"].shape == (0, 4)
+        assert target["masks"].shape == (0, 32, 32)
 
 
 def test_what_is_found_exactly_is_found_in_pixels_of_the_picture() -> None:
@@ -79,7 +84,8 @@ def test_what_is_found_exactly_is_found_in_pixels_of_the_picture() -> None:
     one = compared(found, objects, (32, 32), (picture.height, picture.width))
     assert one.found[0]["bbox"] == pytest.approx([4, 6, 16, 12], abs=1e-4)
     row = Detection().scores([[one]])
-    assert row["box_ap"] == pytest.approx(1.0) and row["mask_ap50"] == pytest.approx(1.0)
+    assert row["box_ap"] == pytest.approx(1.0)
+    assert row["mask_ap50"] == pytest.approx(1.0)
     assert row["mask_ap"] > 0.5
 
 

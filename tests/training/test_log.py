@@ -10,6 +10,7 @@ import pytest
 
 import vitscope as vs
 from vitscope.core.errors import VitscopeError
+from vitscope.tasks import Classification
 from vitscope.training.log import COLUMNS, Bar, Metrics, Tracking
 
 ROW = {name: float(i) for i, name in enumerate(COLUMNS)} | {"epoch": 1}
@@ -34,9 +35,9 @@ def test_resuming_drops_what_was_not_finished(tmp_path: Path) -> None:
 
 
 def test_bar_shows_epochs_images_and_loss(capsys: pytest.CaptureFixture[str]) -> None:
-    with Bar(epochs=2, images_per_epoch=100, done=100, shown=True) as bar:
+    with Bar(epochs=2, images_per_epoch=100, done=100, shown=True, words=Classification().words) as bar:
         bar.step(1, 100, 1.25, 0.07)
-        bar.row({**ROW, "epoch": 2, "accuracy": 0.5, "waiting": 0.12})
+        bar.row({**ROW, "epoch": 2, "accuracy": 0.5, "low": 0.4, "high": 0.6, "waiting": 0.12})
     shown = capsys.readouterr().err
     assert "epoch 2/2" in shown
     assert "200/200" in shown

@@ -12,9 +12,10 @@ from vitscope.core.errors import BadArgument, BadData, UnsupportedModel, Vitscop
 from vitscope.data import load_data
 from vitscope.models import BadWeights, create_model
 from vitscope.recipes.named import get_recipe
+from vitscope.tasks import Classification
 from vitscope.training import TrainOptions, train
 from vitscope.training.loading import find_images
-from vitscope.training.setup import count_outputs, find_model, settle
+from vitscope.training.setup import find_model, settle
 
 CPU = torch.device("cpu")
 MINI = get_recipe("mini")
@@ -93,7 +94,7 @@ def test_model_that_does_not_classify() -> None:
     model = create_model("vit_mini", depth=1).train()
     model.forward = model.forward_features
     with pytest.raises(VitscopeError, match=r"returns \(1, 65, 96\) for one image"):
-        count_outputs(model, settle(create_model("vit_mini"), None, CPU)[0], CPU)
+        Classification().outputs(model, settle(create_model("vit_mini"), None, CPU)[0], CPU)
     assert model.training
 
 

@@ -145,7 +145,7 @@ def taken(stepper: Stepper, steps: int) -> list[tuple[Tensor, Tensor]]:
     for step, chunk in enumerate(chunks):
         items = [stepper.data[i] for i in chunk]
         seed_all(STEP, 0, 0, step)
-        found.append(stepper.mix(torch.stack([x for x, _ in items]), torch.tensor([y for _, y in items])))
+        found.append(stepper.mixed(torch.stack([x for x, _ in items]), torch.tensor([y for _, y in items])))
     return found
 
 

@@ -50,7 +50,9 @@ class VQA(Task):
 
     def bind(self, model: nn.Module) -> None:
         """Questions become numbers as this model wants them."""
-        self._words = getattr(unwrap(model), "vitscope_words", None)  # without the model: loaders are given it
+        self._words = getattr(
+            unwrap(model), "vitscope_words", None
+        )  # without the model: loaders are given it
 
     def model_arguments(self, name: str | os.PathLike[str], data: Any) -> dict[str, Any]:
         """The words of the questions to learn from, for a model that does not bring its own."""
@@ -78,9 +80,7 @@ class VQA(Task):
         """See `Task`."""
         shown, targets = zip(*examples, strict=True)
         pictures, questions = zip(*shown, strict=True)
-        return {"pixel_values": torch.stack(pictures), **self._words(list(questions))}, torch.stack(
-            targets
-        )
+        return {"pixel_values": torch.stack(pictures), **self._words(list(questions))}, torch.stack(targets)
 
     def losses(self, model: nn.Module, outputs: Any, targets: Tensor) -> Tensor:
         """See `Task`."""
@@ -185,4 +185,3 @@ class PreparedQuestions:
             ]
             inputs, targets = self._task.collate(examples)
             yield {key: value.to(self._device) for key, value in inputs.items()}, targets.to(self._device)
-
