@@ -42,7 +42,8 @@ def test_fraction_that_empties_a_class() -> None:
         ("/data/images", "write folder:PATH"),
         (
             "imagenet",
-            "there are fashion, fashion-full, cifar10, cifar100, folder:PATH, frames:PATH, timm:PREFIX/NAME",
+            "there are fashion, fashion-full, cifar10, cifar100, coral, coral-objects, coral-stream, trees, easy-vqa, "
+            "folder:PATH, frames:PATH, timm:PREFIX/NAME, masks:PATH, ade20k:PATH",
         ),
         ("", "no data set ''"),
     ],

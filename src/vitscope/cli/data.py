@@ -67,8 +67,9 @@ def _list() -> None:
         f"\nprepared ones lie in {data_root()} (set VITSCOPE_DATA to move them)\n"
         "prepare one with: vitscope data prepare NAME [--source PATH]\n"
         "also: folder:PATH (one folder of images per class), frames:PATH (streams of frames), "
-        "timm:PREFIX/NAME (timm's create_dataset); segmentation: masks:PATH, ade20k:PATH, camvid:PATH, "
-        "camvid-frames:PATH; detection: coco:PATH; questions: vqa:PATH",
+        "timm:PREFIX/NAME (timm's create_dataset); "
+        "segmentation: masks:PATH, ade20k:PATH, camvid:PATH, camvid-frames:PATH; "
+        "detection: coco:PATH; questions: vqa:PATH",
         highlight=False,
         markup=False,
         soft_wrap=True,

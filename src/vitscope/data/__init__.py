@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vitscope.data.task_data import NO_CLASS as NO_CLASS
     from vitscope.data.task_data import Objects as Objects
     from vitscope.data.task_data import TaskData as TaskData
+    from vitscope.data.tasks.frames import as_frames as as_frames
 
 _WHERE = {
     "Batches": "batching",
@@ -33,6 +34,7 @@ _WHERE = {
     "Objects": "task_data",
     "Readout": "labels",
     "TaskData": "task_data",
+    "as_frames": "tasks.frames",
     "batches": "batching",
     "check_labels": "images",
     "data_config": "config",

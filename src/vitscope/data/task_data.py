@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +23,6 @@ from tqdm import tqdm
 
 from vitscope.core.errors import BadData
 from vitscope.data.images import Indices, Pixels
-
-if TYPE_CHECKING:
-    from vitscope.data.frames import FrameData
 
 TaskName = Literal["segmentation", "detection", "vqa"]
 TASKS: tuple[TaskName, ...] = ("segmentation", "detection", "vqa")
@@ -208,12 +205,6 @@ class TaskData:
         digest.update(self.positions.tobytes())
         digest.update(self.reader.digest(self.positions))
         return digest.digest()
-
-    def frames(self) -> "FrameData":
-        """The stream with its masks as `frames:PATH` would give it, for exams of streams."""
-        from vitscope.data.tasks.frames import as_frames
-
-        return as_frames(self)
 
     def _pictures(self) -> Indices:
         """(N,) which picture each item is about, counted from 0 in the order of their appearance."""

@@ -8,7 +8,7 @@ from PIL import Image
 
 from tests.data.tasks.test_masks import SIZE, numbers, save_mask, save_picture
 from vitscope.core.errors import BadData
-from vitscope.data import NO_CLASS, TaskData, load_data
+from vitscope.data import NO_CLASS, TaskData, as_frames, load_data
 from vitscope.data.tasks.camvid import CLASSES, colours, split_of
 
 # label_colors.txt of CamVid, as published with it
@@ -183,7 +183,7 @@ def test_frames_belong_to_the_split_of_the_next_mask(tmp_path: Path) -> None:
     assert test.target(0).shape == SIZE[::-1]
     assert test.target(2).tolist() == np.where(numbers(0, 12) == 11, -1, numbers(0, 12).astype(int)).tolist()
     test.check()
-    frames = test.frames()
+    frames = as_frames(test)
     assert frames.masks.read(0) is None
     assert set(np.unique(frames.masks.read(2))) <= {*range(11), 255}
     (tmp_path / "frames" / "a" / "a_9.png").unlink()

@@ -11,7 +11,7 @@ from matplotlib.path import Path as MplPath
 from PIL import Image
 
 from vitscope.core.errors import BadData
-from vitscope.data import catalog, load_data
+from vitscope.data import as_frames, catalog, load_data
 from vitscope.data.catalog import CATALOG, is_prepared
 from vitscope.data.fetch import digest
 from vitscope.data.frames import FrameData
@@ -152,7 +152,7 @@ def test_no_training_tile_shows_a_pixel_of_a_test_block() -> None:
 def test_the_stream_moves_over_test_blocks_and_is_a_stream_for_exams(prepared: Path) -> None:
     data = load_data("coral-stream")
     assert [len(stream) for stream in data.streams] == [coral.FRAMES] * 4
-    frames = data.frames()
+    frames = as_frames(data)
     assert isinstance(frames, FrameData)
     assert [len(sequence) for sequence in frames.sequences] == [coral.FRAMES] * 4
     for stream, (row, column) in zip(data.streams, coral.TEST_BLOCKS, strict=True):
@@ -168,7 +168,7 @@ def test_the_stream_moves_over_test_blocks_and_is_a_stream_for_exams(prepared: P
             assert np.array_equal(frames.masks.read(i), data.target(i))
         assert np.abs(corners[1] - corners[0]).max() <= coral.SPEED + 7
     with pytest.raises(BadData, match=r"coral .test. is no stream; take one, such as coral-stream"):
-        load_data("coral").frames()
+        as_frames(load_data("coral"))
 
 
 def test_another_photograph_is_refused(
