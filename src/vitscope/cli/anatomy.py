@@ -59,9 +59,11 @@ def _model(options: Options) -> "nn.Module":
     import torch
 
     from vitscope import create_model
+    from vitscope.models.create import needs_values
 
     asked: dict[str, Any] = {"img_size": options.img_size, "trust_code": options.trust_code}
-    if options.model.startswith("hf:") or "/" in options.model or Path(options.model).is_dir():
+    files = options.model.startswith("hf:") or "/" in options.model or Path(options.model).is_dir()
+    if files or needs_values(options.model):
         return create_model(options.model, **asked)
     with torch.device("meta"):
         return create_model(options.model, **asked)

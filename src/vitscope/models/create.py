@@ -214,7 +214,7 @@ class ModelInfo:
 def describe(name: str, **arguments: Any) -> ModelInfo:
     """Build the model on the meta device (no memory, no arithmetic) and count; `arguments` as for `create_model`."""
     try:
-        with torch.device("meta"), _NoInitialValues():
+        with torch.device("cpu" if needs_values(name) else "meta"), _NoInitialValues():
             model = create_model(name, **arguments)
     except NotImplementedError:  # its constructor calculates with tensors, and meta ones hold no values
         model = create_model(name, **arguments)
@@ -227,6 +227,11 @@ def describe(name: str, **arguments: Any) -> ModelInfo:
     other = "torchvision" if name.startswith(from_torchvision.PREFIX) else "timm"
     source = "vitscope" if name in OURS or from_dense.has(name) or from_vqa.has(name) else other
     return ModelInfo(name, parameters, flops, (channels, height, width), source)
+
+
+def needs_values(name: str) -> bool:
+    """Whether a model of this name is built with weights only: it is watched while it is built, or reads them."""
+    return from_dense.has(name) or from_vqa.has(name)
 
 
 class _NoInitialValues(TorchFunctionMode):

@@ -7,7 +7,6 @@ model.head       what the task wants of the pyramid
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy import dissect
@@ -40,8 +39,7 @@ class Dense(nn.Module):
         norm: Any = nn.BatchNorm2d,
     ) -> None:
         super().__init__()
-        with torch.device("cpu"):  # where positions are, for a model without weights, too
-            body = dissect(backbone, size)
+        body = dissect(backbone, size)
         found = find_levels(body)
         plain = is_plain(found)
         self.levels = tuple(found if levels is None else found[-levels:])
