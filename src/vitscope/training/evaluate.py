@@ -40,7 +40,8 @@ def evaluate(
 ) -> Score:
     """Accuracy and loss on labelled images; see `measure`."""
     found = measure(model, Classification(), data, config, batch_size, device, interrupt)
-    return Score(**{**found, "n": int(found["n"])})
+    means = (found[name] for name in ("accuracy", "low", "high", "nll"))
+    return Score(*means, n=int(found["n"]))
 
 
 def measure(

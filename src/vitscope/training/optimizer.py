@@ -58,7 +58,7 @@ def build_schedule(optimizer: torch.optim.Optimizer, recipe: Recipe, steps: int)
         warmup_lr=min(recipe.warmup_lr, recipe.peak_lr),
         min_lr=min(recipe.min_lr, recipe.peak_lr),
         decay_milestones=[share * recipe.epochs for share in recipe.milestones],  # type: ignore[misc]
-        **{"decay_rate": recipe.decay_rate, **power},  # type: ignore[arg-type]
+        **{"decay_rate": recipe.decay_rate, **power},
         step_on_epochs=False,
         updates_per_epoch=steps,
     )
