@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from vitscope.core.errors import BadData
 from vitscope.data.catalog import CATALOG, open_prepared
 from vitscope.data.images import ImageData
 from vitscope.data.published_sets import embedded_fashion
+from vitscope.data.task_data import TaskData
 
 # what is written before a path, and who opens it
 _FOLDERS: dict[str, str] = {
@@ -25,8 +27,8 @@ _FOLDERS: dict[str, str] = {
 @checked
 def load_data(
     spec: str, split: str = "test", fraction: float = 1.0, seed: int = 0, check: bool = True
-) -> ImageData:
-    """Labelled images by name.
+) -> Any:
+    """Labelled images by name: an `ImageData`; or data of another task: a `TaskData`.
 
     Args:
         spec: "fashion" (in the package), "fashion-full", "cifar10", "cifar100" (prepare them once with
@@ -45,7 +47,7 @@ def load_data(
     return _open(spec, split, check).fraction(fraction, seed)
 
 
-def _open(spec: str, split: str, check: bool) -> ImageData:
+def _open(spec: str, split: str, check: bool) -> ImageData | TaskData:
     kind, colon, rest = spec.partition(":")
     if colon and kind in ("folder", "frames"):
         from vitscope.data.folder import open_folder, open_frames

@@ -141,7 +141,7 @@ class TaskData:
         """The question of an item of vqa."""
         if self.task != "vqa":
             raise BadData(f"{self.spec} has no questions, it is data of {self.task}; expected data of vqa")
-        return self.reader.question(self._place(index))  # type: ignore[attr-defined, no-any-return]
+        return self.reader.question(self._place(index))  # type: ignore[attr-defined]
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -187,7 +187,7 @@ class TaskData:
         """
         places = [int(place) for place in self.positions]
         # a bar would disturb a log file: None is shown on a terminal alone
-        quiet = {"disable": None if show else True, "delay": 1.0, "leave": False, "unit": "target"}
+        quiet: Any = {"disable": None if show else True, "delay": 1.0, "leave": False, "unit": "target"}
         with ThreadPoolExecutor(_CHECKERS if self.reader.parallel else 1) as pool:
             checked = pool.map(self.reader.check, places)
             try:

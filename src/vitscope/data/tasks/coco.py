@@ -178,7 +178,7 @@ def _usable(
 def _wrong_with(annotation: Record, image: Record, file: Path, outlined: bool) -> str | None:
     """Why an annotation cannot be used, in words; None if it can."""
     width, height = (whole_number(image, key, file, f"image {image['id']}") for key in ("width", "height"))
-    box = annotation.get("bbox")
+    box: Any = annotation.get("bbox")
     if not are_numbers(box) or len(box) != 4:
         return f"has the box {box!r}, expected left, top, width and height"
     left, top, wide, high = box

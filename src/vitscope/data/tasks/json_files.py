@@ -22,7 +22,7 @@ def read_json(path: Path, keys: Sequence[str], what: str) -> Record:
         entries = content.get(key) if isinstance(content, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise BadData(f"{path} has no list '{key}' of objects; expected {what}")
-    return content  # type: ignore[no-any-return]
+    return content
 
 
 def by_id(records: Iterable[Record], key: str, path: Path, what: str) -> dict[int, Record]:

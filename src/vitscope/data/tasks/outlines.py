@@ -22,7 +22,7 @@ def wrong_outline(shape: Any, width: int, height: int) -> str | None:
         if shape.get("size") != [height, width]:
             return f"has run lengths for {shape.get('size')}, expected the picture's [{height}, {width}]"
         counts = shape.get("counts")
-        runs = run_lengths(counts) if isinstance(counts, str) else counts
+        runs: Any = run_lengths(counts) if isinstance(counts, str) else counts
         if are_numbers(runs) and min(runs, default=0) >= 0 and sum(runs) == width * height:
             return None
         return "has run lengths that do not add up to its picture"  # pycocotools would write beyond it

@@ -163,7 +163,8 @@ def open_task_set(entry: Entry, split: str) -> TaskData:
         outlined = "objects" in entry.arrays
         reader = ObjectArrays(what, images, *others) if outlined else BoxArrays(what, images, *others)
     else:
-        reader = QuestionArrays(what, images, *others, n_answers=len(entry.classes))
+        questions, answers, pictures = others
+        reader = QuestionArrays(what, images, questions, answers, pictures, len(entry.classes))
     if len(reader) != entry.size(split):
         raise BadData(
             f"{what} has {len(reader)} items instead of {entry.size(split)}; "

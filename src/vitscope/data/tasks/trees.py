@@ -60,7 +60,7 @@ def read_trees(folder: Path, report: Callable[[str], None] = print) -> Arrays:
             report(f"reading {name}")
             forest, crowns = _photograph(folder, name, *digests)
             for top, left in _corners(forest.shape, STRIDE[split]):
-                seen = boxes_in_tile(crowns - np.float32([left, top, left, top]))
+                seen = boxes_in_tile(crowns - np.array([left, top, left, top], np.float32))
                 boxes.append(np.c_[np.full(len(seen), len(images), np.float32), seen])
                 images.append(forest[top : top + TILE, left : left + TILE])
         arrays[split] = np.stack(images), np.concatenate(boxes)
@@ -86,7 +86,7 @@ def read_voc(path: Path) -> Boxes:
         raise BadData(
             f"cannot read boxes from {path} ({reason(error)}); expected Pascal VOC's XML"
         ) from error
-    return boxes.reshape(-1, 4) - np.float32([1, 1, 0, 0])
+    return boxes.reshape(-1, 4) - np.array([1, 1, 0, 0], np.float32)
 
 
 def boxes_in_tile(boxes: Boxes) -> Boxes:
