@@ -1,5 +1,6 @@
 """Detection as a task: augmentation of objects, detections in pixels of the picture, a training from end to end."""
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ def test_what_is_found_exactly_is_found_in_pixels_of_the_picture() -> None:
     }
     one = compared(found, objects, (32, 32), (picture.height, picture.width))
     assert one.found[0]["bbox"] == pytest.approx([4, 6, 16, 12], abs=1e-4)
-    row = Detection().scores([[one]])
+    row = Detection().scores([[asdict(one)]])
     assert row["box_ap"] == pytest.approx(1.0)
     assert row["mask_ap50"] == pytest.approx(1.0)
     assert row["mask_ap"] > 0.5

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -104,13 +105,13 @@ class Detection(Task):
         """What was found in every image, and what is there."""
         size = tuple(inputs.shape[2:])
         return [
-            compared(found, objects, size, picture)  # type: ignore[arg-type]
+            asdict(compared(found, objects, size, picture))  # type: ignore[arg-type]
             for found, (objects, picture) in zip(model(inputs), targets, strict=True)
         ]
 
-    def scores(self, sums: Iterable[list[Found]]) -> dict[str, float]:
+    def scores(self, sums: Iterable[list[Any]]) -> dict[str, float]:
         """See `Task`; there is no nll and no accuracy."""
-        images = [one for batch in sums for one in batch]
+        images = [Found(**one) for batch in sums for one in batch]
         classes = 1 + max((o["category_id"] for one in images for o in (*one.there, *one.found)), default=0)
         weights = poisson_weights(np.arange(len(images)), 0, _REPLICATES)
         masks = any("segmentation" in o for one in images for o in one.there)
@@ -209,5 +210,5 @@ def _at_size(masks: Tensor, picture: tuple[int, int]) -> np.ndarray:
 def _encoded(mask: np.ndarray) -> dict[str, Any]:
     from pycocotools import mask as coding
 
-    found: dict[str, Any] = coding.encode(np.asfortranarray(mask.astype(np.uint8)))
-    return found
+    found = coding.encode(np.asfortranarray(mask.astype(np.uint8)))
+    return {"size": found["size"], "counts": found["counts"].decode()}

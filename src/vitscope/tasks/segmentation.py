@@ -100,14 +100,15 @@ class Segmentation(Task):
         """See `Task`."""
         return PreparedMasks(data, config, device, rank, world, batch_size or self.batch_size)
 
-    def sums(self, model: nn.Module, inputs: Tensor, targets: Sequence[Tensor]) -> list[Counts]:
-        """Of every image."""
+    def sums(self, model: nn.Module, inputs: Tensor, targets: Sequence[Tensor]) -> list[Any]:
+        """`Counts` of every image, as lists."""
         scores = class_scores(model, model(inputs), len(inputs)).float()
-        return [count_pixels(one, mask) for one, mask in zip(scores, targets, strict=True)]
+        counts = [count_pixels(one, mask) for one, mask in zip(scores, targets, strict=True)]
+        return [[one.classes.tolist(), one.nll, one.pixels] for one in counts]
 
-    def scores(self, sums: Iterable[list[Counts]]) -> dict[str, float]:
+    def scores(self, sums: Iterable[list[Any]]) -> dict[str, float]:
         """See `Task`; accuracy is that of pixels."""
-        return summed([counts for batch in sums for counts in batch])
+        return summed([Counts(np.array(classes), nll, n) for batch in sums for classes, nll, n in batch])
 
     def words(self, row: dict[str, Any]) -> str:
         """See `Task`."""

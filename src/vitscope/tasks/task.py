@@ -108,7 +108,7 @@ class Task:
         return torch.zeros(1, *config.input_size, device=device)
 
     def sums(self, model: nn.Module, inputs: Inputs, targets: Targets) -> Any:
-        """What `scores` needs of one batch; of plain numbers and arrays."""
+        """What `scores` needs of one batch, of what JSON can hold."""
         raise NotImplementedError
 
     def scores(self, sums: Iterable[Any]) -> dict[str, float]:

@@ -106,17 +106,17 @@ class VQA(Task):
         self.bind(model)
         return PreparedQuestions(data, self, config, device, rank, world, batch_size or self.batch_size)
 
-    def sums(self, model: nn.Module, inputs: dict[str, Tensor], targets: Tensor) -> np.ndarray:
-        """(N, 2): how right each answer is, and the loss."""
+    def sums(self, model: nn.Module, inputs: dict[str, Tensor], targets: Tensor) -> list[list[float]]:
+        """How right each answer is, and its loss."""
         scores = class_scores(model, model(inputs), len(targets)).float()
         right = targets.gather(1, scores.argmax(1, keepdim=True))[:, 0]
         loss = F.binary_cross_entropy_with_logits(scores.double(), targets.double(), reduction="none").sum(1)
-        found: np.ndarray = torch.stack([right.double(), loss], 1).cpu().numpy()
+        found: list[list[float]] = torch.stack([right.double(), loss], 1).tolist()
         return found
 
-    def scores(self, sums: Iterable[np.ndarray]) -> dict[str, float]:
+    def scores(self, sums: Iterable[list[list[float]]]) -> dict[str, float]:
         """See `Task`; nll is the loss."""
-        rows = np.concatenate(list(sums))
+        rows = np.array([row for batch in sums for row in batch])
         found = mean_interval(rows[:, 0].sum(), np.square(rows[:, 0]).sum(), len(rows))
         return {
             "accuracy": float(found.value),

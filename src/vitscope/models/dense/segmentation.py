@@ -35,6 +35,7 @@ class Segmenter(Dense):
     """Class scores (N, classes, H, W) of images (N, C, H, W)."""
 
     vitscope_task = "segmentation"
+    head: nn.Module
 
     def __init__(
         self, backbone: nn.Module, size: tuple[int, int, int], num_classes: int, **more: Any

@@ -53,7 +53,7 @@ def build(request: Request) -> nn.Module:
     classes = check(request.num_classes or _ANSWERS, Count, "num_classes")
     model = build_mini(classes, None if size is None else size[0], words, arguments)
     model.register_forward_hook(logits_alone)
-    model.num_classes = classes  # type: ignore[assignment]
+    model.num_classes = classes
     side: int = model.config.image_size  # type: ignore[union-attr,assignment]
     half = (0.5, 0.5, 0.5)
     set_input(
