@@ -15,10 +15,14 @@ from vitscope.recipes.seeding import preserved, seed_all
 from vitscope.tasks.detection import Detection, compared
 from vitscope.tasks.objects import ObjectsExample
 
-CONFIG = DataConfig((3, 32, 32), mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25), crop_pct=1.0, crop_mode="squash")
+CONFIG = DataConfig(
+    (3, 32, 32), mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25), crop_pct=1.0, crop_mode="squash"
+)
 
 
-def picture_of(boxes: list[tuple[int, int, int, int]], size: tuple[int, int] = (40, 60)) -> tuple[Image.Image, Objects]:
+def picture_of(
+    boxes: list[tuple[int, int, int, int]], size: tuple[int, int] = (40, 60)
+) -> tuple[Image.Image, Objects]:
     """White boxes on black, each an object of its own class."""
     masks = np.zeros((len(boxes), *size), np.uint8)
     for mask, (left, top, right, bottom) in zip(masks, boxes, strict=True):
