@@ -26,7 +26,18 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.exams.every_exam import CLASSES, CLOCK, WIDTH, frames, images, small_vit, with_little_work
+from tests.exams.every_exam import (
+    CLASSES,
+    CLOCK,
+    OF_PIXELS,
+    WIDTH,
+    SmallSegmenter,
+    frames,
+    images,
+    masked,
+    small_vit,
+    with_little_work,
+)
 from tests.worst_order import rounding
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
@@ -47,8 +58,10 @@ FAR = 1000  # places of the data between images and the same ones further on
 Reference = Callable[..., Mapping[tuple[str, str | None], Any]]
 
 
-def subject() -> nn.Module:
+def subject(name: str = "") -> nn.Module:
     """In float64; it attends to some points more than to others, and knows several classes."""
+    if name in OF_PIXELS:
+        return SmallSegmenter().eval().double()
     model = small_vit(depth=2)
     for block in model.blocks:
         block.attn.qkv.weight.data.mul_(12)
@@ -69,6 +82,8 @@ def data(name: str, times: int = 1) -> Any:
     exam = EXAMS[name]
     if isinstance(exam, Procedure) and exam.needs_frames:
         return frames(3 * times)
+    if name in OF_PIXELS:
+        return masked(IMAGES * times)
     return labelled(IMAGES * times)
 
 
@@ -77,7 +92,7 @@ def run(name: str, model: nn.Module | None = None, shown: Any = None, **said: An
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return with_little_work(name)(
-            subject() if model is None else model,
+            subject(name) if model is None else model,
             data(name) if shown is None else shown,
             **{"batch_size": BATCH, **said},
         )
@@ -135,7 +150,7 @@ def check_value(name: str) -> None:
     expected = reference(name)
     assert expected is not None
     table, shown = whole(name).table(), data(name)
-    found = expected(subject(), *(shown if isinstance(shown, tuple) else [shown])).items()
+    found = expected(subject(name), *(shown if isinstance(shown, tuple) else [shown])).items()
     assert found
     for (quantity, label), values in found:
         rows = table[table["quantity"] == quantity]
@@ -160,8 +175,9 @@ def fed(name: str) -> tuple[Subject, list[Batch]]:
         def finish(self) -> Result:
             return whole(name)  # it has collected nothing itself
 
-    examine(subject(), data(name), [Watched], batch_size=BATCH)
-    return subjects[0], batches
+    examine(subject(name), data(name), [Watched], batch_size=BATCH)
+    about = subjects[0]
+    return about if about.pictures is None else replace(about, pictures=masked(5 * FAR)), batches
 
 
 def further(batches: Sequence[Batch], times: int = 1) -> list[Batch]:
@@ -240,8 +256,8 @@ def check_parts(name: str, folder: Path) -> None:
 class Interrupted:
     """Counts what a model is shown, and ends the pass at one of them."""
 
-    def __init__(self, at: int | None = None) -> None:
-        self.passes, self.model = 0, subject()
+    def __init__(self, name: str, at: int | None = None) -> None:
+        self.passes, self.model = 0, subject(name)
 
         def count(*_: object) -> None:  # a function: copies of the model have this one, too
             self.passes += 1
@@ -253,12 +269,12 @@ class Interrupted:
 
 def check_resuming(name: str, folder: Path) -> None:
     """Interrupted in its last pass, an exam goes on and finds the same digits, without doing all again."""
-    once = Interrupted()
+    once = Interrupted(name)
     assert_same(run(name, once.model), whole(name), exact=True)
-    stopped = Interrupted(once.passes)
+    stopped = Interrupted(name, once.passes)
     with pytest.raises(KeyboardInterrupt):
         run(name, stopped.model, parts=Parts(folder, name, "key"))
-    again = Interrupted()
+    again = Interrupted(name)
     assert_same(run(name, again.model, parts=Parts(folder, name, "key")), whole(name), exact=True)
     assert again.passes < once.passes
 

@@ -11,6 +11,7 @@ from matplotlib.collections import QuadMesh as QuadMesh
 from matplotlib.colors import Colormap as Colormap
 from matplotlib.colors import LinearSegmentedColormap as LinearSegmentedColormap
 from matplotlib.colors import Normalize as Normalize
+from matplotlib.colors import to_rgb as to_rgb
 from matplotlib.container import ErrorbarContainer as ErrorbarContainer
 from matplotlib.figure import Figure as Figure
 from matplotlib.patches import Patch as Patch

@@ -17,11 +17,13 @@ from vitscope.core.arguments import check, read_list
 from vitscope.core.arguments.calling import argument_hints
 from vitscope.core.arguments.kinds import alternatives, base_of, is_several
 from vitscope.core.errors import BadArgument, BadData, VitscopeError, warn
+from vitscope.core.interface import unwrap
 from vitscope.core.names import ALL, check_exam_names
 from vitscope.data.fetchers import is_unlabelled
 from vitscope.data.frames import FrameData
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
+from vitscope.engine.pixel_scores import is_masked
 from vitscope.recipes.recipe import Recipe
 from vitscope.results import Result
 
@@ -60,19 +62,40 @@ def _serves(exam: Exam, purpose: Purpose) -> bool:
     return not exam.costly and exam.evaluation == (purpose == "evaluation")
 
 
-def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any) -> list[Exam]:
-    """Of exams that nobody has named, those that the data can serve; one that was named is refused if it cannot."""
-    if names is None and is_unlabelled(data):
-        found = [exam for exam in found if isinstance(exam, type) and not exam.needs_labels]
+def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any, model: Any = None) -> list[Exam]:
+    """Of exams that nobody has named, those that data and model can serve; one that was named is refused if not."""
     kept = []
     for exam in found:
-        if not lacks_frames(exam, data):
-            kept.append(exam)
-        elif exam.result.exam in (names or ()):
+        named = exam.result.exam in (names or ())
+        if named and lacks_frames(exam, data):
             require_frames(data)
-        elif names is not None:  # "all" were asked for
-            warn(f"{exam.result.exam} is left out: it needs {exam.result.needs}")
+        if named or not (lacking := _lacks(exam, data, model)):
+            kept.append(exam)
+        elif names is not None and not lacks_masks(exam, data):  # "all" were asked for
+            warn(f"{exam.result.exam} is left out: it needs {lacking}")
+    if names is None and is_unlabelled(data):  # what takes passes of its own is about predictions
+        kept = [exam for exam in kept if isinstance(exam, type)]
     return kept
+
+
+def _lacks(exam: Exam, data: Any, model: Any) -> str:
+    """What an exam needs that is not there; empty if all is."""
+    if lacks_frames(exam, data) or lacks_masks(exam, data):
+        return exam.result.needs
+    if isinstance(exam, Procedure):
+        return ""
+    if exam.needs_labels and is_unlabelled(data):
+        return "images with labels"
+    return exam.result.needs if exam.needs_masks and not _is_for_pixels(model) else ""
+
+
+def lacks_masks(exam: Exam, data: Any) -> bool:
+    """Whether an exam is about pixels and the data does not say what they are."""
+    return isinstance(exam, type) and exam.needs_masks and not is_masked(data)
+
+
+def _is_for_pixels(model: Any) -> bool:
+    return getattr(unwrap(model), "vitscope_task", None) == "segmentation" if model is not None else True
 
 
 def lacks_frames(exam: Exam, data: Any) -> bool:

@@ -88,7 +88,7 @@ def diagnose(
         model = create_model(model, pretrained=None, trust_code=trust_code)
     if isinstance(data, str):
         data = load_data(data, split="test")
-    chosen = fitting(chosen, exams, data)
+    chosen = fitting(chosen, exams, data, model)
     request = Request(limit, batch_size, seed, device, name or name_of(model))
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
     results = run_exams(model, data, chosen, request, out, stream, **said)

@@ -17,6 +17,7 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.data.labels import PLAIN, Readout
+from vitscope.data.task_data import TaskData
 from vitscope.engine.takes_interface import TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
 
@@ -125,13 +126,14 @@ class Subject:
     attending: tuple[Unit, ...] = ()  # whose attention is measured
     readout: Readout = PLAIN  # how outputs are read as answers
     images_digest: str = ""  # see `Result`
+    pictures: TaskData | None = None  # with their targets, where the data is of a task
 
 
 @dataclass(frozen=True)
 class Batch:
     """What a forward pass left for one exam."""
 
-    logits: Tensor  # (N, classes)
+    logits: Tensor  # (N, classes), or (N, classes, H, W)
     labels: Tensor  # (N,)
     indices: Tensor  # (N,) place of each image in the data
     values: tuple[Tensor, ...] = ()  # what `measure` gave on each unit's map, each (N, ...)
@@ -148,6 +150,7 @@ class Accumulator(Sums):
     whole_maps: ClassVar[bool] = False  # on that of the whole batch at once, not piece by piece
     needs_attention: ClassVar[bool] = False  # `measure_attention` is to be called on every MSA
     needs_labels: ClassVar[bool] = False  # labels have to fit the model's classes
+    needs_masks: ClassVar[bool] = False  # the data has to say what every pixel is (`Subject.pictures`)
     batch_matters: ClassVar[bool] = False  # the result depends on how images are put together to batches
     least_images: ClassVar[int] = 1  # that make a batch of use
     evaluation: ClassVar[bool] = False  # a part of an evaluation as well as of a diagnosis

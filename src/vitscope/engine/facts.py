@@ -20,6 +20,7 @@ from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interface import interface_of
 from vitscope.data import FrameData, ImageData, data_config, readout
 from vitscope.data.fetchers import known_labels
+from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Procedure
 from vitscope.engine.takes_interface import Request
 from vitscope.models.origin import origin, run_of
@@ -28,7 +29,7 @@ from vitscope.results.plain_files import check_plain, read_plain
 
 def data_name(data: Any) -> str:
     """The name the data was loaded by, else what it is."""
-    if isinstance(data, ImageData):
+    if isinstance(data, ImageData | TaskData):
         return f"{data.spec} ({data.split})"
     return "tensors" if isinstance(data, tuple | Tensor | np.ndarray) else type(data).__name__
 
@@ -43,7 +44,7 @@ def images_digest(data: Any) -> str:
             data.batch_sampler, BatchSampler
         )
         return images_digest(data.dataset) if in_order else ""
-    if isinstance(data, ImageData):
+    if isinstance(data, ImageData | TaskData):
         return ""
     if isinstance(data, TensorDataset):
         data = data.tensors
@@ -79,6 +80,8 @@ def data_fingerprint(data: Any) -> str | None:
                 digest.update(np.ascontiguousarray(data.images[start : start + 4096]).tobytes())
         else:
             _add_files(digest, (data.name(i) for i in range(len(data))))
+    elif isinstance(data, TaskData):
+        digest.update(data.digest)
     elif isinstance(data, Tensor | np.ndarray):
         return data_fingerprint((data,))
     elif isinstance(data, tuple) and all(isinstance(part, (Tensor, np.ndarray)) for part in data):

@@ -13,10 +13,12 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core import distributed
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.tensors import checksum
+from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.own_passes import OwnPasses, own_passes
+from vitscope.engine.pixel_scores import require_masks
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Asked, AskedUnnamed, TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
@@ -54,6 +56,9 @@ def examine(
     for exam in exams:
         exam.check_batch_size(request.batch_size)
     labelled = any(exam.needs_labels for exam in exams)
+    for exam in exams:
+        if exam.needs_masks:
+            require_masks(data, exam.result.exam)
     with own_passes(model, data, request, labelled, parts) as own:
         body = None
         if any(exam.needs_maps for exam in exams):
@@ -62,7 +67,10 @@ def examine(
             body = own.parts
         units = () if body is None else tuple(UnitRow.of(unit, stream) for unit in body.mapped)
         attending = () if body is None else tuple(unit for unit in body if unit.attention is not None)
-        subject = Subject(**own.common, units=units, attending=attending, readout=own.readout)
+        pictures = data if isinstance(data, TaskData) else None
+        subject = Subject(
+            **own.common, units=units, attending=attending, readout=own.readout, pictures=pictures
+        )
         accumulators = {exam.result.exam: exam(subject) for exam in exams}
         own.resumable.restore(accumulators)
         with own.progress(", ".join(accumulators)) as advance:
@@ -106,7 +114,7 @@ class _Shown:
     ) -> None:
         self.n_images = 0  # of the batch
         self._own, self._parts, self._stream = own, parts, stream
-        self._scored = any(a.needs_labels for a in accumulators)
+        self._scored = any(a.needs_labels or a.needs_masks for a in accumulators)
         self._pieces = {a.result.exam: a.measure for a in accumulators if a.needs_maps and not a.whole_maps}
         self._wholes = {a.result.exam: a.measure for a in accumulators if a.needs_maps and a.whole_maps}
         self._attentive = {a.result.exam: a.measure_attention for a in accumulators if a.needs_attention}

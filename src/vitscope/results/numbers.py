@@ -10,7 +10,7 @@ from typing import Any
 from vitscope.core import pd
 
 SHARES = frozenset(
-    "accuracy top5 confidence ece signed_ece adaptive_ece drop scaled_confidence scaled_ece ece_change".split()
+    "accuracy top5 miou confidence ece signed_ece adaptive_ece drop scaled_confidence scaled_ece ece_change".split()
 )
 
 
@@ -18,6 +18,7 @@ SHARES = frozenset(
 _WORDS = {
     **{word: word.upper() for word in ("nll", "ece", "nep", "ape", "cka")},
     "top5": "top-5",
+    "miou": "mIoU",
     "mc": "MC",
     "brier": "Brier score",
     "std": "standard deviation",

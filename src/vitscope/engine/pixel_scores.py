@@ -1,0 +1,98 @@
+"""Predictions of a class for every pixel, scored as those of whole images are: every pixel is a prediction.
+
+Scores are brought to the size of the mask first; pixels without a class do not count. What an image adds to all sums
+are two small arrays, whatever its size:
+
+    columns   pixels, then summed over them what `MEANS` are the means of; the calibration gap of each bin; how many
+              pixels each bin holds, and how many of them are right
+    table     (3, classes): pixels that are right, there, predicted, as in `tasks/segmentation.py`
+
+Pixels of an image are not independent, images are: intervals are of a bootstrap over images.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitscope.core.errors import BadData, UnsupportedModel
+from vitscope.data.task_data import NO_CLASS, TaskData
+from vitscope.results.condition_rows import BINS, MEANS
+from vitscope.tasks.segmentation import DECODER, at_size
+from vitscope.tasks.task import unhalved
+
+SUMMED = 1 + len(MEANS)  # pixels, and the sum of each score
+PIXEL_COLUMNS = SUMMED + 3 * BINS
+TOP = 5
+_AT_ONCE = 1 << 22  # scores that are turned into probabilities in one piece
+
+
+def is_masked(data: Any) -> bool:
+    """Whether data says what every pixel is."""
+    return isinstance(data, TaskData) and data.task == "segmentation"
+
+
+def require_masks(data: Any, exam: str) -> None:
+    """Refuse data that does not say what every pixel is."""
+    if not is_masked(data):
+        what = f"data of {data.task}" if isinstance(data, TaskData) else "no data of segmentation"
+        raise BadData(
+            f"{getattr(data, 'spec', 'the data')} is {what}; {exam} needs a class for every pixel: give --data coral "
+            "or masks:PATH (see: vitscope data list)"
+        )
+
+
+def require_maps(scores: Tensor, model: str) -> None:
+    """Refuse scores of whole images where those of pixels are needed."""
+    if scores.ndim != 4:
+        raise UnsupportedModel(
+            f"{model} puts out {tuple(scores.shape)}, expected (images, classes, height, width): scores of every pixel; "
+            f"take a model that was trained for segmentation, such as {DECODER}:vit_mini"
+        )
+
+
+def mask_of(data: TaskData, index: int, classes: int) -> Tensor:
+    """(H, W) int64, the class of every pixel of an image, which has to be one that the model knows."""
+    mask = torch.from_numpy(np.asarray(data.target(index), dtype=np.int64))
+    if int(mask.max()) >= classes:
+        raise BadData(
+            f"{data.name(index)} has pixels of class {int(mask.max())}, the model has outputs 0 to {classes - 1}; give "
+            "the model as many classes as the data"
+        )
+    return mask
+
+
+@torch.no_grad()
+def score_pixels(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Columns, table and predicted classes (H, W) of one image: scores (K, h, w) against a mask (H, W)."""
+    scores = unhalved(scores.detach())
+    scores = scores.cpu() if scores.device.type == "mps" else scores  # which has no float64
+    mask, classes = mask.to(scores.device), len(scores)
+    whole = at_size(scores[None], mask.shape)[0]
+    said = whole.argmax(0)
+    known = mask != NO_CLASS
+    truth, chosen, values = mask[known], said[known], whole[:, known]
+    right = chosen == truth
+    columns = torch.zeros(PIXEL_COLUMNS, dtype=torch.float64, device=scores.device)
+    for piece in torch.arange(len(truth), device=scores.device).split(max(1, _AT_ONCE // classes)):
+        columns += _columns(values[:, piece].double(), truth[piece], right[piece])
+    counted = [torch.bincount(one, minlength=classes) for one in (truth[right], truth, chosen)]
+    return columns.cpu(), torch.stack(counted).double().cpu(), said.cpu()
+
+
+def _columns(values: Tensor, truth: Tensor, right: Tensor) -> Tensor:
+    """(PIXEL_COLUMNS,) of scores (K, pixels)."""
+    own = values.gather(0, truth[None])[0]
+    best = (values > own).sum(0) < TOP
+    log_p = values.log_softmax(0)
+    p = log_p.exp()
+    confidence = p.amax(0)
+    brier = p.square().sum(0) - 2 * p.gather(0, truth[None])[0] + 1
+    nll = -log_p.gather(0, truth[None])[0]
+    ones, hits = torch.ones_like(nll), right.to(nll.dtype)
+    edges = torch.arange(1, BINS, dtype=torch.float64, device=values.device) / BINS
+    bins = torch.bucketize(confidence, edges, right=False)
+    sums = [ones.sum(), hits.sum(), best.sum(), nll.sum(), brier.sum(), confidence.sum()]
+    by_bin = [torch.bincount(bins, one, BINS) for one in (confidence - hits, ones, hits)]
+    return torch.cat([torch.stack([one.double() for one in sums]), *by_bin])

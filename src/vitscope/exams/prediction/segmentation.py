@@ -1,0 +1,225 @@
+"""How good a class for every pixel is, and whether the model knows it.
+
+With TP, FP and FN the pixels of all images that are rightly taken for a class, wrongly taken for it, and missed:
+
+    IoU = TP / (TP + FP + FN)      precision = TP / (TP + FP)      recall = TP / (TP + FN)
+    miou = mean of IoU over the classes that occur or are predicted
+
+Accuracy, negative log-likelihood, Brier score and calibration errors are those of `prediction`, with every pixel as a
+prediction. Pixels of one image are not independent: intervals are over images, by a bootstrap that draws whole images.
+Memory depends on the number of classes alone, apart from a few small images that are kept to be shown.
+"""
+
+import hashlib
+import warnings
+from typing import Any, Self, cast
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+
+from vitscope.core import distributed
+from vitscope.core.statistics import (
+    REPLICATES,
+    Estimate,
+    difference_interval,
+    mean_interval_of_few,
+    of_few,
+    poisson_weights,
+    standard_error,
+)
+from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.engine.one_pass import examine
+from vitscope.engine.pixel_scores import PIXEL_COLUMNS, SUMMED, mask_of, require_maps, score_pixels
+from vitscope.engine.scores import error_interval, least_error, lengthened
+from vitscope.engine.takes_interface import Asked, takes_interface
+from vitscope.findings.segmentation import CLASS_QUANTITIES, QUANTITIES, Overlay, SegmentationResult
+from vitscope.results.condition_rows import BINS, MEANS
+from vitscope.tasks.segmentation import class_iou, mean_iou
+
+OVERLAYS = 3  # images that are kept to be shown
+SIDE = 160  # of them, at most
+_KEPT = ("keys", "places", "sizes", "shown")
+
+
+class SegmentationAccumulator(Accumulator):
+    """Sums over images of what their pixels add up to, plain and in every bootstrap replicate."""
+
+    result = SegmentationResult
+    needs_masks = True
+    evaluation = True
+
+    n: Tensor
+    sums: Tensor  # (PIXEL_COLUMNS, 1 + replicates); the first column is plain
+    classes: Tensor  # (classes, 3, 1 + replicates): pixels right, there, predicted
+    keys: Tensor  # (overlays,) of the images that are kept: the lowest ones; 0: none yet
+    places: Tensor  # (overlays,) in the data
+    sizes: Tensor  # (overlays, 2)
+    shown: Tensor  # (overlays, 5, SIDE, SIDE): red, green, blue, truth, prediction
+
+    def __init__(self, subject: Subject) -> None:
+        super().__init__(subject)
+        rows = 1 + REPLICATES
+        self.add_sums(sums=(PIXEL_COLUMNS, rows), classes=(0, 3, rows))
+        self.add_counts("n")
+        for name, shape in (("keys", ()), ("places", ()), ("sizes", (2,))):
+            self.add_sum(name, (OVERLAYS, *shape), torch.int64)
+        self.add_sum("shown", (OVERLAYS, 5, SIDE, SIDE), torch.int32)
+
+    def update(self, batch: Batch) -> None:
+        """Take in the predictions of one batch of images."""
+        assert self.subject.pictures is not None
+        require_maps(batch.logits, self.subject.model)
+        data, classes = self.subject.pictures, batch.logits.shape[1]
+        self.classes = lengthened(self.classes, classes)
+        indices = batch.indices.tolist()
+        columns, tables = [], []
+        for index, scores in zip(indices, batch.logits, strict=True):
+            mask = mask_of(data, index, classes)
+            found, table, said = score_pixels(scores, mask)
+            columns.append(found)
+            tables.append(table)
+            self.n += int(found[0] > 0)
+            self._show(index, mask.numpy(), said.numpy())
+        weights = torch.from_numpy(poisson_weights(np.array(indices), self.subject.seed))
+        self.sums += torch.stack(columns).T @ weights
+        self.classes += torch.einsum("nck,nr->kcr", torch.stack(tables), weights)
+
+    def _show(self, index: int, mask: np.ndarray, said: np.ndarray) -> None:
+        """Keep an image if its key is among the lowest: a choice that depends on the seed and its place alone."""
+        text = f"{self.subject.seed} {index}".encode()
+        key = 1 + int.from_bytes(hashlib.blake2b(text, digest_size=7).digest())
+        slot = int(self.keys.argmax()) if bool((self.keys > 0).all()) else int((self.keys == 0).nonzero()[0])
+        if 0 < int(self.keys[slot]) <= key:
+            return
+        assert self.subject.pictures is not None
+        scale = min(1.0, SIDE / max(mask.shape))
+        tall, wide = (max(1, round(scale * side)) for side in mask.shape)
+        picture = np.asarray(self.subject.pictures.picture(index).resize((wide, tall), Image.Resampling.BOX))
+        y, x = (
+            np.arange(small) * side // small for small, side in zip((tall, wide), mask.shape, strict=True)
+        )
+        layers = [*np.moveaxis(picture, -1, 0), *(layer[y][:, x] for layer in (mask, said))]
+        self.keys[slot], self.places[slot] = key, index
+        self.sizes[slot] = torch.tensor([tall, wide])
+        self.shown[slot] = 0
+        self.shown[slot, :, :tall, :wide] = torch.from_numpy(np.stack(layers).astype(np.int32))
+
+    def merge_state(self, other: Self) -> None:
+        """Take in another one's sums, and those of its images whose keys are lowest."""
+        length = max(len(one.classes) for one in (self, other))
+        for one in (self, other):
+            one.classes = lengthened(one.classes, length)
+        kept = _lowest([{name: getattr(one, name) for name in _KEPT} for one in (self, other)])
+        super().merge_state(other)
+        for name, tensor in kept.items():
+            setattr(self, name, tensor)
+
+    def finish(self) -> SegmentationResult:
+        """The result; what is not a sum is put together first, and is then in the first process alone."""
+        self.classes = lengthened(self.classes, max(distributed.gather(len(self.classes))))
+        own = {name: getattr(self, name) for name in _KEPT}
+        if distributed.is_active():
+            everyone = distributed.gather({name: tensor.numpy() for name, tensor in own.items()})
+            found = _lowest([{k: torch.from_numpy(v) for k, v in part.items()} for part in everyone])
+            first = distributed.rank() == 0
+            for name, tensor in found.items():
+                setattr(self, name, tensor if first else torch.zeros_like(tensor))
+        try:
+            return cast(SegmentationResult, super().finish())
+        finally:
+            for name, tensor in own.items():
+                setattr(self, name, tensor)
+
+    def compute(self) -> dict[str, Any]:
+        """Every quantity with its interval, the reliability diagram, the classes, and the images to show."""
+        sums, n = self.sums.numpy().T, int(self.n)
+        tables = np.moveaxis(self.classes.numpy(), -1, 0).swapaxes(1, 2)  # (1 + replicates, 3, classes)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            means = dict(zip(MEANS, (sums[:, 1:SUMMED] / sums[:, :1]).T, strict=True))
+            gaps = sums[:, SUMMED : SUMMED + BINS] / sums[:, :1]
+            count, right = sums[:, SUMMED + BINS : -BINS], sums[:, -BINS:]
+            bin_accuracy = right / count
+            bin_confidence = (sums[0, SUMMED : SUMMED + BINS] + right[0]) / count[0]
+        found = {
+            **means,
+            "miou": mean_iou(tables),
+            "ece": np.abs(gaps).sum(1),
+            "signed_ece": means["confidence"] - means["accuracy"],
+        }
+        drawn = np.column_stack([found[quantity] for quantity in QUANTITIES])
+        low, high = _intervals(drawn, n)
+        signed = found["signed_ece"]
+        special = {
+            "signed_ece": difference_interval(signed[0], of_few(standard_error(signed[1:]), n), n),
+            "ece": error_interval(gaps[:, None], least_error(count[0], right[0], n)[None]),
+        }
+        for name, ends in special.items():
+            low[QUANTITIES.index(name)], high[QUANTITIES.index(name)] = ends
+        return {
+            "n": n,
+            "pixels": int(sums[0, 0]),
+            "value": drawn[0],
+            "low": low,
+            "high": high,
+            "drawn": drawn[1:],
+            "bin_count": count[0].astype(np.int64),
+            "bin_confidence": bin_confidence,
+            "bin_accuracy": Estimate(bin_accuracy[0], *_intervals(bin_accuracy, n)),
+            **self._class_fields(tables, n),
+            "overlays": self._overlays(),
+        }
+
+    def _class_fields(self, tables: np.ndarray, n: int) -> dict[str, Any]:
+        right, there, predicted = np.moveaxis(tables, 1, 0)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            by_class = {
+                "iou": class_iou(tables),
+                "precision": right / predicted,
+                "recall": right / there,
+                "share": there / there.sum(1, keepdims=True),
+            }
+        drawn = np.stack([by_class[quantity] for quantity in CLASS_QUANTITIES], -1)
+        known = () if self.subject.pictures is None else self.subject.pictures.classes
+        return {
+            "class_names": tuple(known[k] if k < len(known) else str(k) for k in range(there.shape[1])),
+            "class_pixels": there[0].astype(np.int64),
+            "class_predicted": predicted[0].astype(np.int64),
+            "by_class": Estimate(drawn[0], *_intervals(drawn, n)),
+        }
+
+    def _overlays(self) -> tuple[Overlay, ...]:
+        order = [int(slot) for slot in self.keys.argsort() if int(self.keys[slot])]
+        found = []
+        for slot in order:
+            tall, wide = self.sizes[slot].tolist()
+            layers = self.shown[slot, :, :tall, :wide].numpy()
+            picture = np.ascontiguousarray(np.moveaxis(layers[:3], 0, -1).astype(np.uint8))
+            found.append(Overlay.of(int(self.places[slot]), picture, layers[3], layers[4]))
+        return tuple(found)
+
+
+def _lowest(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Of the images that several have kept, those with the lowest keys."""
+    joined = {name: torch.cat([part[name] for part in parts]) for name in _KEPT}
+    keys = joined["keys"]
+    last = torch.where(keys > 0, keys, torch.full_like(keys, torch.iinfo(torch.int64).max))
+    chosen = last.argsort()[:OVERLAYS]
+    return {name: tensor[chosen] for name, tensor in joined.items()}
+
+
+def _intervals(drawn: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of (1 + replicates, ...): between the ends of `mean_interval_of_few`; NaN where there is no number."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="All-NaN slice")
+        low, high = mean_interval_of_few(drawn[1:], n)
+    unknown = np.isnan(drawn[0])
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
+@takes_interface
+def segmentation(model: nn.Module, data: Any, request: Asked) -> SegmentationResult:
+    """Examine what `model` takes every pixel of `data` for; `examine` documents the arguments."""
+    results = examine(model, data, [SegmentationAccumulator], **vars(request))
+    return cast(SegmentationResult, results["segmentation"])

@@ -1,0 +1,314 @@
+"""What `segmentation` finds: result, reading and figures."""
+
+from __future__ import annotations
+
+import colorsys
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vitscope.core import pd
+from vitscope.core.statistics import Estimate
+from vitscope.drawing import mpl
+from vitscope.drawing.curves import draw_bars, nothing
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import INK, MODELS, grid
+from vitscope.results import About, Result, tidy
+from vitscope.results.codec import ByteArray, stored_as
+from vitscope.results.condition_rows import BINS
+from vitscope.results.numbers import by_name, reads
+from vitscope.results.numbers import with_interval as number
+from vitscope.results.table import Estimated
+
+QUANTITIES = ("miou", "accuracy", "nll", "brier", "confidence", "ece", "signed_ece")
+CLASS_QUANTITIES = ("iou", "precision", "recall", "share")
+NO_CLASS = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Overlay:
+    """One image with its classes, small enough to be kept."""
+
+    place: int  # in the data
+    picture: ByteArray  # (H, W, 3)
+    classes: ByteArray  # (2, H, W, 2): truth and prediction, each number in two bytes
+
+    @classmethod
+    def of(cls, place: int, picture: np.ndarray, truth: np.ndarray, said: np.ndarray) -> Overlay:
+        """From a picture (H, W, 3) of bytes and two maps of classes (H, W)."""
+        numbers = np.ascontiguousarray(np.stack([truth, said]).astype("<i2")[..., None]).view(np.uint8)
+        return cls(place, ByteArray.of(picture), ByteArray.of(numbers))
+
+    @property
+    def truth(self) -> np.ndarray:
+        """(H, W) the class of every pixel; -1 where nobody has said."""
+        return self._maps[0]
+
+    @property
+    def prediction(self) -> np.ndarray:
+        """(H, W) what the model takes it for."""
+        return self._maps[1]
+
+    @property
+    def _maps(self) -> np.ndarray:
+        return np.ascontiguousarray(self.classes.array).view("<i2")[..., 0]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SegmentationResult(Estimated, Result, exam="segmentation", after="prediction"):
+    """Quality and calibration of a class for every pixel; `value`, `low`, `high` follow `QUANTITIES`."""
+
+    about = About(
+        title="Segmentation",
+        shows="How well the pixels of each class are found: IoU is the overlap of the pixels taken for a class with "
+        "those that are of it, over all that are either; its mean over classes is mIoU. The reliability diagram asks "
+        "of pixels whether confidence can be believed.",
+        papers="In the paper, Context Broadcasting adds 0.1 to 1.0 points of mIoU to UperNets with ViT backbones "
+        "on ADE20K.",
+        misleads="mIoU counts a rare class as much as a frequent one, and is uncertain where few images show it. Pixels "
+        "of one image are alike: only images count as independent. Pixels that nobody has labelled do not count.",
+    )
+    needs = "data of segmentation (--data coral, masks:PATH ...) and a model that was trained for it"
+
+    pixels: int  # that have a class
+    drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
+    bin_count: np.ndarray  # (15,) pixels
+    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
+    bin_accuracy: Estimate[np.ndarray] = field(metadata=stored_as("bin_accuracy", "bin_low", "bin_high"))
+    class_names: tuple[str, ...]
+    class_pixels: np.ndarray  # (classes,) pixels of the class
+    class_predicted: np.ndarray  # (classes,) pixels taken for it
+    # (classes, 4) in the order of CLASS_QUANTITIES; NaN where there is no pixel
+    by_class: Estimate[np.ndarray] = field(metadata=stored_as("class_value", "class_low", "class_high"))
+    overlays: tuple[Overlay, ...]
+
+    @property
+    def miou(self) -> float:
+        """Mean over classes of intersection over union."""
+        return self.quantity("miou")
+
+    @property
+    def accuracy(self) -> float:
+        """Share of pixels whose prediction is right."""
+        return self.quantity("accuracy")
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error of pixels."""
+        return self.quantity("ece")
+
+    def quantity(self, name: str) -> float:
+        """The value of one of `QUANTITIES`."""
+        return float(self.value[QUANTITIES.index(name)])
+
+    def replicates(self) -> dict[str, np.ndarray]:
+        """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""
+        return {q: np.append(self.value[i], self.drawn[:, i]) for i, q in enumerate(QUANTITIES)}
+
+    def table(self) -> pd.DataFrame:
+        """One row per quantity; `n` counts images."""
+        return tidy(QUANTITIES, *self.estimate, self.n)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The quantities, the reliability diagram bin by bin, and the classes."""
+        edges = np.arange(BINS + 1) / BINS
+        bins = {"low_edge": edges[:-1], "high_edge": edges[1:], "pixels": self.bin_count}
+        names = ("accuracy", "accuracy_low", "accuracy_high")
+        bins |= {"confidence": self.bin_confidence, **dict(zip(names, self.bin_accuracy, strict=True))}
+        return {**super().tables(), "reliability": pd.DataFrame(bins), "classes": self.class_table()}
+
+    def class_table(self) -> pd.DataFrame:
+        """A row per class that occurs or is predicted: IoU, precision, recall, and its share of the pixels."""
+        rows = np.flatnonzero(self.class_pixels + self.class_predicted)
+        columns: dict[str, object] = {"class": rows, "name": [self.class_names[row] for row in rows]}
+        for i, quantity in enumerate(CLASS_QUANTITIES):
+            value, low, high = self.by_class.at((rows, i))
+            columns |= {quantity: value, f"{quantity}_low": low, f"{quantity}_high": high}
+        counts = {
+            "pixels": self.class_pixels[rows],
+            "predicted": self.class_predicted[rows],
+            "images": self.n,
+        }
+        return pd.DataFrame({**columns, **counts})
+
+
+MANY = 25  # more classes than that are not named one by one
+FEW = 0.001  # bins with a smaller share of the pixels are drawn faintly
+
+
+@figure(
+    "segmentation",
+    "Intersection over union of each class with 95 % intervals over images, from the worst to the best; the dashed line "
+    "is their mean.",
+)
+def plot_segmentation(
+    result: SegmentationResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
+    """Bars of the IoU of every class that occurs or is predicted."""
+    ax = axes_or_new(ax)
+    iou = result.by_class.at((slice(None), 0))
+    known = np.flatnonzero(~np.isnan(iou.value))
+    order = known[np.argsort(iou.value[known], kind="stable")]
+    places, named = np.arange(len(order)), len(order) <= MANY
+    ax.bar(places, iou.value[order], 0.7 if named else 1.0, color=colour, alpha=0.75, linewidth=0)
+    line = 0.9 if named else 0.4
+    draw_bars(
+        ax, places, iou.at(order), fmt="none", ecolor=INK, elinewidth=line, capsize=2.0 if named else 0.0
+    )
+    ax.axhline(result.miou, color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
+    ax.text(0.0, 1.03, _figures(result), transform=ax.transAxes, fontsize=9)
+    if named:
+        ax.set_xticks(places, [result.class_names[k] for k in order], rotation=35, ha="right")
+    else:
+        ax.set_xlabel(f"{len(order)} classes, by IoU")
+    ax.set_ylabel("IoU")
+    ax.set_ylim(0.0, 1.0)
+    grid(ax)
+    return ax
+
+
+@figure(
+    "segmentation",
+    "Reliability diagram of pixels: accuracy by confidence with 95 % intervals over images, and the share of the pixels "
+    "in each bin. Faint bars: less than 0.1 %.",
+    name="segmentation_reliability",
+)
+def plot_segmentation_reliability(
+    result: SegmentationResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
+    """Accuracy of the pixels in each confidence bin, against the diagonal of perfect calibration."""
+    ax = axes_or_new(ax)
+    centres = (np.arange(BINS) + 0.5) / BINS
+    share = result.bin_count / max(result.pixels, 1)
+    filled = result.bin_count > 0
+    for chosen, opacity in ((share >= FEW, 0.75), (filled & (share < FEW), 0.25)):
+        if chosen.any():
+            height = result.bin_accuracy.value[chosen]
+            ax.bar(centres[chosen], height, 0.9 / BINS, color=colour, alpha=opacity, linewidth=0)
+    accuracy = result.bin_accuracy.at(filled)
+    draw_bars(ax, centres[filled], accuracy, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5)
+    ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1.0, alpha=0.7)
+    for centre, part in zip(centres[filled], share[filled], strict=True):
+        said = f"{100 * part:.1f} %" if part >= FEW else "< 0.1 %"
+        ax.text(centre, 0.012, said, rotation=90, ha="center", va="bottom", fontsize=7)
+    value, low, high = result.estimate.at(QUANTITIES.index("ece")).scaled(100)
+    gap = result.quantity("signed_ece")
+    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} %"
+    ax.text(0.0, 1.03, told, transform=ax.transAxes, fontsize=9)
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.0)
+    ax.set_xlabel("Confidence")
+    ax.set_ylabel("Accuracy of pixels")
+    grid(ax)
+    return ax
+
+
+WRONG = (0.86, 0.15, 0.20)
+UNKNOWN = (0.55, 0.55, 0.55)  # pixels that nobody has labelled
+LISTED = 10  # classes in a legend
+PANELS = ("image", "truth", "prediction", "errors")
+
+
+@figure(
+    "segmentation",
+    "A few images (drawn at random), their classes, what the model takes them for, and where it is wrong (red). Grey: "
+    "nobody has said what is there.",
+    name="segmentation_overlays",
+)
+def plot_segmentation_overlays(
+    result: SegmentationResult, ax: mpl.Axes | None = None, colour: str | None = None
+) -> mpl.Axes:
+    """Image, truth, prediction and errors side by side; a colour per class, the same in every figure."""
+    ax = axes_or_new(ax)
+    if not result.overlays:
+        return nothing(ax, "no image was shown")
+    rows, inset = len(result.overlays), 0.02
+    for row, overlay in enumerate(result.overlays):
+        for column, cell in enumerate(_cells(overlay)):
+            tall, wide = (side / max(cell.shape[:2]) * (0.5 - inset) for side in cell.shape[:2])
+            x, y = column + 0.5, rows - row - 0.5
+            box = (x - wide, x + wide, y - tall, y + tall)
+            ax.imshow(cell, extent=box, interpolation="nearest", origin="upper")
+    for column, name in enumerate(PANELS):
+        ax.text(column + 0.5, rows + 0.04, name, ha="center", va="bottom", fontsize=9)
+    handles = [
+        mpl.Patch(facecolor=_colour(k), edgecolor="none", label=result.class_names[k])
+        for k in _most_seen(result.overlays)
+    ]
+    handles.append(mpl.Patch(facecolor=WRONG, edgecolor="none", label="wrong"))
+    ax.legend(
+        handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, fontsize=8, handlelength=1.0
+    )
+    ax.set_xlim(0, len(PANELS))
+    ax.set_ylim(0, rows)
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    return ax
+
+
+def _cells(overlay: Overlay) -> list[np.ndarray]:
+    """The panels of one image, each (H, W, 3) from 0 to 1."""
+    picture = overlay.picture.array / 255
+    grey = np.repeat(picture.mean(2, keepdims=True), 3, 2)
+    truth, said = overlay.truth, overlay.prediction
+    wrong = np.where(((said != truth) & (truth != NO_CLASS))[..., None], WRONG, 0.35 + 0.6 * grey)
+    wrong[truth == NO_CLASS] = UNKNOWN
+    return [picture, _painted(truth, grey), _painted(said, grey), wrong]
+
+
+def _painted(classes: np.ndarray, grey: np.ndarray) -> np.ndarray:
+    """Classes in their colours over a faint copy of the picture."""
+    colours = np.array([*(_colour(k) for k in range(max(int(classes.max()), 0) + 1)), UNKNOWN])
+    return np.asarray(np.clip(0.8 * colours[classes] + 0.2 * grey, 0, 1))
+
+
+def _most_seen(overlays: tuple[Overlay, ...]) -> list[int]:
+    """The classes that most of the pixels in the figure have, in truth or prediction, by number."""
+    counts = np.bincount(
+        np.concatenate([classes[classes >= 0] for o in overlays for classes in (o.truth, o.prediction)])
+    )
+    seen = np.argsort(-counts, kind="stable")[: min(LISTED, int((counts > 0).sum()))]
+    return sorted(seen.tolist())
+
+
+_FIRST = ("#2f7dc8", "#e8b23a", "#1f9174", "#a75fb0", "#7fc4e8", "#7a4f2a", "#b7c94a", "#e68fac", "#20366b")
+
+
+def _colour(k: int) -> tuple[float, float, float]:
+    """Of class `k`: chosen for the first ones, then turned by the golden angle, which repeats nothing for long."""
+    if k < len(_FIRST):
+        red, green, blue = mpl.to_rgb(_FIRST[k])
+        return red, green, blue
+    return colorsys.hsv_to_rgb(k * 0.6180339887 % 1.0, (0.75, 0.5)[k % 2], (0.85, 0.6, 0.95)[k % 3])
+
+
+def _figures(result: SegmentationResult) -> str:
+    words = []
+    for name, label in (("miou", "mIoU"), ("accuracy", "pixel accuracy")):
+        value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
+        words.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
+    return ",  ".join(words)
+
+
+@reads("segmentation")
+def _segmentation(result: SegmentationResult) -> str:
+    rows = by_name(result.table())
+    signed = rows["signed_ece"]
+    if signed.low > 0:
+        calibration = "it is more confident than right"
+    elif signed.high < 0:
+        calibration = "it is more often right than it says"
+    else:
+        calibration = "neither over- nor under-confidence is certain"
+    text = (
+        f"The mIoU is {number(rows['miou'])} over {result.n} images; {number(rows['accuracy'])} of the pixels are right, "
+        f"with a mean confidence of {number(rows['confidence'])}: {calibration}. The calibration error of pixels is "
+        f"{number(rows['ece'])}."
+    )
+    iou = result.by_class.value[:, 0]
+    known = np.flatnonzero(~np.isnan(iou))
+    if len(known) < 2:
+        return text
+    worst, best = (result.class_names[k] for k in known[[np.argmin(iou[known]), np.argmax(iou[known])]])
+    ends = f"{100 * np.nanmax(iou):.0f} %", f"{100 * np.nanmin(iou):.0f} %"
+    return f"{text} Best found is {best} (IoU {ends[0]}), worst {worst} ({ends[1]})."

@@ -1,0 +1,202 @@
+"""Pixels as predictions: against obvious lines, torchmetrics, and what a training measures."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import vitscope as vs
+from tests.exams.every_exam import SmallSegmenter, images, masked, small_vit
+from tests.exams.scores_by_hand import scores as scores_by_hand
+from vitscope.core.errors import BadData, UnsupportedModel
+from vitscope.core.statistics import mean_interval_of_few
+from vitscope.data import DataConfig
+from vitscope.data.task_data import NO_CLASS, TaskData
+from vitscope.engine.pixel_scores import score_pixels
+from vitscope.exams.prediction import segmentation as module
+from vitscope.findings.segmentation import Overlay, SegmentationResult
+from vitscope.plots import plot_segmentation_overlays
+from vitscope.tasks.segmentation import Segmentation
+from vitscope.training.evaluate import measure
+
+CONFIG = DataConfig((3, 32, 32), mean=(0.5,) * 3, std=(0.5,) * 3, crop_pct=1.0)
+
+
+def shown(data: TaskData, index: int) -> Tensor:
+    pixels = torch.from_numpy(np.asarray(data.picture(index)).copy()).movedim(-1, 0).double()
+    return ((pixels / 255).float() - 0.5) / 0.5
+
+
+@torch.no_grad()
+def all_pixels(model: nn.Module, data: TaskData) -> tuple[np.ndarray, np.ndarray]:
+    """(pixels, classes) probabilities and (pixels,) classes of all images, written down one by one."""
+    found, truth = [], []
+    for index in range(len(data)):
+        scores = model(shown(data, index)[None].to(next(model.parameters()).dtype)).double()
+        large = nn.functional.interpolate(scores, size=(32, 32), mode="bilinear")[0]
+        mask = data.target(index)
+        found.append(large.softmax(0).movedim(0, -1).numpy()[mask != NO_CLASS])
+        truth.append(mask[mask != NO_CLASS])
+    return np.concatenate(found), np.concatenate(truth).astype(np.int64)
+
+
+def overlaps(said: np.ndarray, truth: np.ndarray, classes: int) -> list[float]:
+    return [((said == k) & (truth == k)).sum() / ((said == k) | (truth == k)).sum() for k in range(classes)]
+
+
+def expected_table(model: nn.Module, data: TaskData) -> dict[tuple[str, None], float]:
+    p, truth = all_pixels(model, data)
+    found = scores_by_hand(p, truth)
+    found["signed_ece"] = found["confidence"] - found["accuracy"]
+    found["miou"] = float(np.mean(overlaps(p.argmax(1), truth, 3)))
+    kept = ("miou", "accuracy", "nll", "brier", "confidence", "ece", "signed_ece")
+    return {(quantity, None): found[quantity] for quantity in kept}
+
+
+@pytest.fixture(scope="module")
+def result() -> SegmentationResult:
+    found = vs.exams.segmentation(SmallSegmenter().eval(), masked(40), batch_size=16)
+    assert isinstance(found, SegmentationResult)
+    return found
+
+
+def test_classes_are_those_of_torchmetrics(result: SegmentationResult) -> None:
+    from torchmetrics.classification import (
+        MulticlassJaccardIndex,
+        MulticlassPrecision,
+        MulticlassRecall,
+    )
+
+    p, truth = all_pixels(SmallSegmenter().eval(), masked(40))
+    table = result.class_table().set_index("name")
+    assert list(table.index) == ["sand", "coral", "weed"]
+    for kind, name in (
+        (MulticlassJaccardIndex, "iou"),
+        (MulticlassPrecision, "precision"),
+        (MulticlassRecall, "recall"),
+    ):
+        theirs = kind(num_classes=3, average=None)(torch.from_numpy(p), torch.from_numpy(truth))
+        np.testing.assert_allclose(table[name], theirs.numpy(), rtol=1e-5)
+    np.testing.assert_allclose(table["share"], np.bincount(truth) / len(truth), rtol=1e-12)
+    assert result.pixels == len(truth) == table["pixels"].sum() == result.bin_count.sum()
+
+
+def test_a_training_measures_the_same(result: SegmentationResult) -> None:
+    row = measure(SmallSegmenter().eval(), Segmentation(), masked(40), CONFIG)
+    rows = result.table().set_index("quantity")
+    for quantity, low, high in (("miou", "miou_low", "miou_high"), ("accuracy", "low", "high")):
+        ours = rows.loc[quantity, ["value", "low", "high"]].to_numpy(float)
+        np.testing.assert_allclose(ours, [row[quantity], row[low], row[high]], rtol=1e-9)
+    assert rows.loc["nll", "value"] == pytest.approx(row["nll"], rel=1e-6)
+
+
+def test_intervals_are_nearly_those_of_drawing_whole_images(result: SegmentationResult) -> None:
+    model, data = SmallSegmenter().eval(), masked(40)
+    tables = []
+    for index in range(40):
+        p, truth = all_pixels(model, data.subset([index]))
+        said = p.argmax(1)
+        tables.append(
+            [[((said == k) & (truth == k)).sum(), ((said == k) | (truth == k)).sum()] for k in range(3)]
+        )
+    counts = np.array(tables, float)
+    drawn = np.random.default_rng(0).integers(0, 40, (2000, 40))
+    sums = counts[drawn].sum(1)
+    low, high = mean_interval_of_few((sums[..., 0] / sums[..., 1]).mean(1), 40)
+    row = result.table().iloc[0]
+    assert row["high"] - row["low"] == pytest.approx(high - low, rel=0.15)
+    assert row["low"] == pytest.approx(low, abs=0.1 * (high - low))
+
+
+def test_pieces_of_an_image_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    scores, mask = torch.randn(7, 6, 5), torch.randint(-1, 7, (12, 10))
+    columns, table, said = score_pixels(scores, mask)
+    monkeypatch.setattr("vitscope.engine.pixel_scores._AT_ONCE", 70)
+    again, _, _ = score_pixels(scores, mask)
+    np.testing.assert_allclose(again, columns, rtol=1e-12)
+    assert int(columns[0]) == int((mask != NO_CLASS).sum()) == int(table[1].sum()) == int(table[2].sum())
+    assert said.shape == (12, 10)
+
+
+def test_the_same_few_images_are_shown_whatever_the_batches(result: SegmentationResult) -> None:
+    other = vs.exams.segmentation(SmallSegmenter().eval(), masked(40), batch_size=7)
+    assert [one.place for one in other.overlays] == [one.place for one in result.overlays]
+    assert len(result.overlays) == module.OVERLAYS
+    data = masked(40)
+    for one in other.overlays:
+        assert (one.truth == data.target(one.place)).all()
+        assert (one.picture.array == np.asarray(data.picture(one.place))).all()
+        with torch.no_grad():
+            scores = SmallSegmenter()(shown(data, one.place)[None])
+        large = nn.functional.interpolate(scores, size=(32, 32), mode="bilinear")[0]
+        assert (one.prediction == large.argmax(0).numpy()).mean() > 0.999
+
+
+def test_errors_are_red_and_pixels_without_a_class_grey() -> None:
+    truth = np.array([[0, 1], [300, NO_CLASS]], np.int16)
+    said = np.array([[0, 2], [300, 0]], np.int16)
+    overlay = Overlay.of(0, np.full((2, 2, 3), 255, np.uint8), truth, said)
+    assert overlay.truth.tolist() == truth.tolist() and overlay.prediction.tolist() == said.tolist()
+    from vitscope.findings.segmentation import UNKNOWN, WRONG, _cells
+
+    _, painted, _, errors = _cells(overlay)
+    assert errors[0, 1].tolist() == list(WRONG) and errors[1, 1].tolist() == list(UNKNOWN)
+    assert errors[0, 0].tolist() == errors[1, 0].tolist() == [0.35 + 0.6] * 3
+    assert len({tuple(painted[place]) for place in ((0, 0), (0, 1), (1, 0), (1, 1))}) == 4
+
+
+def test_a_figure_names_the_classes_that_it_shows(result: SegmentationResult) -> None:
+    ax = plot_segmentation_overlays(result)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["sand", "coral", "weed", "wrong"]
+    assert len(ax.images) == 4 * module.OVERLAYS
+
+
+def test_images_without_any_class_do_not_count() -> None:
+    class Blank(TaskData):
+        def target(self, index: int) -> np.ndarray:
+            mask = super().target(index)
+            return np.full_like(mask, NO_CLASS) if index == 3 else mask
+
+    data = masked(6)
+    blank = Blank(data.task, data.spec, data.split, data.classes, data.reader)
+    found = vs.exams.segmentation(SmallSegmenter().eval(), blank)
+    without = vs.exams.segmentation(SmallSegmenter().eval(), data.subset([0, 1, 2, 4, 5]))
+    assert (found.n, found.pixels) == (5, without.pixels)
+    np.testing.assert_allclose(found.value, without.value, rtol=1e-12)
+
+
+def test_a_diagnosis_takes_it_where_data_and_model_are_for_it(tmp_path: Path) -> None:
+    model = vs.create_model("upernet:vit_mini", num_classes=3, channels=8, depth=4)
+    found = vs.diagnose(model, masked(6), batch_size=4, out=tmp_path)
+    assert "segmentation" in found and "fourier" in found and "prediction" not in found
+    assert (tmp_path / "figures/segmentation_overlays.png").exists()
+    kept = tmp_path / "exams/segmentation/result.json"
+    written = kept.stat().st_mtime_ns
+    again = vs.diagnose(model, masked(6), batch_size=4, out=tmp_path)
+    assert kept.stat().st_mtime_ns == written  # it is known by its weights and images, and not done again
+    assert again["segmentation"].data == "masks:small (test)"
+    assert again["segmentation"].overlays[0].picture.shape == (32, 32, 3)
+    page = vs.report(tmp_path, tmp_path / "page.html").read_text()
+    assert "Intersection over union of each class" in page and "where it is wrong" in page
+    plain = vs.diagnose(small_vit(), masked(6), batch_size=4)
+    assert "fourier" in plain and "segmentation" not in plain
+
+
+def test_what_does_not_fit_is_refused_in_words() -> None:
+    with pytest.raises(
+        BadData, match=r"is no data of segmentation; segmentation needs a class for every pixel"
+    ):
+        vs.diagnose(SmallSegmenter(), images(), ["segmentation"])
+    with pytest.raises(
+        UnsupportedModel, match=r"puts out \(6, 10\), expected \(images, classes, height, width\)"
+    ):
+        vs.exams.segmentation(small_vit(), masked(6))
+    model = SmallSegmenter()
+    model.conv = nn.Conv2d(3, 2, 3, 2, 1)
+    with pytest.raises(BadData, match=r"picture \d has pixels of class 2, the model has outputs 0 to 1"):
+        vs.exams.segmentation(model, masked(6))
+    with pytest.raises(BadData, match="data of segmentation, in which no picture has a class of its own"):
+        vs.diagnose(SmallSegmenter(), masked(6), ["prediction"])
