@@ -19,8 +19,8 @@ def make(name: str, seed: int = 0, **arguments) -> nn.Module:
 
 
 @functools.cache
-def shared(name: str) -> nn.Module:
-    return make(name)
+def shared(name: str, **arguments) -> nn.Module:
+    return make(name, **arguments)
 
 
 def images(count: int = 2, size: tuple[int, int] = (32, 32), seed: int = 1) -> Tensor:

@@ -35,11 +35,12 @@ def test_any_size_that_the_backbone_takes(backbone: str, size: tuple[int, int]) 
 @pytest.mark.parametrize("size", [(48, 64), (64, 48), (32, 72)])
 def test_the_tokens_of_other_sizes_become_the_right_map(size: tuple[int, int]) -> None:
     """4x9 patches are as many as 6x6: what the neck is given is what timm says the maps are."""
-    model = make("upernet:vit_mini", dynamic_img_size=True)
+    model = shared("upernet:vit_mini", dynamic_img_size=True)
     seen = []
-    model.neck.register_forward_hook(lambda _, given, output: seen.extend(given))
+    hook = model.neck.register_forward_hook(lambda _, given, output: seen.extend(given))
     with torch.no_grad():
         model(images(1, size))
+        hook.remove()
         wanted = model.backbone.forward_intermediates(images(1, size), intermediates_only=True)
     assert len(seen) == len(wanted) == 4
     for one, other in zip(seen, wanted, strict=True):
