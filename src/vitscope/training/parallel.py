@@ -28,6 +28,7 @@ from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.data import DataConfig
+from vitscope.tasks import Detection, task_of
 
 FEW_IMAGES = 2000  # starting processes for them in every epoch takes longer than augmenting them
 MOST_LOADERS = 8
@@ -97,7 +98,8 @@ def replicate(
     """What turns the model into one whose gradients are averaged over processes; None in a single one."""
     if distributed.world_size() == 1:
         return None
-    partly_used = _has_unused_parameters(model, config, device)
+    # what a detector uses depends on what there is to learn from in an image
+    partly_used = task_of(model).name == Detection.name or _has_unused_parameters(model, config, device)
     devices = [device] if device.type == "cuda" else None
 
     def wrap(plain: nn.Module) -> nn.Module:
