@@ -101,7 +101,7 @@ class Detection(Task):
 
     def sums(
         self, model: nn.Module, inputs: Tensor, targets: Sequence[tuple[Objects, tuple[int, int]]]
-    ) -> list[Found]:
+    ) -> list[Any]:
         """What was found in every image, and what is there."""
         size = tuple(inputs.shape[2:])
         return [

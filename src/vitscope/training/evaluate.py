@@ -40,8 +40,7 @@ def evaluate(
 ) -> Score:
     """Accuracy and loss on labelled images; see `measure`."""
     found = measure(model, Classification(), data, config, batch_size, device, interrupt)
-    means = (found[name] for name in ("accuracy", "low", "high", "nll"))
-    return Score(*means, n=int(found["n"]))
+    return Score(found["accuracy"], found["low"], found["high"], found["nll"], int(found["n"]))
 
 
 def measure(
