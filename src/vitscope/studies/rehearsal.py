@@ -23,6 +23,7 @@ from vitscope.studies.store import Store, key_of
 from vitscope.studies.study import Study
 from vitscope.studies.work import alone, make
 from vitscope.surgery.tools.record import OPERATIONS, NoEffectWarning, record
+from vitscope.tasks import find_task
 from vitscope.training.checkpoint import Progress
 from vitscope.training.disk import bytes_needed, checkpoints_expected
 from vitscope.training.loading import Readable
@@ -84,6 +85,8 @@ class Rehearsal:
             model = {"name": arm.model, "arguments": resolved.arguments, "trust_code": resolved.trusted}
             with said_of(f"arm {arm.name}"):
                 images = self._training_images(arm) if arm.train else None
+                if images is not None:
+                    find_task(None, images).check_recipe(resolved.recipe)
                 net = make(model, (), self.store, images, resolved.recipe)
         with said_of(f"arm {arm.name}"), warnings.catch_warnings():
             warnings.simplefilter("ignore", NoEffectWarning)
@@ -126,9 +129,13 @@ class Rehearsal:
         if not arm.train:
             return Speed(image, weights)
         recipe, validation = self.arms[arm.name].recipe, self.study.validation
-        config, classes = settle(net, images.classes, device)
+        task = find_task(None, images)
+        task.bind(net)
+        config, classes = settle(net, images.classes, device, task)
         shown = _cut(recipe, self.pace.batch)
-        stepper = Stepper(net, Readable(images, False), config, len(classes), shown, arm.seeds[0], device)
+        stepper = Stepper(
+            net, Readable(images, False), config, len(classes), shown, arm.seeds[0], device, task=task
+        )
         step = _step(stepper, self.pace.steps)
         split = "test" if validation is None else VALIDATION
         held_out = self.images.open(Part(arm.data, split, 1.0, validation))

@@ -16,7 +16,8 @@ import torch
 from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
-from vitscope.data import ImageData
+from vitscope.data import ImageData, load_data
+from vitscope.data.task_data import TaskData
 from vitscope.engine.choosing import find_exams, with_options
 from vitscope.engine.diagnose import run_exams
 from vitscope.engine.takes_interface import Request
@@ -27,6 +28,7 @@ from vitscope.studies.images import SEED, Part
 from vitscope.studies.runners import THREADS
 from vitscope.studies.store import Store
 from vitscope.surgery.tools.record import OPERATIONS
+from vitscope.tasks import find_task
 from vitscope.training import train
 from vitscope.training.checkpoint import PREVIOUS
 from vitscope.training.setup import find_model
@@ -73,6 +75,7 @@ def train_arm(
             resume=True,
             save_every=SAVE_EVERY,
             checkpoint_every=checkpoint_every,
+            measure_every=_looks(images, held_out),
             workers=_loaders(),
             progress=False,
         )
@@ -163,7 +166,7 @@ def make(
     model: Mapping[str, Any],
     operations: Sequence[Sequence[Any]],
     store: Store,
-    images: ImageData | None = None,
+    images: ImageData | TaskData | None = None,
     recipe: Recipe | None = None,
     checkpoint: str | None = None,
 ) -> nn.Module:
@@ -184,19 +187,21 @@ def make(
     elif images is None or recipe is None:
         net = create_model(model["name"], **{"pretrained": None, **model["arguments"]}, trust_code=trusted)
     else:
-        given = dict(model["arguments"])
+        task = find_task(None, images)
+        given = {**task.model_arguments(model["name"], images), **model["arguments"]}
         side = given.pop("img_size", side_of(images))
-        net = find_model(model["name"], images.classes, side, recipe, trusted, **given)
+        net = find_model(model["name"], images.classes, side, recipe, trusted, task, **given)
     for name, arguments in operations:
         OPERATIONS[name](net, **arguments)
     return net
 
 
-def side_of(images: ImageData) -> int | None:
+def side_of(images: ImageData | TaskData) -> int | None:
     """How large the images are, if they are square and all of one size; else a model's own size is taken."""
-    if images.images is None or images.images.shape[1] != images.images.shape[2]:
+    pixels = images.images if isinstance(images, ImageData) else None
+    if pixels is None or pixels.shape[1] != pixels.shape[2]:
         return None
-    return int(images.images.shape[1])
+    return int(pixels.shape[1])
 
 
 def _read(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,6 +210,12 @@ def _read(options: Mapping[str, Any]) -> dict[str, Any]:
         key: Recipe(**value) if key == "recipe" and isinstance(value, Mapping) else value
         for key, value in options.items()
     }
+
+
+def _looks(images: ImageData | TaskData, held_out: ImageData | TaskData | None) -> int:
+    """Epochs between two looks at the held-out images: where these are many, looking takes a tenth of the time."""
+    held_out = load_data(images.spec, split="test") if held_out is None else held_out
+    return max(1, round(10 * len(held_out) / len(images)))
 
 
 def _loaders() -> int | None:
