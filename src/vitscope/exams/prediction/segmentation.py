@@ -117,15 +117,16 @@ class SegmentationAccumulator(Accumulator):
             setattr(self, name, tensor)
 
     def finish(self) -> SegmentationResult:
-        """The result; what is not a sum is put together first, and is then in the first process alone."""
+        """The result; before sums are taken, each process holds its own images in the places that all agree on."""
         self.classes = lengthened(self.classes, max(distributed.gather(len(self.classes))))
         own = {name: getattr(self, name) for name in _KEPT}
-        if distributed.is_active():
-            everyone = distributed.gather({name: tensor.numpy() for name, tensor in own.items()})
-            found = _lowest([{k: torch.from_numpy(v) for k, v in part.items()} for part in everyone])
-            first = distributed.rank() == 0
-            for name, tensor in found.items():
-                setattr(self, name, tensor if first else torch.zeros_like(tensor))
+        everyone = sorted(key for keys in distributed.gather(self.keys.tolist()) for key in keys if key)
+        for name, tensor in own.items():
+            setattr(self, name, torch.zeros_like(tensor))
+        for slot, key in enumerate(everyone[:OVERLAYS]):
+            for place in (own["keys"] == key).nonzero()[:, 0].tolist():
+                for name, tensor in own.items():
+                    getattr(self, name)[slot] = tensor[place]
         try:
             return cast(SegmentationResult, super().finish())
         finally:
