@@ -66,9 +66,12 @@ def is_unlabelled(data: Any) -> bool:
 def require_labels(data: Any) -> None:
     """Refuse images alone where labels are needed."""
     if isinstance(data, TaskData):
+        scored = (
+            ", segmentation, noise, blur, corruption, occlusion" if data.task == "segmentation" else " ..."
+        )
         raise BadData(
             f"{data.spec} is data of {data.task}, in which no picture has a class of its own, which this needs; "
-            "choose exams that need none: fourier, variance, cka, attention ..."
+            f"choose exams that need none: fourier, variance, cka, attention{scored}"
         )
     if is_unlabelled(data):
         raise BadData(

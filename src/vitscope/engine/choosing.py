@@ -74,7 +74,7 @@ def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any, model
         elif names is not None and not lacks_masks(exam, data):  # "all" were asked for
             warn(f"{exam.result.exam} is left out: it needs {lacking}")
     if names is None and is_unlabelled(data):  # what takes passes of its own is about predictions
-        kept = [exam for exam in kept if isinstance(exam, type)]
+        kept = [exam for exam in kept if isinstance(exam, type) or (exam.masked and is_masked(data))]
     return kept
 
 
@@ -83,7 +83,8 @@ def _lacks(exam: Exam, data: Any, model: Any) -> str:
     if lacks_frames(exam, data) or lacks_masks(exam, data):
         return exam.result.needs
     if isinstance(exam, Procedure):
-        return ""
+        refused = exam.evaluation and is_masked(data) and not exam.masked
+        return "images with labels" if refused else ""
     if exam.needs_labels and is_unlabelled(data):
         return "images with labels"
     return exam.result.needs if exam.needs_masks and not _is_for_pixels(model) else ""

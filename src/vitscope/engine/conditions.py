@@ -4,6 +4,9 @@ Under each condition the predictions are scored as in `prediction`. Bootstrap we
 of an image in the data alone, so that replicate r of one condition and of another, or of another model, has drawn the
 same images: the difference of the two is a replicate of the paired difference.
 
+Where data and model are about pixels, every pixel is a prediction, and there is the mIoU besides; images are what the
+bootstrap draws (`pixel_scores.py`).
+
 Intervals: of accuracies Wilson's, of drops Agresti and Min's (`vitscope.core.statistics`), with the bootstrap's
 standard error where scores are means over conditions; of calibration errors see `scores`; of other means the
 middle 95 % of the replicates.
@@ -15,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.core import distributed
 from vitscope.core.statistics import (
     REPLICATES,
     Estimate,
@@ -25,10 +29,20 @@ from vitscope.core.statistics import (
     share_interval,
     standard_error,
 )
+from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.own_passes import OwnPasses
-from vitscope.engine.scores import check_predictions, confidence_bins, error_interval, least_error, scores
+from vitscope.engine.pixel_scores import replicate_tables, require_maps, score_images
+from vitscope.engine.scores import (
+    check_predictions,
+    confidence_bins,
+    error_interval,
+    least_error,
+    lengthened,
+    scores,
+)
 from vitscope.results.condition_rows import BINS, MEANS, QUANTITIES, ConditionTable, Headline, drop_interval
+from vitscope.tasks.segmentation import mean_iou
 
 SHARES = ("accuracy", "top5")
 COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin
@@ -81,6 +95,46 @@ class ConditionScores(OwnNumbers):
         return {name: total.clone() for name, total in self.state().items()}
 
 
+class MaskedScores(ConditionScores):
+    """The same over the pixels of images, with the pixels of every class."""
+
+    classes: Tensor  # (classes, 3, 1 + replicates): right, there, predicted
+
+    def __init__(self, seed: int, pictures: TaskData, model: str) -> None:
+        super().__init__(seed)
+        self._pictures, self._model = pictures, model
+        self.add_sums(classes=(0, 3, 1 + REPLICATES))
+
+    def update(self, logits: Tensor, labels: Tensor, indices: Tensor) -> None:
+        """Take in the predictions (N, classes, height, width) for the images at these places of the data."""
+        require_maps(logits, self._model)
+        columns, tables, _ = score_images(logits, indices, self._pictures)
+        weights = torch.from_numpy(poisson_weights(indices.cpu().numpy(), self._seed))
+        self.sums += weights.T @ columns[:, :COLUMNS]
+        self.filled += columns[:, COLUMNS:].sum(0)
+        self.classes = lengthened(self.classes, logits.shape[1])
+        self.classes += torch.einsum("nck,nr->kcr", tables, weights)
+        self.n += int((columns[:, 0] > 0).sum())
+
+    def finish(self) -> dict[str, Tensor]:
+        """See `OwnNumbers`; a process that has seen no image knows no class yet."""
+        self.classes = lengthened(self.classes, max(distributed.gather(len(self.classes))))
+        return super().finish()
+
+
+def condition_scores(own: OwnPasses) -> ConditionScores:
+    """What the scores under one condition are collected in."""
+    seed = own.common["seed"]
+    if own.pictures is None:
+        return ConditionScores(seed)
+    return MaskedScores(seed, own.pictures, own.common["model"])
+
+
+def drawn_miou(scores: Part) -> np.ndarray | None:
+    """(1 + replicates,): the mIoU under a condition, plain and in every replicate; None of whole images."""
+    return mean_iou(replicate_tables(scores["classes"])) if "classes" in scores else None
+
+
 def replicates(sums: Tensor) -> np.ndarray:
     """(1 + replicates, quantities): every quantity, plain and in every replicate."""
     found = sums.numpy()
@@ -103,17 +157,35 @@ class Scored:
 
     def __init__(self, groups: Sequence[Sequence[Part]], reference: Part) -> None:
         self.n = int(reference["n"])
-        found = [mean_scores(group, self.n) for group in groups]
+        of_pixels = "classes" in reference
+        found = [mean_scores(group, self.n, blocks=of_pixels) for group in groups]
         self.drawn, self.low, self.high = (np.stack(numbers) for numbers in zip(*found, strict=True))
         self.drops = drawn_accuracy(reference) - self.drawn[:, :, _ACCURACY]
+        self.miou: np.ndarray | None = None  # (rows, 1 + replicates)
+        if of_pixels:
+            self.miou = np.stack([np.mean([drawn_miou(part) for part in group], axis=0) for group in groups])
+
+    @property
+    def main(self) -> tuple[str, ...]:
+        """The quantities by which models are compared first."""
+        return ("accuracy",) if self.miou is None else ("miou", "accuracy")
 
     def table(self) -> ConditionTable:
         """Values and intervals of all rows."""
         drop = Estimate(self.drops[:, 0], *drop_interval(self.drops, self.n))
-        return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, drop)
+        miou = None
+        if self.miou is not None:
+            miou = np.stack([self.miou[:, 0], *mean_interval_of_few(self.miou[:, 1:].T, self.n)])
+        return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, drop, miou)
 
     def headline(self, quantity: str, condition: str, row: int = 0) -> Headline:
         """One number of a row."""
+        if quantity == "miou":
+            assert self.miou is not None
+            ends = mean_interval_of_few(self.miou[row, 1:], self.n)
+            return Headline(
+                quantity, condition, float(self.miou[row, 0]), *map(float, ends), self.miou[row].copy()
+            )
         i = QUANTITIES.index(quantity)
         drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
         return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
@@ -130,9 +202,10 @@ def scored(parts: Sequence[Part], reference: Part) -> ConditionTable:
     return Scored([[part] for part in parts], reference).table()
 
 
-def accuracy_headline(condition: str, parts: Sequence[Part]) -> Headline:
-    """The mean accuracy over what `ConditionScores` found under one or more conditions."""
-    return Scored([parts], parts[0]).headline("accuracy", condition)
+def main_headlines(condition: str, parts: Sequence[Part]) -> list[Headline]:
+    """The mean accuracy, and of pixels the mIoU, over what `ConditionScores` found under one or more conditions."""
+    scores = Scored([parts], parts[0])
+    return [scores.headline(quantity, condition) for quantity in scores.main]
 
 
 def mean_scores(
@@ -164,7 +237,7 @@ def score_conditions(
 
     `predict` goes from images, labels and indices of a batch to each condition's name and logits.
     """
-    scores = {name: ConditionScores(own.common["seed"]) for name in conditions}
+    scores = {name: condition_scores(own) for name in conditions}
 
     def take(images: Tensor, labels: Tensor, indices: Tensor) -> None:
         for name, logits in predict(images, labels, indices):

@@ -21,7 +21,7 @@ from vitscope.data.corruptions.cache import Cache, Condition, Share, ShareWriter
 from vitscope.data.corruptions.generate import corrupted
 from vitscope.data.corruptions.published import Published
 from vitscope.data.preprocessing import normalise
-from vitscope.engine.conditions import ConditionScores, Part, Scored
+from vitscope.engine.conditions import ConditionScores, Part, Scored, condition_scores
 from vitscope.engine.not_finite import finite_scores
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.pixels import PixelSpace, pixel_space
@@ -81,7 +81,7 @@ class CorruptionPasses:
         found = self.parts.finished([CLEAN, *(part_name(*condition) for condition in self.conditions)])
         todo = [condition for condition in self.conditions if part_name(*condition) not in found]
         writer = ShareWriter(folder / CLEAN if folder is not None else None, self.batch_size)
-        scores = ConditionScores(self.seed)
+        scores = condition_scores(self.own)
         with self.own.progress("corruption: clean images") as advance:
             for images, labels, indices in self.own.stream:
                 pixels = space.to_pixels(images)
@@ -98,7 +98,7 @@ class CorruptionPasses:
         labels, indices = torch.from_numpy(share.labels), torch.from_numpy(share.indices)
         with self.own.progress("corruption", len(share) * len(todo)) as advance:
             for condition, images in batches:
-                scores = ConditionScores(self.seed)
+                scores = condition_scores(self.own)
                 for rows, batch in zip(share.batches, images, strict=True):
                     self._score(scores, batch, labels[rows], indices[rows])
                     advance(len(batch))
@@ -145,13 +145,16 @@ class Replicates(Scored):
         return found
 
     def headlines(self, images: str) -> list[Headline]:
-        """Means over all corruptions, and the accuracy of each family."""
+        """Means over all corruptions, and the accuracy (of pixels also the mIoU) of each family."""
         every, whole = f"{images} corruptions", self.rows.index(Row(ALL))
         drop = Headline.of_drop(every, self.drops[whole], self.n)
         scores = [self.headline(quantity, every, whole) for quantity in ("accuracy", "nll", "ece")]
         families = [row for row in self.rows if row.corruption in FAMILIES and not row.severity]
-        return [scores[0], drop, *scores[1:]] + [
-            self.headline("accuracy", f"{images} {row.corruption}", self.rows.index(row)) for row in families
+        miou = [self.headline(quantity, every, whole) for quantity in self.main if quantity == "miou"]
+        return [*miou, scores[0], drop, *scores[1:]] + [
+            self.headline(quantity, f"{images} {row.corruption}", self.rows.index(row))
+            for row in families
+            for quantity in self.main
         ]
 
     def against(

@@ -228,6 +228,7 @@ class Procedure:
     resumable: bool = False  # `run` also takes `parts`, where it keeps what it has finished of its work
     needs_maps: bool = False  # `run` also takes `stream`, which says what the map after a unit is
     needs_frames: bool = False  # the data has to be a stream of frames
+    masked: bool = False  # instead of labels, the data may say what every pixel is
     settings: str = ""  # options that `run` was given, as JSON, for the key a result is found by
     options: Callable[..., Result] | None = None  # whose arguments `run` hands on, if not its own
 

@@ -20,9 +20,11 @@ from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError, warn
 from vitscope.core.tensors import kept_memory
 from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
+from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.not_finite import look_inside
+from vitscope.engine.pixel_scores import is_masked
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Request
 from vitscope.models import name_of
@@ -45,6 +47,7 @@ class OwnPasses:
     common: dict[str, Any]  # the fields that every result has, but for n
     readout: Readout  # how outputs are read as answers
     resumable: ResumablePass  # what was collected before an interruption
+    pictures: TaskData | None = None  # the data, where it says what every pixel is
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -96,14 +99,17 @@ def own_passes(
     request: Request,
     labelled: bool = False,
     parts: Parts | None = None,
+    or_masked: bool = False,
 ) -> Iterator[OwnPasses]:
     """Put the model in its place and open the data; `examine` documents the arguments.
 
     Args:
         labelled: Labels have to fit the model's classes.
         parts: Where what is collected is kept (`OwnPasses.resumable`); batches that were taken in before are skipped.
+        or_masked: Instead of labels, the data may say what every pixel is (`OwnPasses.pictures`).
     """
-    if labelled:
+    pictures = data if or_masked and is_masked(data) else None
+    if labelled and pictures is None:
         require_labels(data)
     resumable = ResumablePass(parts, request.batch_size)
     with preserved(model), placed(model, request.device) as place:
@@ -141,6 +147,7 @@ def own_passes(
             },
             readout=readout(data),
             resumable=resumable,
+            pictures=pictures,
         )
 
 

@@ -47,8 +47,8 @@ def require_maps(scores: Tensor, model: str) -> None:
     """Refuse scores of whole images where those of pixels are needed."""
     if scores.ndim != 4:
         raise UnsupportedModel(
-            f"{model} puts out {tuple(scores.shape)}, expected (images, classes, height, width): scores of every pixel; "
-            f"take a model that was trained for segmentation, such as {DECODER}:vit_mini"
+            f"{model} puts out {tuple(scores.shape)}, expected (images, classes, height, width), scores of every "
+            f"pixel: take a model that was trained for segmentation, such as {DECODER}:vit_mini"
         )
 
 
@@ -79,6 +79,26 @@ def score_pixels(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         columns += _columns(values[:, piece].double(), truth[piece], right[piece])
     counted = [torch.bincount(one, minlength=classes) for one in (truth[right], truth, chosen)]
     return columns.cpu(), torch.stack(counted).double().cpu(), said.cpu()
+
+
+@torch.no_grad()
+def score_images(
+    scores: Tensor, indices: Tensor, data: TaskData
+) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
+    """Columns (N, ...) and tables (N, 3, K) of scores (N, K, h, w), and of each image truth and prediction (H, W)."""
+    columns, tables, maps = [], [], []
+    for index, own in zip(indices.tolist(), scores, strict=True):
+        mask = mask_of(data, index, len(own))
+        found, table, said = score_pixels(own, mask)
+        columns.append(found)
+        tables.append(table)
+        maps.append((mask, said))
+    return torch.stack(columns), torch.stack(tables), maps
+
+
+def replicate_tables(classes: Tensor) -> np.ndarray:
+    """(1 + replicates, 3, K) of what is collected as (K, 3, 1 + replicates)."""
+    return np.moveaxis(classes.numpy(), -1, 0).swapaxes(1, 2)
 
 
 def _columns(values: Tensor, truth: Tensor, right: Tensor) -> Tensor:

@@ -26,7 +26,10 @@ class BlurResult(PerturbedRows, Result, exam="blur", after="noise", version=2):
     )
 
 
-@figure("blur", "Accuracy on pictures blurred by a Gaussian, with its 95 % interval over images.")
+@figure(
+    "blur",
+    "Accuracy (of pixels: mIoU) on pictures blurred by a Gaussian, with its 95 % interval over images.",
+)
 def plot_blur(result: BlurResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy without blur and under each blur."""
     return plot_perturbations([result], ax, [colour])

@@ -21,11 +21,13 @@ from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
     QUANTITIES,
+    SCORES,
     ConditionTable,
     Headlined,
-    accuracies_of,
     condition_rows,
     headline_rows,
+    main_quantity,
+    main_scores_of,
 )
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
@@ -88,7 +90,9 @@ class CorruptionResult(Headlined, Result, exam="corruption", after="trajectory",
             raise VitscopeError(
                 f"no {row.condition} in this result; it has {', '.join(self.types)} at {self.severities}"
             )
-        return float(self.scores.value[self.rows.index(row), QUANTITIES.index(quantity)])
+        if quantity not in (*QUANTITIES, "miou") or (quantity == "miou" and self.scores.miou is None):
+            raise VitscopeError(f"no {quantity} in this result; it has {', '.join(QUANTITIES)}")
+        return float(self.scores.of(quantity, self.rows.index(row)).value)
 
     def table(self) -> pd.DataFrame:
         """Scores by `condition`, `corruption` and `severity` (none: a mean); `images` are generated or published."""
@@ -117,7 +121,10 @@ _LINES = dict(zip(FAMILIES, ("-o", "--s", ":^", "-.D"), strict=True))
 _SHORT = {"elastic_transform": "elastic", "jpeg_compression": "JPEG"}
 
 
-@figure("corruption", "Accuracy against the severity of corruptions, by family; bar: 95 % interval.")
+@figure(
+    "corruption",
+    "Accuracy (of pixels: mIoU) against the severity of corruptions, by family; bar: 95 % interval.",
+)
 def plot_corruption(
     result: CorruptionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
 ) -> mpl.Axes:
@@ -194,11 +201,11 @@ def plot_corruptions_types(
     for bar, (i, result) in enumerate(drawn):
         colour = colours[i] if colours else model_colour(i)
         x = np.array([place[kind] + (bar - (len(drawn) - 1) / 2) * width for kind in result.types])
-        accuracy = _accuracy(result, [Row(kind) for kind in result.types]).scaled(100)
+        accuracy = _score(result, [Row(kind) for kind in result.types]).scaled(100)
         label = result.model if len(drawn) > 1 else None
         ax.bar(x, accuracy.value, 0.9 * width, color=colour, linewidth=0, label=label)
         draw_bars(ax, x, accuracy, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.2)
-        clean = 100 * result.of(CLEAN)
+        clean = 100 * result.of(CLEAN, quantity=result.scores.main)
         dash = INK if len(drawn) == 1 else colour
         ax.axhline(clean, color=dash, linestyle="--", linewidth=1.0, alpha=0.8)
     _type_axis(ax, place, [result for _, result in drawn])
@@ -222,11 +229,11 @@ def _places(types: Sequence[str]) -> dict[str, float]:
 def _curve(result: CorruptionResult, name: str) -> tuple[np.ndarray, Estimate[np.ndarray]]:
     """Severity and accuracy, from clean images on."""
     rows = [Row(CLEAN), *(Row(name, severity) for severity in result.severities)]
-    return np.array([0, *result.severities]), _accuracy(result, rows)
+    return np.array([0, *result.severities]), _score(result, rows)
 
 
-def _accuracy(result: CorruptionResult, rows: Sequence[Row]) -> Estimate[np.ndarray]:
-    return result.scores.of("accuracy", [result.rows.index(row) for row in rows])
+def _score(result: CorruptionResult, rows: Sequence[Row]) -> Estimate[np.ndarray]:
+    return result.scores.of(result.scores.main, [result.rows.index(row) for row in rows])
 
 
 def _severity_axis(ax: mpl.Axes, results: Sequence[CorruptionResult]) -> None:
@@ -235,7 +242,7 @@ def _severity_axis(ax: mpl.Axes, results: Sequence[CorruptionResult]) -> None:
     ax.set_xlim(-0.15, most + 0.15)
     ax.set_ylim(bottom=max(0.0, ax.get_ylim()[0]), top=min(100.0, ax.get_ylim()[1]))
     ax.set_xlabel(f"Severity ({_origin(results)} corruptions)")
-    ax.set_ylabel("Accuracy (%)")
+    ax.set_ylabel(f"{SCORES[results[0].scores.main]} (%)")
     grid(ax)
 
 
@@ -245,7 +252,7 @@ def _type_axis(ax: mpl.Axes, place: dict[str, float], results: Sequence[Corrupti
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.7, max(place.values()) + 0.7)
     ax.set_ylim(0.0, 100.0)
-    ax.set_ylabel(f"Accuracy (%), {_origin(results)} corruptions")
+    ax.set_ylabel(f"{SCORES[results[0].scores.main]} (%), {_origin(results)} corruptions")
     grid(ax)
 
 
@@ -255,10 +262,12 @@ def _origin(results: Sequence[CorruptionResult]) -> str:
 
 @reads("corruption")
 def _corruption(result: Result) -> str:
-    clean, rows = by_name(result.table()).get("accuracy, clean"), accuracies_of(result)
+    table, rows = result.table(), main_scores_of(result)
+    quantity = main_quantity(table)
+    clean = by_name(table).get(f"{quantity}, clean")
     mean = next((row for row in rows if row.condition.endswith(" corruptions")), None)
     if clean is None or mean is None:
         return ""
-    text = f"Accuracy is {number(clean)} on clean images and {number(mean)} on average over {mean.condition}."
+    text = f"{SCORES[quantity]} is {number(clean)} on clean images and {number(mean)} on average over {mean.condition}."
     families = [row for row in rows if row is not mean]
     return f"{text} It is lowest under {families[0].condition}: {number(families[0])}." if families else text

@@ -10,12 +10,14 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.core.statistics import mean_interval
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result, tidy
 from vitscope.results.condition_rows import (
+    SCORES,
     ConditionTable,
     Headlined,
     condition_rows,
@@ -49,9 +51,10 @@ class PerturbedRows(Headlined):
     draw_accuracy: np.ndarray  # (perturbations, draws)
     draw_low: np.ndarray  # (perturbations,): interval over draws
     draw_high: np.ndarray
+    draw_miou: np.ndarray | None = None  # (perturbations, draws), of pixels
 
     def table(self) -> pd.DataFrame:
-        """Scores by `condition`, `perturbation` and `strength`; `accuracy_over_draws` has interval and n over draws."""
+        """Scores by `condition`, `perturbation` and `strength`; those `_over_draws` have interval and n over draws."""
         own: dict[str, Any] = {
             "perturbation": [p.kind for p in self.perturbations],
             "strength": [p.strength for p in self.perturbations],
@@ -60,11 +63,21 @@ class PerturbedRows(Headlined):
         rows = condition_rows(names, self.scores, **own)
         if self.draws < 2:
             return rows
-        mean = self.draw_accuracy.mean(1)
-        over_draws = tidy(
-            "accuracy_over_draws", mean, self.draw_low, self.draw_high, self.draws, condition=names, **own
-        )
-        return pd.concat([rows, over_draws.iloc[1:]], ignore_index=True)
+        found = {"accuracy_over_draws": (self.draw_accuracy.mean(1), self.draw_low, self.draw_high)}
+        if self.draw_miou is not None:
+            sums = self.draw_miou.sum(1), np.square(self.draw_miou).sum(1)
+            value, low, high = mean_interval(*sums, self.draws)
+            found["miou_over_draws"] = (value, np.maximum(low, 0.0), np.minimum(high, 1.0))
+        tables = [
+            tidy(quantity, *numbers, self.draws, condition=names, **own).iloc[1:]
+            for quantity, numbers in found.items()
+        ]
+        return pd.concat([rows, *tables], ignore_index=True)
+
+    @property
+    def main_draws(self) -> np.ndarray:
+        """(perturbations, draws): what `scores.main` is in each draw."""
+        return self.draw_accuracy if self.draw_miou is None else self.draw_miou
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,7 +97,8 @@ class NoiseResult(PerturbedRows, Result, exam="noise", after="corruption", versi
 
 
 @figure(
-    "noise", "Accuracy under slight noise; bar: 95 % interval over images, dots: single draws of the noise."
+    "noise",
+    "Accuracy (of pixels: mIoU) under slight noise; bar: 95 % interval over images, dots: single draws of the noise.",
 )
 def plot_noise(result: NoiseResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy without noise and under each noise."""
@@ -109,7 +123,7 @@ def plot_perturbations(
     apart = 0.5 / len(results)
     for i, result in enumerate(results):
         colour = colours[i] if colours else model_colour(i)
-        accuracy = result.scores.of("accuracy").scaled(100)
+        score = result.scores.of(result.scores.main).scaled(100)
         x = np.arange(len(names)) + (i - (len(results) - 1) / 2) * apart
         label = getattr(result, "model", None) if len(results) > 1 else None
         style: dict[str, Any] = {
@@ -119,15 +133,14 @@ def plot_perturbations(
             "capsize": 3.0,
             "markersize": 6.0,
         }
-        draw_bars(ax, x, accuracy, color=colour, label=label, **style)
+        draw_bars(ax, x, score, color=colour, label=label, **style)
         if result.draws > 1:
             places = np.repeat(x[1:] + 0.3 * apart, result.draws)
-            ax.plot(
-                places, 100 * result.draw_accuracy[1:].ravel(), ".", color=colour, markersize=4.0, alpha=0.6
-            )
+            drawn = 100 * result.main_draws[1:].ravel()
+            ax.plot(places, drawn, ".", color=colour, markersize=4.0, alpha=0.6)
     ax.set_xticks(range(len(names)), [name.replace("Gaussian ", "Gaussian\n") for name in names])
     ax.set_xlim(-0.5, len(names) - 0.5)
-    ax.set_ylabel("Accuracy (%)")
+    ax.set_ylabel(f"{SCORES[results[0].scores.main]} (%)")
     if len(results) > 1:
         legend_above(ax)
     grid(ax)

@@ -17,10 +17,12 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid, model_colour
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
+    SCORES,
     ConditionTable,
     Headlined,
     condition_rows,
     headline_rows,
+    main_quantity,
 )
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
@@ -76,20 +78,24 @@ class OcclusionResult(Headlined, Result, exam="occlusion", after="frequency_nois
             order=[o.order or None for o in self.occluded],
             share=[o.share for o in self.occluded],
         )
-        return pd.concat([rows, headline_rows(self.headlines[1:], self.n)], ignore_index=True)
+        over_shares = [h for h in self.headlines if h.condition != CENTRE]
+        return pd.concat([rows, headline_rows(over_shares, self.n)], ignore_index=True)
 
 
 _LINES = {RANDOM: "-o", SALIENT: "--s", NON_SALIENT: ":^"}
 
 
-@figure("occlusion", "Accuracy when patches are masked, in three orders; diamond: the centre is masked.")
+@figure(
+    "occlusion",
+    "Accuracy (of pixels: mIoU) when patches are masked, in three orders; diamond: the centre is masked.",
+)
 def plot_occlusion(result: OcclusionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy against the share of the picture that is masked."""
     ax = axes_or_new(ax)
     for order in result.orders:
         draw_curve(ax, *_curve(result, order), colour, order, _LINES[order])
     _centre(ax, result, colour, "centre half")
-    _axes(ax)
+    _axes(ax, result)
     legend_above(ax, columns=4)
     return ax
 
@@ -116,7 +122,7 @@ def plot_occlusions(
             draw_curve(ax, *_curve(result, order), colour, result.model, _LINES[order])
         aside = 1.6 * (i - (len(results) - 1) / 2)  # so that diamonds do not cover each other
         _centre(ax, result, colour, None if order in result.orders else result.model, aside)
-    _axes(ax)
+    _axes(ax, results[0])
     legend_above(ax)
     return ax
 
@@ -125,14 +131,14 @@ def _curve(result: OcclusionResult, order: str) -> tuple[np.ndarray, Estimate[np
     """Share in per cent and accuracy, from the whole picture on."""
     rows = [0, *(i for i, occluded in enumerate(result.occluded) if occluded.order == order)]
     share = np.array([100 * result.occluded[i].share for i in rows])
-    return share, result.scores.of("accuracy", rows)
+    return share, result.scores.of(result.scores.main, rows)
 
 
 def _centre(
     ax: mpl.Axes, result: OcclusionResult, colour: str, label: str | None, aside: float = 0.0
 ) -> None:
     row = next(i for i, occluded in enumerate(result.occluded) if occluded.condition == CENTRE)
-    accuracy = result.scores.of("accuracy", [row]).scaled(100)
+    score = result.scores.of(result.scores.main, [row]).scaled(100)
     share = 100 * result.occluded[row].share + aside
     marker: dict[str, Any] = {
         "fmt": "D",
@@ -141,25 +147,27 @@ def _centre(
         "markeredgewidth": 1.4,
     }
     bar: dict[str, Any] = {"elinewidth": 1.0, "capsize": 2.0, "zorder": 4}
-    draw_bars(ax, [share], accuracy, color=colour, label=label, **marker, **bar)
+    draw_bars(ax, [share], score, color=colour, label=label, **marker, **bar)
 
 
-def _axes(ax: mpl.Axes) -> None:
+def _axes(ax: mpl.Axes, result: OcclusionResult) -> None:
     ax.set_xlim(-2.0, 100.0)
     ax.set_ylim(0.0, 100.0)
     ax.set_xlabel("Masked share of the picture (%)")
-    ax.set_ylabel("Accuracy (%)")
+    ax.set_ylabel(f"{SCORES[result.scores.main]} (%)")
     grid(ax)
 
 
 @reads("occlusion")
 def _occlusion(result: Result) -> str:
-    clean, rows = by_name(result.table()).get("accuracy, clean"), by_name(result.summary())
-    centre = rows.get("accuracy, centre masked")
+    rows = by_name(result.summary())
+    quantity = main_quantity(result.summary())
+    clean, centre = by_name(result.table()).get(f"{quantity}, clean"), rows.get(f"{quantity}, {CENTRE}")
     if clean is None or centre is None:
         return ""
-    text = f"With the centre masked accuracy falls from {number(clean)} to {number(centre)}."
-    salient, other = (rows.get(f"accuracy, {name} patches masked") for name in ("salient", "non-salient"))
+    said = "accuracy" if quantity == "accuracy" else SCORES[quantity]
+    text = f"With the centre masked {said} falls from {number(clean)} to {number(centre)}."
+    salient, other = (rows.get(f"{quantity}, {name} patches masked") for name in ("salient", "non-salient"))
     if salient is None or other is None:
         return text
     return f"{text} Without salient patches it is {number(salient)} on average, without the others {number(other)}."

@@ -65,8 +65,9 @@ class SegmentationResult(Estimated, Result, exam="segmentation", after="predicti
         "of pixels whether confidence can be believed.",
         papers="In the paper, Context Broadcasting adds 0.1 to 1.0 points of mIoU to UperNets with ViT backbones "
         "on ADE20K.",
-        misleads="mIoU counts a rare class as much as a frequent one, and is uncertain where few images show it. Pixels "
-        "of one image are alike: only images count as independent. Pixels that nobody has labelled do not count.",
+        misleads="mIoU counts a rare class as much as a frequent one, and is uncertain where few images show it. "
+        "Pixels of one image are alike: only images count as independent. Pixels that nobody has labelled do not "
+        "count.",
     )
     needs = "data of segmentation (--data coral, masks:PATH ...) and a model that was trained for it"
 
@@ -138,8 +139,8 @@ FEW = 0.001  # bins with a smaller share of the pixels are drawn faintly
 
 @figure(
     "segmentation",
-    "Intersection over union of each class with 95 % intervals over images, from the worst to the best; the dashed line "
-    "is their mean.",
+    "Intersection over union of each class with 95 % intervals over images, from the worst to the best; the dashed "
+    "line is their mean.",
 )
 def plot_segmentation(
     result: SegmentationResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
@@ -169,8 +170,8 @@ def plot_segmentation(
 
 @figure(
     "segmentation",
-    "Reliability diagram of pixels: accuracy by confidence with 95 % intervals over images, and the share of the pixels "
-    "in each bin. Faint bars: less than 0.1 %.",
+    "Reliability diagram of pixels: accuracy by confidence with 95 % intervals over images, and the share of the "
+    "pixels in each bin. Faint bars: less than 0.1 %.",
     name="segmentation_reliability",
 )
 def plot_segmentation_reliability(
@@ -301,9 +302,9 @@ def _segmentation(result: SegmentationResult) -> str:
     else:
         calibration = "neither over- nor under-confidence is certain"
     text = (
-        f"The mIoU is {number(rows['miou'])} over {result.n} images; {number(rows['accuracy'])} of the pixels are right, "
-        f"with a mean confidence of {number(rows['confidence'])}: {calibration}. The calibration error of pixels is "
-        f"{number(rows['ece'])}."
+        f"The mIoU is {number(rows['miou'])} over {result.n} images; {number(rows['accuracy'])} of the pixels are "
+        f"right, with a mean confidence of {number(rows['confidence'])}: {calibration}. The calibration error of "
+        f"pixels is {number(rows['ece'])}."
     )
     iou = result.by_class.value[:, 0]
     known = np.flatnonzero(~np.isnan(iou))

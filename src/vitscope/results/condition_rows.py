@@ -78,7 +78,8 @@ class Headlined:
 class ConditionTable:
     """Scores by condition; arrays are (conditions, quantities) in the order of `QUANTITIES`.
 
-    `drop` is what accuracy loses against the reference condition on the same images, (conditions,).
+    `drop` is what accuracy loses against the reference condition on the same images, (conditions,). Where every pixel
+    is a prediction, there is the `miou` besides: (3, conditions), values and both ends of their intervals.
     """
 
     n: int
@@ -86,9 +87,17 @@ class ConditionTable:
     low: np.ndarray
     high: np.ndarray
     drop: Estimate[np.ndarray]
+    miou: np.ndarray | None = None
+
+    @property
+    def main(self) -> str:
+        """The quantity that figures show."""
+        return "accuracy" if self.miou is None else "miou"
 
     def of(self, quantity: str, rows: Any = slice(None)) -> Estimate[np.ndarray]:
         """Value and interval of one quantity under some or all conditions."""
+        if quantity == "miou" and self.miou is not None:
+            return Estimate(*self.miou).at(rows)
         return column(self, QUANTITIES, quantity, rows)
 
 
@@ -100,25 +109,38 @@ def condition_rows(
 ) -> pd.DataFrame:
     """A tidy table: each quantity, and `drop` against the first condition, per condition; `own` are further columns."""
     columns: dict[str, Any] = {"condition": list(conditions), **own}
+    quantities = quantities if scores.miou is None else ("miou", *quantities)
     pieces = [tidy(name, *scores.of(name), scores.n, **columns) for name in quantities]
     drops = tidy("drop", *scores.drop, scores.n, **columns)
     return pd.concat([*pieces, drops.iloc[1:]], ignore_index=True)
 
 
-def accuracies_of(result: Result) -> list[Any]:
-    """The rows of the summary that are accuracies, lowest first."""
-    rows = [row for row in by_name(result.summary()).values() if row.quantity == "accuracy"]
+SCORES = {"miou": "mIoU", "accuracy": "Accuracy"}  # what models are compared by first, and how it is written
+
+
+def main_quantity(table: pd.DataFrame) -> str:
+    """By which a model is judged: mIoU where there is one, else accuracy."""
+    return "miou" if (table["quantity"] == "miou").any() else "accuracy"
+
+
+def main_scores_of(result: Result) -> list[Any]:
+    """The rows of the summary that are accuracies, or mIoUs where there are some, lowest first."""
+    summary = result.summary()
+    quantity = main_quantity(summary)
+    rows = [row for row in by_name(summary).values() if row.quantity == quantity]
     return sorted(rows, key=lambda row: float(row.value))
 
 
 def conditions_in_words(result: Result) -> str:
-    """What accuracy is on the images as they are, and under the mildest and the worst condition."""
-    clean, rows = by_name(result.table()).get("accuracy, clean"), accuracies_of(result)
+    """What the score is on the images as they are, and under the mildest and the worst condition."""
+    table, rows = result.table(), main_scores_of(result)
+    quantity = main_quantity(table)
+    clean = by_name(table).get(f"{quantity}, clean")
     if clean is None or not rows:
         return ""
     mildest, worst = rows[-1], rows[0]
     return (
-        f"Accuracy is {with_interval(clean)} on the images as they are, {with_interval(mildest)} under "
+        f"{SCORES[quantity]} is {with_interval(clean)} on the images as they are, {with_interval(mildest)} under "
         f"{mildest.condition} and {with_interval(worst)} under {worst.condition}."
     )
 

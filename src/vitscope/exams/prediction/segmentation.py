@@ -31,7 +31,13 @@ from vitscope.core.statistics import (
 )
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.one_pass import examine
-from vitscope.engine.pixel_scores import PIXEL_COLUMNS, SUMMED, mask_of, require_maps, score_pixels
+from vitscope.engine.pixel_scores import (
+    PIXEL_COLUMNS,
+    SUMMED,
+    replicate_tables,
+    require_maps,
+    score_images,
+)
 from vitscope.engine.scores import error_interval, least_error, lengthened
 from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.segmentation import CLASS_QUANTITIES, QUANTITIES, Overlay, SegmentationResult
@@ -71,20 +77,14 @@ class SegmentationAccumulator(Accumulator):
         """Take in the predictions of one batch of images."""
         assert self.subject.pictures is not None
         require_maps(batch.logits, self.subject.model)
-        data, classes = self.subject.pictures, batch.logits.shape[1]
-        self.classes = lengthened(self.classes, classes)
-        indices = batch.indices.tolist()
-        columns, tables = [], []
-        for index, scores in zip(indices, batch.logits, strict=True):
-            mask = mask_of(data, index, classes)
-            found, table, said = score_pixels(scores, mask)
-            columns.append(found)
-            tables.append(table)
-            self.n += int(found[0] > 0)
+        self.classes = lengthened(self.classes, batch.logits.shape[1])
+        columns, tables, maps = score_images(batch.logits, batch.indices, self.subject.pictures)
+        for index, (mask, said) in zip(batch.indices.tolist(), maps, strict=True):
             self._show(index, mask.numpy(), said.numpy())
-        weights = torch.from_numpy(poisson_weights(np.array(indices), self.subject.seed))
-        self.sums += torch.stack(columns).T @ weights
-        self.classes += torch.einsum("nck,nr->kcr", torch.stack(tables), weights)
+        weights = torch.from_numpy(poisson_weights(batch.indices.cpu().numpy(), self.subject.seed))
+        self.n += int((columns[:, 0] > 0).sum())
+        self.sums += columns.T @ weights
+        self.classes += torch.einsum("nck,nr->kcr", tables, weights)
 
     def _show(self, index: int, mask: np.ndarray, said: np.ndarray) -> None:
         """Keep an image if its key is among the lowest: a choice that depends on the seed and its place alone."""
@@ -117,15 +117,16 @@ class SegmentationAccumulator(Accumulator):
             setattr(self, name, tensor)
 
     def finish(self) -> SegmentationResult:
-        """The result; what is not a sum is put together first, and is then in the first process alone."""
+        """The result; before sums are taken, each process holds its own images in the places that all agree on."""
         self.classes = lengthened(self.classes, max(distributed.gather(len(self.classes))))
         own = {name: getattr(self, name) for name in _KEPT}
-        if distributed.is_active():
-            everyone = distributed.gather({name: tensor.numpy() for name, tensor in own.items()})
-            found = _lowest([{k: torch.from_numpy(v) for k, v in part.items()} for part in everyone])
-            first = distributed.rank() == 0
-            for name, tensor in found.items():
-                setattr(self, name, tensor if first else torch.zeros_like(tensor))
+        everyone = sorted(key for keys in distributed.gather(self.keys.tolist()) for key in keys if key)
+        for name, tensor in own.items():
+            setattr(self, name, torch.zeros_like(tensor))
+        for slot, key in enumerate(everyone[:OVERLAYS]):
+            for place in (own["keys"] == key).nonzero()[:, 0].tolist():
+                for name, tensor in own.items():
+                    getattr(self, name)[slot] = tensor[place]
         try:
             return cast(SegmentationResult, super().finish())
         finally:
@@ -135,7 +136,7 @@ class SegmentationAccumulator(Accumulator):
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval, the reliability diagram, the classes, and the images to show."""
         sums, n = self.sums.numpy().T, int(self.n)
-        tables = np.moveaxis(self.classes.numpy(), -1, 0).swapaxes(1, 2)  # (1 + replicates, 3, classes)
+        tables = replicate_tables(self.classes)
         with np.errstate(invalid="ignore", divide="ignore"):
             means = dict(zip(MEANS, (sums[:, 1:SUMMED] / sums[:, :1]).T, strict=True))
             gaps = sums[:, SUMMED : SUMMED + BINS] / sums[:, :1]

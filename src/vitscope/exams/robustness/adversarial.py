@@ -25,7 +25,7 @@ from vitscope.core import distributed
 from vitscope.core.arguments import CountFromZero, Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.data import Readout
-from vitscope.engine.conditions import accuracy_headline, nothing_scored, score_conditions, scored
+from vitscope.engine.conditions import main_headlines, nothing_scored, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import START, PixelModel, uniform
@@ -98,7 +98,7 @@ def adversarial(
             steps=steps,
             attacked=attacked,
             scores=scores,
-            headlines=tuple(accuracy_headline(c, [found[c]]) for c in names[1:]),
+            headlines=tuple(h for c in names[1:] for h in main_headlines(c, [found[c]])),
         )
 
 

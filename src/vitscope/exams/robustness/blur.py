@@ -14,7 +14,7 @@ from vitscope.findings.blur import BlurResult
 from vitscope.findings.noise import BLUR, Perturbation
 
 
-@procedure(BlurResult, evaluation=True, resumable=True)
+@procedure(BlurResult, evaluation=True, resumable=True, masked=True)
 def blur(
     model: nn.Module,
     data: Any,

@@ -21,7 +21,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.data.corruptions.camera import shot_noise
 from vitscope.data.corruptions.filters import draws_for, gaussian_blur, normals, to_unit
-from vitscope.engine.conditions import Scored, accuracy_headline, drawn_accuracy, score_conditions
+from vitscope.engine.conditions import Scored, drawn_accuracy, drawn_miou, main_headlines, score_conditions
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import PixelModel
@@ -64,7 +64,7 @@ def scored_under(
     draws: int,
 ) -> dict[str, Any]:
     """The fields of the result: every perturbation of every batch in one pass over the images."""
-    with own_passes(model, data, request, labelled=True, parts=parts) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts, or_masked=True) as own:
         seen = PixelModel.of(own)
         runs = {_run(p, draw): (p, draw) for p in perturbations for draw in range(draws)}
 
@@ -90,6 +90,8 @@ def _summarised(
     groups = [[found[CLEAN]] * draws, *runs]
     accuracy = np.array([[drawn_accuracy(part)[0] for part in parts] for parts in groups])
     _, draw_low, draw_high = mean_interval(accuracy.sum(1), (accuracy**2).sum(1), draws)
+    mious = [[drawn_miou(part) for part in parts] for parts in groups]
+    miou = np.array([[own[0] for own in row if own is not None] for row in mious])
     return {
         "n": int(found[CLEAN]["n"]),
         "perturbations": (Perturbation(CLEAN, 0.0), *perturbations),
@@ -98,13 +100,16 @@ def _summarised(
         "draw_accuracy": accuracy,
         "draw_low": np.clip(draw_low, 0.0, 1.0),
         "draw_high": np.clip(draw_high, 0.0, 1.0),
+        "draw_miou": miou if miou.size else None,
         "headlines": tuple(
-            accuracy_headline(p.condition, own) for p, own in zip(perturbations, runs, strict=True)
+            headline
+            for p, own in zip(perturbations, runs, strict=True)
+            for headline in main_headlines(p.condition, own)
         ),
     }
 
 
-@procedure(NoiseResult, evaluation=True, resumable=True)
+@procedure(NoiseResult, evaluation=True, resumable=True, masked=True)
 def noise(
     model: nn.Module,
     data: Any,
@@ -114,6 +119,8 @@ def noise(
     draws: Count = 5,
 ) -> NoiseResult:
     """Score `model` under shot noise and Gaussian noise; `examine` documents the other arguments.
+
+    A model of pixels is scored on data that says what every pixel is.
 
     Args:
         strengths: Deviations of the Gaussian noise, in 1/255.

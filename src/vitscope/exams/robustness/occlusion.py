@@ -16,7 +16,8 @@ shown ("zero-masked" tensors), or black, which is 0 in the picture. The decision
     s_p = sum over pixels and channels of p of |g (x - fill)|        g = d logit_c / d x,  c the predicted class
 
 To first order, g (x - fill) is what the score of the predicted class loses when that pixel is masked. No label is
-used, and nothing is known of the model but its gradient.
+used, and nothing is known of the model but its gradient. Of a model of pixels, the mean of their largest scores takes
+the place of logit_c; what a pixel is stays the same when it is masked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +29,7 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments import Count, Share
 from vitscope.core.errors import VitscopeError
-from vitscope.engine.conditions import accuracy_headline, score_conditions, scored
+from vitscope.engine.conditions import main_headlines, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import PATCHES, PixelModel, Score, image_generators
@@ -84,7 +85,7 @@ def masked(pixels: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
     return torch.where(mask.bool(), fill, pixels)
 
 
-@procedure(OcclusionResult, evaluation=True, resumable=True)
+@procedure(OcclusionResult, evaluation=True, resumable=True, masked=True)
 def occlusion(
     model: nn.Module,
     data: Any,
@@ -106,7 +107,7 @@ def occlusion(
         raise VitscopeError(
             f"side is {side}, shares are {tuple(shares)}; expected 2 or more, and numbers between 0 and 1"
         )
-    with own_passes(model, data, request, labelled=True, parts=parts) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts, or_masked=True) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
         seen = PixelModel.of(own)
         mean = seen.space.config.mean if fill == "mean" else 0.0
@@ -125,7 +126,8 @@ def occlusion(
             if guided:
 
                 def score(logits: Tensor) -> Tensor:
-                    return own.readout(logits, labels, indices)[0].amax(1)
+                    best = own.readout(logits, labels, indices)[0].amax(1)
+                    return best.flatten(1).mean(1) if best.ndim > 1 else best
 
                 rank[SALIENT] = ranks(patch_saliency(seen, pixels, score, colour, number, side**2))
                 rank[NON_SALIENT] = side**2 - 1 - rank[SALIENT]
@@ -162,7 +164,5 @@ def _headlines(
     conditions: Sequence[Occluded], orders: Sequence[str], found: Mapping[str, Mapping[str, Tensor]]
 ) -> tuple[Headline, ...]:
     by_order = {order: [found[o.condition] for o in conditions if o.order == order] for order in orders}
-    return (
-        accuracy_headline(CENTRE, [found[CENTRE]]),
-        *(accuracy_headline(f"{order} patches masked", parts) for order, parts in by_order.items()),
-    )
+    found_by = {CENTRE: [found[CENTRE]], **{f"{order} patches masked": by_order[order] for order in orders}}
+    return tuple(headline for name, parts in found_by.items() for headline in main_headlines(name, parts))
