@@ -52,6 +52,6 @@ def test_study_of_segmentation(tmp_path: Path) -> None:
         found[operated].append(pd.read_csv(run / "metrics.csv")["miou"].iloc[-1])
     assert [len(values) for values in found.values()] == [2, 2]
     assert row["value"] == pytest.approx(np.mean(found[True]) - np.mean(found[False]), rel=1e-9)
-    with pytest.raises(VitscopeError, match="arm vit: recipe mini: .* segmentation knows no such thing"):
-        file.write_text(STUDY.format(folder=tmp_path / "data").replace("recipe: dense", "recipe: mini"))
+    file.write_text(STUDY.format(folder=tmp_path / "data").replace("recipe: dense", "recipe: mini"))
+    with pytest.raises(VitscopeError, match=r"arm vit: recipe mini: .* segmentation knows no such thing"):
         vs.study(file, tmp_path / "out2", tmp_path / "store2", engine="here", progress=False)

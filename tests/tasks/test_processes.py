@@ -31,7 +31,8 @@ def seeded(name, **arguments):
 class PixelNet(torch.nn.Module):  # without batch normalisation, which sees the images of one process only
     def __init__(self):
         super().__init__()
-        self.layers = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(8, 2, 1))
+        first, last = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(8, 2, 1)
+        self.layers = torch.nn.Sequential(first, torch.nn.ReLU(), last)
         self.pretrained_cfg = {"input_size": (3, 32, 32), "mean": (0.5,) * 3, "std": (0.25,) * 3, "crop_pct": 1.0}
 
     def forward(self, images):

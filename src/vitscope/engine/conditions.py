@@ -163,7 +163,8 @@ class Scored:
         self.drops = drawn_accuracy(reference) - self.drawn[:, :, _ACCURACY]
         self.miou: np.ndarray | None = None  # (rows, 1 + replicates)
         if of_pixels:
-            self.miou = np.stack([np.mean([drawn_miou(part) for part in group], axis=0) for group in groups])
+            drawn = [[mean_iou(replicate_tables(part["classes"])) for part in group] for group in groups]
+            self.miou = np.stack([np.mean(group, axis=0) for group in drawn])
 
     @property
     def main(self) -> tuple[str, ...]:
@@ -182,10 +183,9 @@ class Scored:
         """One number of a row."""
         if quantity == "miou":
             assert self.miou is not None
-            ends = mean_interval_of_few(self.miou[row, 1:], self.n)
-            return Headline(
-                quantity, condition, float(self.miou[row, 0]), *map(float, ends), self.miou[row].copy()
-            )
+            found, ends = self.miou[row], mean_interval_of_few(self.miou[row, 1:], self.n)
+            low, high = (float(end) for end in ends)
+            return Headline(quantity, condition, float(found[0]), low, high, found.copy())
         i = QUANTITIES.index(quantity)
         drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
         return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
