@@ -140,7 +140,9 @@ def test_data_may_be_a_name(exam: str) -> None:
 
 
 def test_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(VitscopeError, match="no exam 'palmistry'; there are: prediction, segmentation, fourier, variance"):
+    with pytest.raises(
+        VitscopeError, match="no exam 'palmistry'; there are: prediction, segmentation, fourier, variance"
+    ):
         find_exams(["palmistry"])
     with pytest.raises(VitscopeError, match=r"no exam 'furrier'; did you mean fourier\?$"):
         find_exams(["furrier"])
