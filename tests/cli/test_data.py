@@ -13,8 +13,26 @@ def test_list_tells_what_there_is(tmp_path: Path) -> None:
     done = vitscope("list", VITSCOPE_DATA=str(tmp_path))
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    assert rows["fashion"].split()[1:] == ["10", "6,000", "2,000", "in", "the", "package", "MIT"]
-    assert rows["cifar100"].split()[1:] == ["100", "50,000", "10,000", "not", "prepared", "none", "stated"]
+    assert rows["fashion"].split()[1:] == [
+        "classification",
+        "10",
+        "6,000",
+        "2,000",
+        "in",
+        "the",
+        "package",
+        "MIT",
+    ]
+    assert rows["cifar100"].split()[1:] == [
+        "classification",
+        "100",
+        "50,000",
+        "10,000",
+        "not",
+        "prepared",
+        "none",
+        "stated",
+    ]
     assert str(tmp_path) in done.stdout
 
 
