@@ -62,9 +62,7 @@ def _list() -> None:
         counts = (f"{count:,}" for count in (len(entry.classes), entry.train, entry.test))
         table.add_row(entry.name, entry.task, *counts, where, entry.licence)
     console = Console()
-    console.print(
-        table, crop=False, width=max(console.width, 100)
-    )  # numbers are not cut on a narrow terminal
+    Console(width=max(console.width, 100)).print(table)  # numbers are not cut on a narrow terminal
     console.print(
         f"\nprepared ones lie in {data_root()} (set VITSCOPE_DATA to move them)\n"
         "prepare one with: vitscope data prepare NAME [--source PATH]\n"
