@@ -17,7 +17,7 @@ from vitscope.data import DataConfig, batches
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData, Mix
 from vitscope.recipes.recipe import Recipe
-from vitscope.tasks.task import Prepared, Task, unhalved
+from vitscope.tasks.task import Measuring, Prepared, Task, unhalved
 
 
 class Classification(Task):
@@ -56,19 +56,12 @@ class Classification(Task):
         scores = unhalved(class_scores(model, outputs, len(targets)))
         return cross_entropy(scores, targets.to(scores.dtype), reduction="none")
 
-    def prepared(
-        self,
-        data: Any,
-        model: nn.Module,
-        config: DataConfig,
-        device: torch.device | None,
-        rank: int,
-        world: int,
-        batch_size: int | None = None,
-    ) -> Prepared:
-        """See `Task`."""
-        size = batch_size or self.batch_size
-        return batches(data, model, config, batch_size=size, device=device, rank=rank, world=world)
+    def prepared(self, data: Any, model: nn.Module, how: Measuring) -> Prepared:
+        """See `Task`; any form of labelled images."""
+        size = how.batch_size or self.batch_size
+        return batches(
+            data, model, how.config, batch_size=size, device=how.device, rank=how.rank, world=how.world
+        )
 
     def sums(self, model: nn.Module, inputs: Tensor, targets: Tensor) -> tuple[int, float, int]:
         """Right answers, loss and images of a batch."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +21,6 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import unwrap
 from vitscope.core.statistics import percentile_interval, poisson_weights
 from vitscope.data import DataConfig
-from vitscope.data.preprocessing import preprocess
 from vitscope.data.task_data import Objects
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData
@@ -29,7 +28,7 @@ from vitscope.recipes.recipe import Recipe
 from vitscope.tasks.average_precision import Found, Kind, average_precision
 from vitscope.tasks.objects import ObjectsExample
 from vitscope.tasks.segmentation import refuse_choices
-from vitscope.tasks.task import Draws, Task, decoded
+from vitscope.tasks.task import Draws, Measuring, Task, decoded, whole_pictures
 
 DECODER = "maskrcnn"
 _MEANINGLESS = ("auto_augment", "erase", "mixup", "cutmix", "label_smoothing")
@@ -86,18 +85,12 @@ class Detection(Task):
         found: Tensor = outputs.float()
         return found
 
-    def prepared(
-        self,
-        data: Any,
-        model: nn.Module,
-        config: DataConfig,
-        device: torch.device | None,
-        rank: int,
-        world: int,
-        batch_size: int | None = None,
-    ) -> PreparedObjects:
-        """See `Task`."""
-        return PreparedObjects(data, config, device, rank, world, batch_size or self.batch_size)
+    def batch(
+        self, items: Sequence[tuple[Any, Any]], how: Measuring
+    ) -> tuple[Tensor, list[tuple[Objects, tuple[int, int]]]]:
+        """Whole images at the model's size, with objects in pixels of the pictures and these pictures' sizes."""
+        there = [(objects, (picture.height, picture.width)) for picture, objects in items]
+        return whole_pictures([picture for picture, _ in items], how), there
 
     def sums(
         self, model: nn.Module, inputs: Tensor, targets: Sequence[tuple[Objects, tuple[int, int]]]
@@ -136,32 +129,6 @@ class Detection(Task):
             ends = f"{row['mask_ap_low']:.1%} to {row['mask_ap_high']:.1%}"
             said += f", mask AP {row['mask_ap']:.1%} ({ends})"
         return said
-
-
-class PreparedObjects:
-    """Whole images at the model's size, with objects in pixels of the pictures and these pictures' sizes."""
-
-    def __init__(
-        self,
-        data: Any,
-        config: DataConfig,
-        device: torch.device | None,
-        rank: int,
-        world: int,
-        batch_size: int,
-    ) -> None:
-        self._data, self._config, self._device = data, config, device
-        starts = range(0, len(data), batch_size)
-        self._pieces = [range(start, min(start + batch_size, len(data))) for start in starts][rank::world]
-
-    def __len__(self) -> int:
-        return len(self._pieces)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, list[tuple[Objects, tuple[int, int]]]]]:
-        for piece in self._pieces:
-            items = [self._data[index] for index in piece]
-            images = torch.cat([preprocess([picture], self._config) for picture, _ in items]).to(self._device)
-            yield images, [(objects, (picture.height, picture.width)) for picture, objects in items]
 
 
 def compared(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,13 +24,12 @@ from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import mean_interval_of_few, poisson_weights
 from vitscope.data import DataConfig
-from vitscope.data.preprocessing import preprocess
 from vitscope.data.task_data import NO_CLASS
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
 from vitscope.tasks.masked import MaskedExample
-from vitscope.tasks.task import Task, decoded, unhalved
+from vitscope.tasks.task import Measuring, Task, decoded, unhalved, whole_pictures
 
 DECODER = "upernet"
 _MEANINGLESS = ("auto_augment", "erase", "mixup", "cutmix", "label_smoothing")
@@ -87,18 +86,10 @@ class Segmentation(Task):
         scores = unhalved(class_scores(model, outputs, len(targets)))
         return pixel_losses(scores, targets)
 
-    def prepared(
-        self,
-        data: Any,
-        model: nn.Module,
-        config: DataConfig,
-        device: torch.device | None,
-        rank: int,
-        world: int,
-        batch_size: int | None = None,
-    ) -> PreparedMasks:
-        """See `Task`."""
-        return PreparedMasks(data, config, device, rank, world, batch_size or self.batch_size)
+    def batch(self, items: Sequence[tuple[Any, Any]], how: Measuring) -> tuple[Tensor, list[Tensor]]:
+        """Whole images at the model's size, with their masks at their own."""
+        masks = [torch.from_numpy(mask.astype(np.int64)).to(how.device) for _, mask in items]
+        return whole_pictures([picture for picture, _ in items], how), masks
 
     def sums(self, model: nn.Module, inputs: Tensor, targets: Sequence[Tensor]) -> list[Any]:
         """`Counts` of every image, as lists."""
@@ -118,32 +109,6 @@ class Segmentation(Task):
             f"mIoU {row['miou']:.2%} (95 % interval {row['miou_low']:.2%} to {row['miou_high']:.2%}), pixel accuracy "
             f"{row['accuracy']:.2%}"
         )
-
-
-class PreparedMasks:
-    """Whole images at the model's size with their masks at their own, in the order of the data."""
-
-    def __init__(
-        self,
-        data: Any,
-        config: DataConfig,
-        device: torch.device | None,
-        rank: int,
-        world: int,
-        batch_size: int,
-    ) -> None:
-        self._data, self._config, self._device = data, config, device
-        starts = range(0, len(data), batch_size)
-        self._pieces = [range(start, min(start + batch_size, len(data))) for start in starts][rank::world]
-
-    def __len__(self) -> int:
-        return len(self._pieces)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, list[Tensor]]]:
-        for piece in self._pieces:
-            items = [self._data[index] for index in piece]
-            images = torch.cat([preprocess([picture], self._config) for picture, _ in items]).to(self._device)
-            yield images, [torch.from_numpy(mask.astype(np.int64)).to(self._device) for _, mask in items]
 
 
 def pixel_losses(scores: Tensor, masks: Tensor) -> Tensor:

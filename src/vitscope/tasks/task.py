@@ -7,7 +7,9 @@ gather in the order of the batches, so that any number of them finds the same di
 
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -15,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.data import DataConfig
+from vitscope.data.preprocessing import preprocess
 from vitscope.models.sources import dense
 from vitscope.models.sources.run_folder import CONFIG, read_config
 from vitscope.recipes.augment import AugmentedData
@@ -33,7 +36,35 @@ class Prepared(Protocol):
     def __iter__(self) -> Any: ...
 
 
-class Task:
+@dataclass(frozen=True)
+class Measuring:
+    """How a model is measured: its images prepared so, on this device, by one of several processes."""
+
+    config: DataConfig
+    device: torch.device | None
+    rank: int = 0
+    world: int = 1
+    batch_size: int | None = None  # None: the task's
+
+
+class Items:
+    """Held-out items in the order of the data; batch b goes to process b mod world."""
+
+    def __init__(self, task: "Task", data: Any, how: Measuring) -> None:
+        self._task, self._data, self._how = task, data, how
+        size = how.batch_size or task.batch_size
+        pieces = [range(start, min(start + size, len(data))) for start in range(0, len(data), size)]
+        self._pieces = pieces[how.rank :: how.world]
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+    def __iter__(self) -> Iterator[tuple[Inputs, Targets]]:
+        for piece in self._pieces:
+            yield self._task.batch([self._data[index] for index in piece], self._how)
+
+
+class Task(ABC):
     """One kind of target; `Classification` is the plain case.
 
     Attributes:
@@ -58,23 +89,23 @@ class Task:
         """What a new model of this name has to know of the data it is to be trained on."""
         return {}
 
-    def bind(self, model: nn.Module) -> None:
+    def bind(self, model: nn.Module) -> None:  # noqa: B027 most have nothing to take
         """Take from the model what makes examples of items."""
 
-    def check_recipe(self, recipe: Recipe) -> None:
+    def check_recipe(self, recipe: Recipe) -> None:  # noqa: B027 nothing, where all choices have a meaning
         """Refuse choices that mean nothing here."""
 
+    @abstractmethod
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
         """How many classes the model tells apart, found with one image; refuses a model made for another task."""
-        raise NotImplementedError
 
+    @abstractmethod
     def augmented(self, data: Any, recipe: Recipe, config: DataConfig, seed: int) -> AugmentedData:
         """The items as examples to learn from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def collate(self, examples: Sequence[Any]) -> tuple[Inputs, Targets]:
         """A batch of examples."""
-        raise NotImplementedError
 
     def mixed(
         self, inputs: Inputs, targets: Targets, recipe: Recipe, n_classes: int
@@ -86,38 +117,39 @@ class Task:
         """What the loss is made of. `running` may be wrapped for several processes, and has to be called once."""
         return running(inputs)
 
+    @abstractmethod
     def losses(self, model: nn.Module, outputs: Any, targets: Targets) -> Tensor:
         """(N,) the loss of every image, in at least float32."""
-        raise NotImplementedError
 
-    def prepared(
-        self,
-        data: Any,
-        model: nn.Module,
-        config: DataConfig,
-        device: torch.device | None,
-        rank: int,
-        world: int,
-        batch_size: int | None = None,
-    ) -> Prepared:
-        """This process's batches of held-out items: batch b goes to process b mod world."""
-        raise NotImplementedError
+    def prepared(self, data: Any, model: nn.Module, how: Measuring) -> Prepared:
+        """This process's batches of held-out items."""
+        self.bind(model)
+        return Items(self, data, how)
+
+    def batch(self, items: Sequence[tuple[Any, Any]], how: Measuring) -> tuple[Inputs, Targets]:
+        """Held-out items as `sums` takes them."""
+        raise TypeError(f"{type(self).__name__} has batches of its own")
 
     def blank(self, config: DataConfig, device: torch.device | None) -> Inputs:
         """Inputs of one image that shows nothing, to keep a process in step that has no batch left."""
         return torch.zeros(1, *config.input_size, device=device)
 
+    @abstractmethod
     def sums(self, model: nn.Module, inputs: Inputs, targets: Targets) -> Any:
         """What `scores` needs of one batch, of what JSON can hold."""
-        raise NotImplementedError
 
+    @abstractmethod
     def scores(self, sums: Iterable[Any]) -> dict[str, float]:
         """nll, accuracy, low, high and `columns`, from the sums of all batches in their order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def words(self, row: dict[str, Any]) -> str:
         """How good a model is, in a few words; empty where nothing was measured."""
-        raise NotImplementedError
+
+
+def whole_pictures(pictures: Sequence[Any], how: Measuring) -> Tensor:
+    """Pictures of any size as images of the model's."""
+    return torch.cat([preprocess([picture], how.config) for picture in pictures]).to(how.device)
 
 
 def has_decoder(name: str | os.PathLike[str]) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from vitscope.models.dense.words import Words
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
 from vitscope.tasks.segmentation import refuse_choices
-from vitscope.tasks.task import Task, unhalved
+from vitscope.tasks.task import Measuring, Task, unhalved
 
 _MEANINGLESS = ("auto_augment", "erase", "flip", "mixup", "cutmix", "label_smoothing")
 
@@ -92,19 +92,17 @@ class VQA(Task):
         words = {key: value.to(device) for key, value in self._words([""]).items()}
         return {"pixel_values": torch.zeros(1, *config.input_size, device=device), **words}
 
-    def prepared(
-        self,
-        data: Any,
-        model: nn.Module,
-        config: DataConfig,
-        device: torch.device | None,
-        rank: int,
-        world: int,
-        batch_size: int | None = None,
-    ) -> PreparedQuestions:
-        """See `Task`."""
-        self.bind(model)
-        return PreparedQuestions(data, self, config, device, rank, world, batch_size or self.batch_size)
+    def batch(self, items: Sequence[tuple[Any, Any]], how: Measuring) -> tuple[dict[str, Tensor], Tensor]:
+        """Pictures with questions, and how right each answer is."""
+        examples = [
+            (
+                (preprocess([picture], how.config)[0], question),
+                torch.from_numpy(np.asarray(target, np.float32)),
+            )
+            for (picture, question), target in items
+        ]
+        inputs, targets = self.collate(examples)
+        return {key: value.to(how.device) for key, value in inputs.items()}, targets.to(how.device)
 
     def sums(self, model: nn.Module, inputs: dict[str, Tensor], targets: Tensor) -> list[list[float]]:
         """How right each answer is, and its loss."""
@@ -152,36 +150,3 @@ class QuestionExample:
         return (self.transform(picture.convert("RGB")), question), torch.from_numpy(
             np.asarray(target, np.float32)
         )
-
-
-class PreparedQuestions:
-    """Batches of pictures with questions, in the order of the data."""
-
-    def __init__(
-        self,
-        data: Any,
-        task: VQA,
-        config: DataConfig,
-        device: torch.device | None,
-        rank: int,
-        world: int,
-        batch_size: int,
-    ) -> None:
-        self._data, self._task, self._config, self._device = data, task, config, device
-        starts = range(0, len(data), batch_size)
-        self._pieces = [range(start, min(start + batch_size, len(data))) for start in starts][rank::world]
-
-    def __len__(self) -> int:
-        return len(self._pieces)
-
-    def __iter__(self) -> Iterator[tuple[dict[str, Tensor], Tensor]]:
-        for piece in self._pieces:
-            examples = [
-                (
-                    (preprocess([picture], self._config)[0], question),
-                    torch.from_numpy(np.asarray(target, np.float32)),
-                )
-                for (picture, question), target in (self._data[index] for index in piece)
-            ]
-            inputs, targets = self._task.collate(examples)
-            yield {key: value.to(self._device) for key, value in inputs.items()}, targets.to(self._device)

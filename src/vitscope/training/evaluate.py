@@ -15,7 +15,7 @@ from vitscope.core import distributed
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.data import DataConfig, data_config
 from vitscope.tasks import Classification, Task
-from vitscope.tasks.task import Inputs, Prepared
+from vitscope.tasks.task import Inputs, Measuring, Prepared
 from vitscope.training.parallel import any_process, is_sharded
 
 
@@ -61,7 +61,7 @@ def measure(
     """
     rank, world = distributed.rank(), distributed.world_size()
     config = config or data_config(model)
-    own = task.prepared(data, model, config, device, rank, world, batch_size)
+    own = task.prepared(data, model, Measuring(config, device, rank, world, batch_size))
     blank = task.blank(config, device)
     training = model.training
     model.eval()
