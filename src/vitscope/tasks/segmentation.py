@@ -23,6 +23,7 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import mean_interval_of_few, poisson_weights
+from vitscope.core.tensors import dtype_of
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS
 from vitscope.models import name_of
@@ -62,7 +63,7 @@ class Segmentation(Task):
 
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
         """See `Task`."""
-        images = torch.zeros(1, *config.input_size, device=device)
+        images = torch.zeros(1, *config.input_size, device=device, dtype=dtype_of(model))
         with preserved(model), torch.no_grad(), runs_on(model, images):
             scores = class_scores(model, model(images), 1)
         if scores.ndim != 4:

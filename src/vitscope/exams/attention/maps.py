@@ -21,12 +21,13 @@ from torch import Tensor, nn
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
+from vitscope.core.tensors import dtype_of
 from vitscope.data import batches, data_config
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.heads import attention_matrix, every_point_asks, geometry, why_not
 from vitscope.engine.not_finite import finite_scores_in
-from vitscope.engine.own_passes import dtype_of, placed
+from vitscope.engine.own_passes import placed
 from vitscope.engine.takes_interface import Asked
 from vitscope.engine.token_attention import has_class_token, key_map, rollout, rollout_run
 from vitscope.findings.maps import LayerMaps, MapsResult
