@@ -206,8 +206,9 @@ def test_a_refused_command_leaves_a_run_as_it_was(tmp_path: Path) -> None:
         run.save_result(example(), "key")
     (tmp_path / LOCK).unlink()  # as in a copy of a run
     before = everything(tmp_path)
-    with pytest.raises(VitscopeError, match="no"), Run.start(tmp_path, {"verb": "diagnose"}) as run:
-        run.note(seen="something")
+    run = Run.start(tmp_path, {"verb": "diagnose"})
+    run.note(seen="something")
+    with pytest.raises(VitscopeError, match="no"), run:
         raise VitscopeError("no")
     assert everything(tmp_path) == before
     assert Run.open(tmp_path).state == "done"

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
-from vitscope.core.arguments import Count, check_fields, names_checked
+from vitscope.core.arguments import Count, Positive, check_fields, names_checked
 from vitscope.core.errors import BadArgument, BadData
 from vitscope.data import DataConfig, data_config
 from vitscope.models import BadWeights, UnknownArgument, create_model, name_of, origin
@@ -35,6 +35,9 @@ class TrainOptions:
     """What for: classification, segmentation ...; default: what the data is for."""
     held_out: Any = None
     """Images to measure on after each epoch; default: the test split of the data."""
+    window: Positive | None = None
+    """Segmentation: held-out pictures as windows of the model's size, in a picture whose shorter side is so many
+    times it; default: the whole picture at the size of the model."""
     fraction: float = 1.0
     """Class-stratified, seeded part of the training images to use."""
     img_size: int | None = None
@@ -128,7 +131,7 @@ def make_plan(
     seed_all(options.seed)
     own = {"epochs": options.epochs, "batch_size": options.batch_size, "lr": options.lr}
     found = find_images(data, options.held_out, options.fraction, options.seed, options.skip_broken)
-    task = find_task(options.task, found.train)
+    task = find_task(options.task, found.train, options.window)
     choices = get_recipe(recipe or task.recipe, **own | dict(options.changes or {}))
     task.check_recipe(choices)
     images = readable(found, options.skip_broken)
@@ -148,6 +151,7 @@ def make_plan(
         "name": name_of(net),
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "input_size": config.input_size,
+        "task": task.name,
     }
     return Plan(options, choices, images, task, net, teacher, device, config, classes, folder, setting, facts)
 
