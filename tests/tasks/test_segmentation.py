@@ -260,7 +260,7 @@ def test_one_window_is_the_whole_picture() -> None:
     net = PixelNet().eval()
     items = [
         (Image.fromarray(np.random.default_rng(k).integers(0, 255, (20, 20, 3), np.uint8)), mask)
-        for k, mask in enumerate(np.random.default_rng(9).integers(0, 3, (2, 20, 20)).astype(np.int16))
+        for k, mask in enumerate(np.random.default_rng(9).integers(0, 3, (1, 20, 20)).astype(np.int16))
     ]
     how = Measuring(CONFIG, None)
     with torch.no_grad():

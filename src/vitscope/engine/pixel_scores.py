@@ -10,6 +10,7 @@ are two small arrays, whatever its size:
 Pixels of an image are not independent, images are: intervals are of a bootstrap over images.
 """
 
+import hashlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -63,6 +64,11 @@ def mask_of(data: TaskData, index: int, classes: int) -> Tensor:
             "the model as many classes as the data"
         )
     return mask
+
+
+def order_of_showing(index: int, seed: int) -> int:
+    """A number above 0 by which images are chosen to be shown, the lowest first: all exams show the same ones."""
+    return 1 + int.from_bytes(hashlib.blake2b(f"{seed} {index}".encode(), digest_size=7).digest())
 
 
 @torch.no_grad()

@@ -10,7 +10,6 @@ prediction. Pixels of one image are not independent: intervals are over images, 
 Memory depends on the number of classes alone, apart from a few small images that are kept to be shown.
 """
 
-import hashlib
 import json
 import warnings
 from collections.abc import Iterator
@@ -38,6 +37,7 @@ from vitscope.engine.one_pass import examine
 from vitscope.engine.pixel_scores import (
     PIXEL_COLUMNS,
     SUMMED,
+    order_of_showing,
     replicate_tables,
     require_maps,
     score_images,
@@ -112,8 +112,7 @@ class SegmentationAccumulator(Accumulator):
 
     def _show(self, index: int, mask: np.ndarray, said: np.ndarray) -> None:
         """Keep an image if its key is among the lowest: a choice that depends on the seed and its place alone."""
-        text = f"{self.subject.seed} {index}".encode()
-        key = 1 + int.from_bytes(hashlib.blake2b(text, digest_size=7).digest())
+        key = order_of_showing(index, self.subject.seed)
         slot = int(self.keys.argmax()) if bool((self.keys > 0).all()) else int((self.keys == 0).nonzero()[0])
         if 0 < int(self.keys[slot]) <= key:
             return
