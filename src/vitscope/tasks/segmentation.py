@@ -155,7 +155,7 @@ def summed(counts: Sequence[Counts]) -> dict[str, float]:
     pixels = weights.T @ np.array([one.pixels for one in counts], np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = {"miou": mean_iou(tables), "accuracy": tables[:, 0].sum(-1) / pixels}
-        nll = sum(one.nll for one in counts) / sum(one.pixels for one in counts)
+        nll = sum(one.nll for one in counts) / (sum(one.pixels for one in counts) or math.nan)
     ends = {name: mean_interval_of_few(values[1:], len(counts)) for name, values in found.items()}
     return {
         "nll": float(nll),
