@@ -30,11 +30,11 @@ KEPT = (
     "nll",
     "ece",
     "consistency",
-)  # replicates of the first two conditions, to compare models by
+)  # whose replicates are kept, to compare models by
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TemporalResult(Estimated, Result, exam="temporal", after="passes", version=2):
+class TemporalResult(Estimated, Result, exam="temporal", after="passes", version=3):
     """Scores of frames, each condition as it is and then smoothed over time; `n` counts frames."""
 
     about = About(
@@ -66,7 +66,7 @@ class TemporalResult(Estimated, Result, exam="temporal", after="passes", version
     throughput: np.ndarray  # (conditions, 3): relative to the first condition, and its interval over frames
     labels: np.ndarray  # (3,): consistency of the labels themselves, and its interval
     trace: np.ndarray  # (conditions, frames): probability of the true class in the first sequence
-    drawn: np.ndarray  # (2, KEPT, 1 + replicates): of the first two conditions
+    drawn: np.ndarray  # (conditions, KEPT, 1 + replicates)
 
     def replicates(self) -> dict[str, np.ndarray]:
         """`KEPT` by "quantity, condition", over the same blocks of frames as those of another model."""
