@@ -102,7 +102,9 @@ class _DryRun:
             plan = plan_study(study, self.store, images=self.images)
             for key in self.counted & plan.missing.keys():
                 del plan.missing[key]
-            rehearsal = Rehearsal(study, plan.arms, self.store, self.images, self.pace, self.speeds, weights=False)
+            rehearsal = Rehearsal(
+                study, plan.arms, self.store, self.images, self.pace, self.speeds, weights=False
+            )
             costs = costs_of(plan, rehearsal)
         except VitscopeError as error:
             return ClaimCost(card.claim, len(card.arms), known=False, note=f"cannot be done: {error}")

@@ -1,8 +1,8 @@
 """Pictures with targets in the place of data of tasks that is not on this machine: of its size and kind, of no content.
 
-    segmentation   every pixel is of some class, in squares
-    detection      seven objects, as a picture of COCO has, of two sizes
-    vqa            a question of six words, as one of VQAv2 has, and one right answer
+segmentation   every pixel is of some class, in squares
+detection      seven objects, as a picture of COCO has, of two sizes
+vqa            a question of six words, as one of VQAv2 has, and one right answer
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """Numbers of one trained model that claims about dense tasks and streams are about; see `studies.quantities`.
 
-    noise.miou_lost, blur.miou_lost       mIoU without minus mean mIoU under noise or blur, on the same images
-    temporal.nll_of_draws_minus_passes    NLL of one random pass per frame, smoothed over time, minus that of many passes
+noise.miou_lost, blur.miou_lost       mIoU without minus mean mIoU under noise or blur, on the same images
+temporal.nll_of_draws_minus_passes    NLL of one random pass per frame, smoothed over time, minus that of many passes
 """
 
 from collections.abc import Mapping
