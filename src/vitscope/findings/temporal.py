@@ -156,8 +156,8 @@ _HEADS = {
 
 @figure(
     "temporal",
-    "Every way to predict frames without and with smoothing over space and over time, with 95 % intervals over blocks of "
-    "frames (of throughput: over frames); the best of each column is in the model's colour.",
+    "Every way to predict frames without and with smoothing over space and over time, with 95 % intervals over blocks "
+    "of frames (of throughput: over frames); the best of each column is in the model's colour.",
     "temporal_combinations",
 )
 def plot_temporal_combinations(

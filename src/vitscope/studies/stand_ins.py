@@ -89,7 +89,7 @@ def stand_in(part: Part, published: PublishedData) -> Any:
     """Images for a part of data of which it is known how many images and classes it has."""
     if published.task != "classification":
         pixels = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
-        return task_stand_in(part, published, SamePhoto.of(pixels))
+        return task_stand_in(part, published, _SamePhoto.of(pixels))
     number = published.train if part.split == "train" else published.test
     number = max(published.classes, round(number * part.fraction))
     labels = np.arange(number) % published.classes
@@ -98,21 +98,21 @@ def stand_in(part: Part, published: PublishedData) -> Any:
     if part.data in CATALOG:
         one = np.broadcast_to(pixels[:_SIDE, :_SIDE], (number, _SIDE, _SIDE, 3))  # takes no memory
         return ImageData(part.data, part.split, classes, labels, images=one)
-    return ImageData(part.data, part.split, classes, labels, reader=SamePhoto.of(pixels))
+    return ImageData(part.data, part.split, classes, labels, reader=_SamePhoto.of(pixels))
 
 
 @dataclass(frozen=True)
-class SamePhoto:
+class _SamePhoto:
     """Decodes one and the same JPEG whatever is asked for, which takes the time that another would."""
 
     content: bytes
     parallel = True
 
     @staticmethod
-    def of(pixels: np.ndarray) -> "SamePhoto":
+    def of(pixels: np.ndarray) -> "_SamePhoto":
         packed = io.BytesIO()
         Image.fromarray(pixels).save(packed, "JPEG")
-        return SamePhoto(packed.getvalue())
+        return _SamePhoto(packed.getvalue())
 
     def read(self, index: int) -> Image.Image:
         return Image.open(io.BytesIO(self.content)).convert("RGB")

@@ -28,7 +28,7 @@ class StandInReader:
 
     published: PublishedData
     number: int
-    photo: Any = field(repr=False)  # of `stand_ins.SamePhoto`, SIZE large
+    photo: Any = field(repr=False)  # SIZE large; reads the same each time
 
     parallel = True
 
