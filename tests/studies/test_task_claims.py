@@ -78,6 +78,7 @@ def test_what_noise_and_blur_take_of_miou(smoke: Smoke) -> None:
         found = measure(f"{exam}.miou_lost", results)
         assert found.value == pytest.approx(clean - others.mean(), abs=1e-6)
         assert found.low <= found.value <= found.high
+    assert measure("segmentation.miou", results).drawn is not None
 
 
 def test_average_precision_and_its_interval_are_those_of_the_training(smoke: Smoke) -> None:

@@ -14,7 +14,6 @@ from vitscope.findings.segmentation import SegmentationResult
 from vitscope.findings.temporal import TemporalResult
 from vitscope.results import Result
 from vitscope.results.over_seeds import Measured
-from vitscope.results.paired import check_same_images
 from vitscope.studies.quantities import statistic
 
 
@@ -34,10 +33,14 @@ def _miou_lost(results: Mapping[str, Result], exam: str) -> Measured | None:
     clean, perturbed = results.get("segmentation"), results[exam]
     assert isinstance(perturbed, PerturbedRows)
     drawn = [headline.drawn for headline in perturbed.headlines if headline.quantity == "miou"]
-    if not drawn or not isinstance(clean, SegmentationResult):
+    if not drawn or not isinstance(clean, SegmentationResult) or _images(clean) != _images(results[exam]):
         return None
-    check_same_images(clean, results[exam])
     return _measured(clean.replicates()["miou"] - np.mean(drawn, axis=0), clean.n)
+
+
+def _images(result: Result) -> tuple[str, int, int]:
+    """What two results have in common whose replicates drew the same images."""
+    return result.data, result.seed, result.n
 
 
 @statistic("temporal.nll_of_draws_minus_passes")
