@@ -10,7 +10,8 @@ from typing import Any
 from vitscope.core import pd
 
 SHARES = frozenset(
-    "accuracy top5 miou confidence ece signed_ece adaptive_ece drop scaled_confidence scaled_ece ece_change".split()
+    "accuracy top5 miou confidence ece signed_ece adaptive_ece drop scaled_confidence scaled_ece ece_change "
+    "iou precision recall share".split()
 )
 
 
@@ -19,6 +20,7 @@ _WORDS = {
     **{word: word.upper() for word in ("nll", "ece", "nep", "ape", "cka")},
     "top5": "top-5",
     "miou": "mIoU",
+    "iou": "IoU",
     "mc": "MC",
     "brier": "Brier score",
     "std": "standard deviation",

@@ -16,8 +16,11 @@ from vitscope.tasks.vqa import VQA
 TASKS: dict[str, type[Task]] = {task.name: task for task in (Classification, Segmentation, Detection, VQA)}
 
 
-def find_task(name: str | None, data: Any) -> Task:
-    """The task of this name, which the data has to fit; None: the one that the data is for."""
+def find_task(name: str | None, data: Any, window: float | None = None) -> Task:
+    """The task of this name, which the data has to fit; None: the one that the data is for.
+
+    `window` is that of `Segmentation`, and of no other.
+    """
     told = getattr(data, "task", Classification.name)
     if name is not None and name not in TASKS:
         raise BadArgument(f"task is '{name}'; {did_you_mean(name, TASKS)}")
@@ -26,7 +29,13 @@ def find_task(name: str | None, data: Any) -> Task:
             f"task is '{name}', and {getattr(data, 'spec', 'the data')} is for {told}; leave --task out, or give other "
             "--data (see: vitscope data list)"
         )
-    return TASKS[told]()
+    if window is None:
+        return TASKS[told]()
+    if told != Segmentation.name:
+        raise BadArgument(
+            f"window is {window:g}, and the data is for {told}; it is for segmentation, leave it out"
+        )
+    return Segmentation(window)
 
 
 def fitting_task(model: nn.Module, data: Any) -> Task:

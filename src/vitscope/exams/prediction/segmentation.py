@@ -10,9 +10,11 @@ prediction. Pixels of one image are not independent: intervals are over images, 
 Memory depends on the number of classes alone, apart from a few small images that are kept to be shown.
 """
 
-import hashlib
+import json
 import warnings
-from typing import Any, Self, cast
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from vitscope.core import distributed
+from vitscope.core.arguments import Positive
 from vitscope.core.statistics import (
     REPLICATES,
     Estimate,
@@ -34,6 +37,7 @@ from vitscope.engine.one_pass import examine
 from vitscope.engine.pixel_scores import (
     PIXEL_COLUMNS,
     SUMMED,
+    order_of_showing,
     replicate_tables,
     require_maps,
     score_images,
@@ -43,7 +47,9 @@ from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.segmentation import CLASS_QUANTITIES, QUANTITIES, Overlay, SegmentationResult
 from vitscope.results.condition_rows import BINS, MEANS
 from vitscope.tasks.segmentation import class_iou, mean_iou
+from vitscope.tasks.windows import scaled_picture, windowed_scores
 
+Window = Positive | None
 OVERLAYS = 3  # images that are kept to be shown
 SIDE = 160  # of them, at most
 _KEPT = ("keys", "places", "sizes", "shown")
@@ -55,6 +61,8 @@ class SegmentationAccumulator(Accumulator):
     result = SegmentationResult
     needs_masks = True
     evaluation = True
+    window: ClassVar[float | None] = None
+    OPTIONS = MappingProxyType({"window": Window})
 
     n: Tensor
     sums: Tensor  # (PIXEL_COLUMNS, 1 + replicates); the first column is plain
@@ -73,12 +81,18 @@ class SegmentationAccumulator(Accumulator):
             self.add_sum(name, (OVERLAYS, *shape), torch.int64)
         self.add_sum("shown", (OVERLAYS, 5, SIDE, SIDE), torch.int32)
 
+    @classmethod
+    def with_options(cls, **options: Any) -> "type[Accumulator]":
+        """The exam of windows."""
+        return in_windows(**options)
+
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
         assert self.subject.pictures is not None
         require_maps(batch.logits, self.subject.model)
         self.classes = lengthened(self.classes, batch.logits.shape[1])
-        columns, tables, maps = score_images(batch.logits, batch.indices, self.subject.pictures)
+        scores = batch.logits if self.window is None else self._windowed(batch.indices.tolist(), self.window)
+        columns, tables, maps = score_images(scores, batch.indices, self.subject.pictures)
         for index, (mask, said) in zip(batch.indices.tolist(), maps, strict=True):
             self._show(index, mask.numpy(), said.numpy())
         weights = torch.from_numpy(poisson_weights(batch.indices.cpu().numpy(), self.subject.seed))
@@ -86,10 +100,19 @@ class SegmentationAccumulator(Accumulator):
         self.sums += columns.T @ weights
         self.classes += torch.einsum("nck,nr->kcr", tables, weights)
 
+    def _windowed(self, places: list[int], window: float) -> Iterator[Tensor]:
+        """Scores (K, H, W) of every picture, from windows of it."""
+        data, config, score = self.subject.pictures, self.subject.config, self.subject.score
+        assert data is not None
+        assert config is not None
+        assert score is not None
+        for place in places:
+            image = scaled_picture(data.picture(place), config, window)
+            yield windowed_scores(score, image, config.input_size[1:])
+
     def _show(self, index: int, mask: np.ndarray, said: np.ndarray) -> None:
         """Keep an image if its key is among the lowest: a choice that depends on the seed and its place alone."""
-        text = f"{self.subject.seed} {index}".encode()
-        key = 1 + int.from_bytes(hashlib.blake2b(text, digest_size=7).digest())
+        key = order_of_showing(index, self.subject.seed)
         slot = int(self.keys.argmax()) if bool((self.keys > 0).all()) else int((self.keys == 0).nonzero()[0])
         if 0 < int(self.keys[slot]) <= key:
             return
@@ -219,8 +242,25 @@ def _intervals(drawn: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
+def in_windows(window: Window) -> type[SegmentationAccumulator]:
+    """The exam of windows, which the shared pass over whole pictures is no help for."""
+    if window is None:
+        return SegmentationAccumulator
+
+    class Windowed(SegmentationAccumulator):
+        settings = json.dumps({"window": window})
+
+    Windowed.window = window
+    return Windowed
+
+
 @takes_interface
-def segmentation(model: nn.Module, data: Any, request: Asked) -> SegmentationResult:
-    """Examine what `model` takes every pixel of `data` for; `examine` documents the arguments."""
-    results = examine(model, data, [SegmentationAccumulator], **vars(request))
+def segmentation(model: nn.Module, data: Any, request: Asked, window: Window = None) -> SegmentationResult:
+    """Examine what `model` takes every pixel of `data` for; `examine` documents the other arguments.
+
+    Args:
+        window: Show it windows of its own size, in a picture whose shorter side is so many times that; scores are
+            averaged where they overlap. Default: the whole picture, at the size of the model.
+    """
+    results = examine(model, data, [in_windows(window)], **vars(request))
     return cast(SegmentationResult, results["segmentation"])
