@@ -71,7 +71,7 @@ def require_labels(data: Any) -> None:
         )
         raise BadData(
             f"{data.spec} is data of {data.task}, in which no picture has a class of its own, which this needs; "
-            f"choose exams that need none: fourier, variance, cka, attention{scored}"
+            f"choose exams that need none: fourier, variance, cka, attention, hessian, landscape{scored}"
         )
     if is_unlabelled(data):
         raise BadData(
