@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 AT_ONCE = 1 << 26  # scores: 256 MB
+IN_DOUBLE = 1 << 22  # of them, turned into probabilities in one piece
 
 
 def at_size(scores: Tensor, size: Sequence[int]) -> Tensor:
