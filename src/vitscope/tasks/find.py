@@ -4,8 +4,9 @@ from typing import Any
 
 from torch import nn
 
-from vitscope.core.errors import BadArgument, did_you_mean
+from vitscope.core.errors import BadArgument, BadData, did_you_mean
 from vitscope.core.interface import unwrap
+from vitscope.models import name_of
 from vitscope.tasks.classification import Classification
 from vitscope.tasks.detection import Detection
 from vitscope.tasks.segmentation import Segmentation
@@ -35,6 +36,18 @@ def find_task(name: str | None, data: Any, window: float | None = None) -> Task:
             f"window is {window:g}, and the data is for {told}; it is for segmentation, leave it out"
         )
     return Segmentation(window)
+
+
+def fitting_task(model: nn.Module, data: Any) -> Task:
+    """The task that the data is for, and the model too: labels of whole images, masks, objects, or questions."""
+    task, made = find_task(None, data), getattr(unwrap(model), "vitscope_task", None)
+    if made is not None and made != task.name:
+        raise BadData(
+            f"{name_of(model)} is a model of {made}, and {getattr(data, 'spec', 'the data')} is data of {task.name}; "
+            f"give data of {made} (see: vitscope data list), or a model of {task.name}"
+        )
+    task.bind(model)
+    return task
 
 
 def task_of(model: nn.Module) -> Task:

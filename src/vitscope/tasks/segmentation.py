@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import runs_on
-from vitscope.core.errors import BadArgument, VitscopeError
+from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import mean_interval_of_few, poisson_weights
 from vitscope.data import DataConfig
@@ -87,10 +87,33 @@ class Segmentation(Task):
         images, masks = zip(*examples, strict=True)
         return torch.stack(images), torch.stack(masks)
 
-    def losses(self, model: nn.Module, outputs: Any, targets: Tensor) -> Tensor:
-        """See `Task`."""
+    def losses(self, model: nn.Module, outputs: Any, targets: Tensor | Sequence[Tensor]) -> Tensor:
+        """See `Task`; masks may come one by one, in sizes of their own."""
         scores = unhalved(class_scores(model, outputs, len(targets)))
-        return pixel_losses(scores, targets)
+        if isinstance(targets, Tensor):
+            return pixel_losses(scores, targets)
+        return torch.cat([pixel_losses(*pair) for pair in _one_by_one(scores, targets)])
+
+    def right(
+        self, model: nn.Module, outputs: Any, targets: Tensor | Sequence[Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        """Pixels whose highest score is that of their class, and pixels that have one."""
+        scores, found = class_scores(model, outputs, len(targets)), []
+        for own, mask in _one_by_one(scores, targets):
+            known = mask != NO_CLASS
+            said = at_size(own, mask.shape[1:]).argmax(1)
+            found.append(torch.stack([(known & (said == mask)).sum(), known.sum()]))
+        right, counted = torch.stack(found, 1)
+        return right, counted
+
+    def check(self, targets: Tensor | Sequence[Tensor], n_classes: int) -> None:
+        """See `Task`."""
+        largest = max(int(mask.max()) for mask in targets)
+        if largest >= n_classes:
+            raise BadData(
+                f"masks have pixels of class {largest}, the model has outputs 0 to {n_classes - 1}; give a model that "
+                "was trained on this data"
+            )
 
     def batch(self, items: Sequence[tuple[Any, Any]], how: Measuring) -> tuple[Any, list[Tensor]]:
         """Whole images at the model's size, or a list of larger ones, with their masks at their own."""
@@ -126,6 +149,11 @@ class Segmentation(Task):
             f"mIoU {row['miou']:.2%} (95 % interval {row['miou_low']:.2%} to {row['miou_high']:.2%}), pixel accuracy "
             f"{row['accuracy']:.2%}"
         )
+
+
+def _one_by_one(scores: Tensor, masks: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+    """(1, K, h, w) and (1, H, W) of every image."""
+    return ((own[None], mask[None]) for own, mask in zip(scores, masks, strict=True))
 
 
 def pixel_losses(scores: Tensor, masks: Tensor) -> Tensor:
