@@ -30,7 +30,7 @@ from vitscope.data.task_data import NO_CLASS
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
-from vitscope.tasks.enlarged import at_size, strips
+from vitscope.tasks.enlarged import IN_DOUBLE, at_size, strips
 from vitscope.tasks.masked import MaskedExample
 from vitscope.tasks.task import Measuring, Task, decoded, unhalved, whole_pictures
 from vitscope.tasks.windows import scaled_picture, windowed_scores
@@ -170,8 +170,8 @@ def count_pixels(scores: Tensor, mask: Tensor) -> Counts:
         known = mask[rows] != NO_CLASS
         truth, values = mask[rows][known], whole[:, known]
         said = values.argmax(0)
-        if len(truth):
-            nll += float(F.cross_entropy(values.T.double(), truth, reduction="sum"))
+        for piece in torch.arange(len(truth), device=truth.device).split(max(1, IN_DOUBLE // classes)):
+            nll += float(F.cross_entropy(values[:, piece].T.double(), truth[piece], reduction="sum"))
         counted = [torch.bincount(one, minlength=classes) for one in (truth[said == truth], truth, said)]
         total += torch.stack(counted).cpu()
     return Counts(total.numpy(), nll, int((mask != NO_CLASS).sum()))

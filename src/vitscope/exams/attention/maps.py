@@ -65,8 +65,8 @@ def maps(
         how: dict[str, Any] = {"config": data_config(model), "batch_size": min(count, request.batch_size)}
         if is_masked(data):
             chosen = _shown_elsewhere(data, count, request)
-            shown, _ = _first_images(batches(data.subset(chosen), device=place, **how), count)
-            indices = torch.tensor(chosen)
+            shown, places = _first_images(batches(data.subset(chosen), device=place, **how), count)
+            shown, indices = shown[places.argsort()], torch.tensor(chosen)
         else:
             how |= {"limit": request.limit, "seed": request.seed}
             shown, indices = _first_images(batches(data, device=place, **how), count)
