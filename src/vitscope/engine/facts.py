@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 from vitscope.anatomy import anatomy
-from vitscope.anatomy.flops import count_flops, without_weights
+from vitscope.anatomy.flops import count_flops, stand_in
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interface import interface_of
@@ -143,7 +143,7 @@ def _add_files(digest: Any, names: Iterable[str]) -> None:
 def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
     """Name, size, cost, units, surgery and training of a model, as JSON can hold them."""
     size = data_config(model).input_size
-    skeleton = _skeleton(model)
+    double = _double(model, size)
     made, home = origin(model), run_of(model)
     return {
         "name": name,
@@ -151,8 +151,8 @@ def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "input_size": size,
         "weights_sha256": weights_hash(model),
-        "flops": _flops(skeleton, size),
-        "units": _units(skeleton, size) or _units(model, size),
+        "flops": _flops(double, size),
+        "units": _units(double, size) or _units(model, size),
         "surgery": getattr(model, "vitscope_surgery", []),
         "interface": interface_of(model).to_dict(),
         "origin": {"name": made.name, "arguments": dict(made.arguments)} if made else None,
@@ -205,17 +205,17 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _skeleton(model: nn.Module) -> nn.Module:
-    """A copy without weights and without a user's hooks: looking at it costs no arithmetic, and nobody notices."""
+def _double(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:
+    """A copy without a user's hooks: looking at it costs little, and nobody notices."""
     try:
-        skeleton = without_weights(model)
+        double = stand_in(model, size)
     except Exception:  # whatever a foreign module does not like about being copied
         return model
-    for module in skeleton.modules():
+    for module in double.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             for key in [k for k, hook in hooks.items() if not hook.__module__.startswith("vitscope.")]:
                 del hooks[key]
-    return skeleton
+    return double
 
 
 def _flops(model: nn.Module, size: tuple[int, int, int]) -> int | None:
