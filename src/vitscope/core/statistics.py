@@ -235,6 +235,15 @@ def mean_interval_of_few(replicates: np.ndarray, n: int) -> tuple[np.ndarray, np
     return low, high
 
 
+def known_intervals(drawn: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of (1 + replicates, ...): between the ends of `mean_interval_of_few`; NaN where there is no number."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="All-NaN slice")
+        low, high = mean_interval_of_few(drawn[1:], n)
+    unknown = np.isnan(drawn[0])
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
 def _level(z: float, lean: float) -> float:
     """The share of replicates below the end of the interval that a normal quantile `z` stands for."""
     moved = lean + (lean + z) / max(1 - lean * (lean + z), 0.1)

@@ -10,8 +10,6 @@ are two small arrays, whatever its size:
 Pixels of an image are not independent, images are: intervals are of a bootstrap over images.
 """
 
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -26,21 +24,6 @@ SUMMED = 1 + len(MEANS)  # pixels, and the sum of each score
 PIXEL_COLUMNS = SUMMED + 3 * BINS
 TOP = 5
 _AT_ONCE = 1 << 22  # scores that are turned into probabilities in one piece
-
-
-def is_masked(data: Any) -> bool:
-    """Whether data says what every pixel is."""
-    return isinstance(data, TaskData) and data.task == "segmentation"
-
-
-def require_masks(data: Any, exam: str) -> None:
-    """Refuse data that does not say what every pixel is."""
-    if not is_masked(data):
-        what = f"data of {data.task}" if isinstance(data, TaskData) else "no data of segmentation"
-        raise BadData(
-            f"{getattr(data, 'spec', 'the data')} is {what}; {exam} needs a class for every pixel: give --data coral "
-            "or masks:PATH (see: vitscope data list)"
-        )
 
 
 def require_maps(scores: Tensor, model: str) -> None:

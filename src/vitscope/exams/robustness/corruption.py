@@ -34,7 +34,7 @@ from vitscope.findings.corruption import CLEAN, CorruptionResult
 GENERATED, PUBLISHED = "generated", "published"
 
 
-@procedure(CorruptionResult, evaluation=True, resumable=True, masked=True)
+@procedure(CorruptionResult, evaluation=True, resumable=True, needs_labels=True, or_task=True)
 def corruption(
     model: nn.Module,
     data: Any,
@@ -68,7 +68,7 @@ def corruption(
     if source is not None:
         published = open_published(source, data, conditions, _chosen(data, request.limit, request.seed))
     parts = parts or Parts()
-    with own_passes(model, data, request, labelled=True, or_masked=True) as own, parts:
+    with own_passes(model, data, request, labelled=True, or_task=True) as own, parts:
         if reference is not None and reference.n != (n := sum(distributed.gather(own.n_images))):
             raise VitscopeError(
                 f"the reference is of {reference.n} images; expected the same {n}; use its limit"
