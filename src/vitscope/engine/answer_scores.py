@@ -8,8 +8,8 @@ chosen answer c = argmax z:
     brier    = mean of sum_k (p_k - t_k)^2                      confidence = mean of p_c
     ece      = sum over bins of p_c of |sum (p_c - t_c)| / n
 
-Questions about one picture are not independent, pictures are: intervals are of a bootstrap over pictures, and `n` counts
-those that were asked about, each of them once, by a bit of its own.
+Questions about one picture are not independent, pictures are: intervals are of a bootstrap over pictures, and `n`
+counts those that were asked about, each of them once, by a bit of its own.
 """
 
 import numpy as np
@@ -46,13 +46,14 @@ def targets_of(scores: Tensor, indices: Tensor, data: TaskData, model: str) -> T
     """(N, answers) how right each answer is, in float64; the model has to know as many answers as the data."""
     if scores.ndim != 2:
         raise UnsupportedModel(
-            f"{model} puts out {tuple(scores.shape)}, expected (questions, answers): take a model that answers questions"
+            f"{model} puts out {tuple(scores.shape)}, expected (questions, answers): take a model that answers "
+            "questions, such as vilt_mini"
         )
     found = torch.from_numpy(np.stack([data.target(index) for index in indices.tolist()])).double()
     if found.shape != scores.shape:
         raise BadData(
-            f"{data.spec} has {found.shape[1]} answers to choose from, {model} has {scores.shape[1]}; take a model that "
-            "was trained for these, or list its answers, in its order, in answers.txt of the data"
+            f"{data.spec} has {found.shape[1]} answers to choose from, {model} has {scores.shape[1]}; take a model "
+            "that was trained for these, or list its answers, in its order, in answers.txt of the data"
         )
     return found
 

@@ -143,7 +143,7 @@ def scored(parts: Sequence[Part], reference: Part) -> ConditionTable:
 
 
 def main_headlines(condition: str, parts: Sequence[Part]) -> list[Headline]:
-    """The mean accuracy (of pixels also the mIoU, of objects the AP) over what `ConditionScores` found under one or more conditions."""
+    """The mean accuracy (of pixels also the mIoU, of objects the AP) found under some conditions."""
     scores = Scored([parts], parts[0])
     return [scores.headline(quantity, condition) for quantity in scores.main]
 

@@ -110,7 +110,7 @@ class CorruptionPasses:
         with torch.inference_mode():
             shown = images.to(self.own.dtype)
             said = scored_outputs(self.model, shown, self.own.shown(shown, indices))
-        said = said if isinstance(said, list) else said.cpu()
+        said = said if isinstance(said, list) else said.cpu()  # of a detector, what it has found
         scores.update(*self.own.readout(said, labels.cpu(), indices.cpu()), indices)
 
     def _keep(self, found: Found, name: str, scores: Scores) -> Found:

@@ -1,9 +1,9 @@
 """What a detector finds, compared with what is there: rows of whole numbers, one for every detection.
 
 Average precision is no sum over images, so that what is kept grows with them: of each detection (at most 100 in an
-image) its score, image and class, and a number for every kind (boxes, masks) and range of sizes that says by its bits at
-which IoU thresholds it is right, and at which it does not count (`tasks/average_precision.py`). That is 48 bytes, or 24
-MB for 5,000 images with 100 detections each. Rows are put in the order of images in the end: processes, batches and
+image) its score, image and class, and a number for every kind (boxes, masks) and range of sizes that says by its bits
+at which IoU thresholds it is right, and at which it does not count (`tasks/average_precision.py`). That is 48 bytes, or
+24 MB for 5,000 images with 100 detections each. Rows are put in the order of images in the end: processes, batches and
 interruptions make no difference.
 """
 
@@ -146,7 +146,7 @@ def averages(precision: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return every, half, three_quarters
 
 
-def found_in(output: Any, n_images: int) -> list[Mapping[str, Tensor]]:
+def found_in(output: Any, n_images: int) -> list[dict[str, Tensor]]:
     """What a detector returned: a dict of boxes, labels, scores and perhaps masks for each image."""
     needed = {"boxes", "labels", "scores"}
     if not (
@@ -158,7 +158,7 @@ def found_in(output: Any, n_images: int) -> list[Mapping[str, Tensor]]:
             f"the model returns a {type(output).__name__} for {n_images} images; expected a list with a dict of boxes, "
             "labels and scores for each, as maskrcnn:NAME gives"
         )
-    return list(output)
+    return [dict(one) for one in output]
 
 
 def _packed(found: Matched) -> np.ndarray:

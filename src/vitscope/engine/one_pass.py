@@ -16,8 +16,8 @@ from vitscope.core.tensors import checksum
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features
-from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.of_tasks import require_task
+from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Asked, AskedUnnamed, TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow

@@ -123,7 +123,8 @@ _SHORT = {"elastic_transform": "elastic", "jpeg_compression": "JPEG"}
 
 @figure(
     "corruption",
-    "Accuracy (of pixels: mIoU, of objects: AP of boxes) against the severity of corruptions, by family; bar: 95 % interval.",
+    "Accuracy (of pixels: mIoU, of objects: AP of boxes) against the severity of corruptions, by family; bar: 95 % "
+    "interval.",
 )
 def plot_corruption(
     result: CorruptionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]

@@ -106,7 +106,8 @@ class NoiseResult(PerturbedRows, Result, exam="noise", after="corruption", versi
 
 @figure(
     "noise",
-    "Accuracy (of pixels: mIoU, of objects: AP of boxes) under slight noise; bar: 95 % interval over images, dots: single draws of the noise.",
+    "Accuracy (of pixels: mIoU, of objects: AP of boxes) under slight noise; bar: 95 % interval over images, dots: "
+    "single draws of the noise.",
 )
 def plot_noise(result: NoiseResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy without noise and under each noise."""

@@ -81,8 +81,8 @@ class ConditionTable:
 
     `drop` is what accuracy loses against the reference condition on the same images, (conditions,). Where every pixel
     is a prediction, there is the `miou` besides: (3, conditions), values and both ends of their intervals. Of objects
-    there is the `ap` alone, (3, conditions, 2 or 4) in the order of `AP_QUANTITIES`; all else is NaN, and `drop` is what
-    the AP of boxes loses.
+    there is the `ap` alone, (3, conditions, 2 or 4) in the order of `AP_QUANTITIES`; all else is NaN, and `drop` is
+    what the AP of boxes loses.
     """
 
     n: int

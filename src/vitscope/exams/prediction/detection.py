@@ -175,7 +175,7 @@ class DetectionAccumulator(ObjectRows, ShowsImages):
 
 def _by_kind(objects: Measured, precisions: dict[Any, np.ndarray]) -> dict[str, np.ndarray]:
     """AP, AP50, AP75 and AP by size, of boxes and masks as far as there are some: (1 + replicates,) each."""
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for kind, precision in precisions.items():
         name = ("box", "mask")[KINDS.index(kind)]
         found |= dict(zip((f"{name}_ap", f"{name}_ap50", f"{name}_ap75"), averages(precision), strict=True))
@@ -238,9 +238,7 @@ def _small(size: tuple[int, int]) -> tuple[int, int, float]:
 
 
 def _shrunk(mask: np.ndarray, tall: int, wide: int) -> np.ndarray:
-    y, x = (
-        np.arange(small) * side // small for small, side in zip((tall, wide), mask.shape, strict=True)
-    )
+    y, x = (np.arange(small) * side // small for small, side in zip((tall, wide), mask.shape, strict=True))
     return np.asarray(mask[y][:, x], dtype=bool)
 
 
