@@ -15,7 +15,7 @@ from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.tensors import checksum
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
-from vitscope.engine.not_finite import finite_scores_in, require_finite_features
+from vitscope.engine.not_finite import finite_scores_in, require_finite_features, require_finite_weights
 from vitscope.engine.of_tasks import require_task
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resuming import Parts, ResumablePass
@@ -58,6 +58,8 @@ def examine(
     for exam in exams:
         if exam.task:
             require_task(data, model, exam.task, exam.result.exam)
+        if exam.task == "detection":  # what is not finite would be left out, as if nothing were there
+            require_finite_weights(model)
     with own_passes(model, data, request, labelled, parts) as own:
         body = None
         if any(exam.needs_maps for exam in exams):
