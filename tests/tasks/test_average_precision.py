@@ -101,8 +101,8 @@ def published(images: list[Found], kind: str) -> np.ndarray:
             for i, one in enumerate(images)
             for o in one.found
         ]
-        if kind == "bbox":
-            said = [{key: value for key, value in one.items() if key != "segmentation"} for one in said]
+        other = "segmentation" if kind == "bbox" else "bbox"  # as files of results have one of them
+        said = [{key: value for key, value in one.items() if key != other} for one in said]
         evaluation = COCOeval(truth, truth.loadRes(said), kind)
         evaluation.evaluate()
         evaluation.accumulate()
