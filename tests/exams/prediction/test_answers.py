@@ -73,7 +73,9 @@ def test_pictures_are_what_is_counted_and_drawn(result: AnswersResult) -> None:
     assert result.replicates()["accuracy"][1:].std() == pytest.approx(drawn.std(), rel=0.15)
     low, high = mean_interval_of_few(drawn, 20)
     row = result.table().iloc[0]
-    assert row["high"] - row["low"] == pytest.approx(high - low, rel=0.35)  # Wilson's, which is another interval
+    assert row["high"] - row["low"] == pytest.approx(
+        high - low, rel=0.35
+    )  # Wilson's, which is another interval
     assert 0.1 < row["low"] < row["value"] < row["high"] < 0.9
 
 
@@ -141,13 +143,17 @@ def test_questions_are_asked_wherever_features_are_looked_at(tmp_path: Path) -> 
 
 
 def test_what_does_not_fit_is_refused_in_words() -> None:
-    with pytest.raises(BadData, match=r"is no data of vqa; answers needs questions with answers: give --data easy-vqa"):
+    with pytest.raises(
+        BadData, match=r"is no data of vqa; answers needs questions with answers: give --data easy-vqa"
+    ):
         vs.diagnose(SmallAnswerer(), images(), ["answers"])
     with pytest.raises(UnsupportedModel, match="does not say that it is made for vqa; answers needs a model"):
         vs.exams.answers(small_vit(), asked(4))
     model = SmallAnswerer()
     model.words, model.colours = nn.Embedding(30, 2), nn.Linear(3, 2)
-    with pytest.raises(BadData, match="has 4 answers to choose from, .* has 2; take a model that was trained for these"):
+    with pytest.raises(
+        BadData, match="has 4 answers to choose from, .* has 2; take a model that was trained for these"
+    ):
         vs.exams.answers(model, asked(4))
     mute = SmallAnswerer()
     mute.vitscope_words = None

@@ -54,7 +54,9 @@ def judged(image: Found) -> list[tuple[float, bool, int]]:
             for k, one in enumerate(image.there)
             if one["category_id"] == said["category_id"]
         ]
-        free = [(iou, k) for iou, k in fits if iou >= 0.5 and k not in taken and not image.there[k]["iscrowd"]]
+        free = [
+            (iou, k) for iou, k in fits if iou >= 0.5 and k not in taken and not image.there[k]["iscrowd"]
+        ]
         if free:
             taken.add(max(free)[1])
         elif any(iou >= 0.5 and image.there[k]["iscrowd"] for iou, k in fits):
@@ -65,7 +67,9 @@ def judged(image: Found) -> list[tuple[float, bool, int]]:
 
 def expected_table(model: nn.Module, data: TaskData) -> dict[tuple[str, None], Any]:
     every = all_found(model, data)
-    found = dict(zip(PRECISIONS, np.concatenate([published(every, kind) for kind in ("bbox", "segm")]), strict=True))
+    found = dict(
+        zip(PRECISIONS, np.concatenate([published(every, kind) for kind in ("bbox", "segm")]), strict=True)
+    )
     rows = [row for image in every for row in judged(image)]
     score, right = (np.array(column, float) for column in list(zip(*rows, strict=True))[:2])
     objects = sum(not one["iscrowd"] for image in every for one in image.there)
@@ -114,7 +118,11 @@ def test_classes_are_those_of_pycocotools(result: DetectionResult) -> None:
         rows = [row for image in every for row in judged(image) if row[0] >= 0.5 and row[2] == number]
         hits, objects = sum(row[1] for row in rows), table.loc[name, "objects"]
         assert (table.loc[name, "found"], table.loc[name, "recall"]) == (len(rows), hits / objects)
-        assert np.isnan(table.loc[name, "precision"]) if not rows else table.loc[name, "precision"] == hits / len(rows)
+        assert (
+            np.isnan(table.loc[name, "precision"])
+            if not rows
+            else table.loc[name, "precision"] == hits / len(rows)
+        )
 
 
 def test_a_training_measures_the_same(result: DetectionResult) -> None:
@@ -129,7 +137,9 @@ def test_a_training_measures_the_same(result: DetectionResult) -> None:
 def test_precision_and_recall_at_another_score(result: DetectionResult) -> None:
     data = boxed(20)
     strict = vs.exams.detection(SmallDetector().eval(), data, score=0.6)
-    rows = [row for image in all_found(SmallDetector().eval(), data) for row in judged(image) if row[0] >= 0.6]
+    rows = [
+        row for image in all_found(SmallDetector().eval(), data) for row in judged(image) if row[0] >= 0.6
+    ]
     assert strict.quantity("boxes_per_image") == len(rows) / 20 < result.quantity("boxes_per_image")
     assert strict.quantity("precision") == pytest.approx(np.mean([row[1] for row in rows]))
     assert strict.box_ap == result.box_ap
@@ -193,10 +203,13 @@ def test_a_diagnosis_takes_it_where_data_and_model_are_for_it(tmp_path: Path) ->
 
 
 def test_what_does_not_fit_is_refused_in_words() -> None:
-    with pytest.raises(BadData, match=r"is no data of detection; detection needs boxes of objects: give --data coral-"):
+    with pytest.raises(
+        BadData, match=r"is no data of detection; detection needs boxes of objects: give --data coral-"
+    ):
         vs.diagnose(SmallDetector(), images(), ["detection"])
     with pytest.raises(
-        UnsupportedModel, match="does not say that it is made for detection; detection needs a model that was trained"
+        UnsupportedModel,
+        match="does not say that it is made for detection; detection needs a model that was trained",
     ):
         vs.exams.detection(small_vit(), boxed(4))
     with pytest.raises(BadData, match="data of detection, in which no picture has a class of its own"):

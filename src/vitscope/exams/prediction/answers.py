@@ -186,8 +186,8 @@ def _shares(counts: Tensor, n: int) -> Estimate[np.ndarray]:
     asked, right = np.moveaxis(counts.numpy(), 1, 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = (right / asked).T
-    low, high = known_intervals(drawn, n)
-    return Estimate(drawn[0], np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0))
+        error = of_few(standard_error(drawn[1:]), n)
+        return Estimate(drawn[0], *score_interval(drawn[0], error, np.minimum(asked[:, 0], n)))
 
 
 @takes_interface
