@@ -173,7 +173,7 @@ def test_of_data_of_a_task_all_are_those_that_apply_and_the_others_are_named(tas
         names = {exam.result.exam for exam in every}
         said = [str(one.message) for one in told]
         assert len(said) == 1
-        left = [name for name in NEED_LABELS if name in names]
+        left = [exam.result.exam for exam in every if exam.result.exam in NEED_LABELS]
         assert f"left out: {', '.join(left)} (they need a label for each image)" in said[0]
         own = {name for name, of in tester.OF_TASKS.items() if of == task}
         assert kept == names - {*left, "temporal"} - (set(tester.OF_TASKS) - own)

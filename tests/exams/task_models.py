@@ -76,7 +76,7 @@ class Pictures:
 
 
 class Boxes(Pictures):
-    """Up to three coloured boxes in grey noise, two pictures 4 and 8 times as large; one of them has a crowd, one nothing."""
+    """Up to three coloured boxes in grey noise; two pictures are 4 and 8 times as large, one has a crowd."""
 
     def __init__(self, count: int, masks: bool = True) -> None:
         super().__init__(count)

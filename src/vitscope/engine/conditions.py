@@ -5,8 +5,8 @@ place of an image in the data alone, so that replicate r of one condition and of
 the same images: the difference of the two is a replicate of the paired difference.
 
 Intervals: of accuracies Wilson's, of drops Agresti and Min's (`vitscope.core.statistics`), with the bootstrap's
-standard error where scores are means over conditions; of calibration errors see `scores`; of other means, mIoU and AP
-the middle 95 % of the replicates, corrected for few images.
+standard error where scores are means over conditions; of calibration errors see `scores`; of other means and of
+mIoU the middle 95 % of the replicates, corrected for few images, and of AP also for its bias.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from vitscope.core.statistics import (
     Estimate,
+    biased_intervals,
     mean_interval_of_few,
     of_few,
     score_interval,
@@ -101,10 +102,7 @@ class Scored:
     def table(self) -> ConditionTable:
         """Values and intervals of all rows."""
         drop = Estimate(self.drops[:, 0], *drop_interval(self.drops, self.n))
-        own = {
-            name: np.stack([drawn[:, 0], *mean_interval_of_few(drawn[:, 1:].T, self.n)])
-            for name, drawn in self.own.items()
-        }
+        own = {name: np.stack([drawn[:, 0], *self._ends(name, drawn.T)]) for name, drawn in self.own.items()}
         miou, aps = own.get("miou"), [own[name] for name in AP_QUANTITIES if name in own]
         ap = np.stack(aps, -1) if aps else None
         return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, drop, miou, ap)
@@ -113,11 +111,17 @@ class Scored:
         """One number of a row."""
         if quantity in self.own:
             found = self.own[quantity][row]
-            low, high = (float(end) for end in mean_interval_of_few(found[1:], self.n))
+            low, high = (float(end) for end in self._ends(quantity, found))
             return Headline(quantity, condition, float(found[0]), low, high, found.copy())
         i = QUANTITIES.index(quantity)
         drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
         return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
+
+    def _ends(self, quantity: str, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of one of the task's own quantities, from (1 + replicates, ...)."""
+        if quantity in AP_QUANTITIES:
+            return biased_intervals(drawn, self.n)
+        return mean_interval_of_few(drawn[1:], self.n)
 
 
 def _own_quantities(groups: Sequence[Sequence[Part]], reference: Part) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import unwrap
-from vitscope.core.statistics import known_intervals, poisson_weights
+from vitscope.core.statistics import biased_intervals, poisson_weights
 from vitscope.data import DataConfig
 from vitscope.data.task_data import Objects
 from vitscope.models import name_of
@@ -116,7 +116,7 @@ class Detection(Task):
         for what, kind in kinds.items():
             found = average_precision(images, classes, weights, kind)
             for name, values in zip((f"{what}_ap", f"{what}_ap50"), found.T, strict=True):
-                low, high = known_intervals(values, len(images))
+                low, high = biased_intervals(values, len(images))
                 row |= {name: float(values[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
         return row
 

@@ -152,7 +152,7 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
     model = SmallAnswerer()
     model.words, model.colours = nn.Embedding(30, 2), nn.Linear(3, 2)
     with pytest.raises(
-        BadData, match="has 4 answers to choose from, .* has 2; take a model that was trained for these"
+        BadData, match=r"has 4 answers to choose from, .* has 2; take a model that was trained for these"
     ):
         vs.exams.answers(model, asked(4))
     mute = SmallAnswerer()

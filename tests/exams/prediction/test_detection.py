@@ -13,6 +13,7 @@ from tests.exams.every_exam import images, small_vit
 from tests.exams.task_models import CLASSES, SmallDetector, boxed
 from tests.tasks.test_average_precision import published
 from vitscope.core.errors import BadData, NotFinite, UnsupportedModel
+from vitscope.core.statistics import biased_intervals
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.data.task_data import TaskData
@@ -99,6 +100,17 @@ def test_no_number_is_trivial(result: DetectionResult) -> None:
         assert 0.01 < known[quantity] < 0.99, quantity
     assert (result.table()["low"] <= result.table()["value"]).all()
     assert (result.table()["high"] >= result.table()["value"]).all()
+
+
+def test_few_images_have_wide_intervals_that_hold_the_number_itself() -> None:
+    """A class that a replicate lacks is missing in its mean, which is higher then."""
+    few = vs.exams.detection(SmallDetector().eval(), boxed(4)).table().set_index("quantity")
+    for quantity in ("box_ap", "mask_ap", "box_ap50"):
+        assert 0 <= few.loc[quantity, "low"] <= few.loc[quantity, "value"] <= few.loc[quantity, "high"] <= 1
+    drawn = np.array([0.1, *np.linspace(0.2, 0.4, 200)])
+    low, high = biased_intervals(drawn, 30)
+    assert low == 0.0
+    assert high == pytest.approx(0.4, abs=0.01)
 
 
 def test_classes_are_those_of_pycocotools(result: DetectionResult) -> None:

@@ -23,7 +23,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from vitscope.core.arguments import Share
-from vitscope.core.statistics import Estimate, difference_interval, known_intervals, of_few, standard_error
+from vitscope.core.statistics import Estimate, biased_intervals, difference_interval, of_few, standard_error
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.object_scores import KINDS, Measured, ObjectRows, averages
 from vitscope.engine.one_pass import examine
@@ -133,7 +133,8 @@ class DetectionAccumulator(ObjectRows, ShowsImages):
             shares = gaps / boxes[:, None]
         none = np.full(len(weight), np.nan)
         drawn = np.column_stack([found.get(quantity, none) for quantity in QUANTITIES])
-        low, high = known_intervals(drawn, n)
+        most = [np.inf if quantity.endswith("per_image") else 1.0 for quantity in QUANTITIES]
+        low, high = biased_intervals(drawn, n, most)
         signed = found["signed_ece"]
         special = {
             "signed_ece": difference_interval(signed[0], of_few(standard_error(signed[1:]), n), n),
@@ -152,7 +153,7 @@ class DetectionAccumulator(ObjectRows, ShowsImages):
             "drawn": drawn[1:],
             "bin_count": count[0].astype(np.int64),
             "bin_confidence": bin_confidence,
-            "bin_accuracy": Estimate(bin_accuracy[0], *known_intervals(bin_accuracy, n)),
+            "bin_accuracy": Estimate(bin_accuracy[0], *biased_intervals(bin_accuracy, n)),
             **_class_fields(precisions, at_score, n, pictures.classes),
             "shown": tuple(self._shown(slot) for slot in self.slots),
         }
@@ -226,7 +227,7 @@ def _class_fields(
         "class_names": tuple(known[k] if k < len(known) else str(k) for k in range(right.shape[1])),
         "class_objects": there[0].astype(np.int64),
         "class_found": said[0].astype(np.int64),
-        "by_class": Estimate(drawn[0], *known_intervals(drawn, n)),
+        "by_class": Estimate(drawn[0], *biased_intervals(drawn, n)),
     }
 
 
