@@ -93,7 +93,7 @@ def all_finite(numbers: Tensor) -> bool:
 
 def images_not_finite(numbers: Tensor) -> Tensor:
     """(N,) bool: the entries along the first axis that hold a number that is not finite."""
-    return ~numbers.isfinite().flatten(1).all(1)
+    return ~numbers.isfinite().reshape(len(numbers), -1).all(1)
 
 
 def weights_not_finite(model: nn.Module) -> dict[str, int]:

@@ -66,8 +66,11 @@ class TaskReader(Protocol):
     def name(self, index: int) -> str:
         """What to call it in a message: its file, or its place in the set."""
 
-    def check(self, index: int) -> None:
-        """Refuse a target that cannot be used, if that was not known when the set was opened."""
+    def check(self, index: int) -> bool | None:
+        """Refuse a target that cannot be used, if that was not known when the set was opened.
+
+        False: it can be used, and says nothing.
+        """
 
     def digest(self, places: Indices) -> bytes:
         """Of what these items are, without decoding them."""
@@ -200,10 +203,14 @@ class TaskData:
         with ThreadPoolExecutor(_CHECKERS if self.reader.parallel else 1) as pool:
             checked = pool.map(self.reader.check, places)
             try:
-                for _ in tqdm(checked, f"checking {self.spec} ({self.split})", len(places), **quiet):
-                    pass
+                told = list(tqdm(checked, f"checking {self.spec} ({self.split})", len(places), **quiet))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+        if told and all(one is False for one in told):
+            raise BadData(
+                f"{self.spec} ({self.split}): none of its {len(told)} targets says anything, the first is that of "
+                f"{self.name(0)}; expected masks with pixels that have a class"
+            )
         return self
 
     @property

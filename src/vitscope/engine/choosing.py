@@ -21,6 +21,7 @@ from vitscope.core.names import ALL, check_exam_names
 from vitscope.data.fetchers import is_unlabelled, require_labels
 from vitscope.data.frames import FrameData
 from vitscope.data.task_data import TaskData
+from vitscope.data.tasks.frames import as_frames
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.of_tasks import is_of, require_task, task_of_model
@@ -120,16 +121,21 @@ def lacks_task(exam: Exam, data: Any) -> bool:
 
 def lacks_frames(exam: Exam, data: Any) -> bool:
     """Whether an exam is about streams and the data is none."""
-    return isinstance(exam, Procedure) and exam.needs_frames and not isinstance(data, FrameData)
+    return isinstance(exam, Procedure) and exam.needs_frames and not _is_stream(data)
 
 
-def require_frames(data: Any) -> None:
-    """Refuse images alone where a stream is needed."""
-    if not isinstance(data, FrameData):
+def _is_stream(data: Any) -> bool:
+    return isinstance(data, FrameData) or (is_of(data, "segmentation") and data.streams is not None)
+
+
+def require_frames(data: Any) -> FrameData:
+    """The data as a stream of frames; refuses what is none."""
+    if not _is_stream(data):
         raise BadData(
-            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH "
-            "(in Python vs.load_data('frames:PATH'))"
+            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH, coral-stream or "
+            "camvid-frames:PATH (in Python vs.load_data('frames:PATH'))"
         )
+    return data if isinstance(data, FrameData) else as_frames(data)
 
 
 def tell_of_nothing(results: Mapping[str, Result], names: Sequence[str] | None) -> None:

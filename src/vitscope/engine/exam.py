@@ -16,6 +16,7 @@ from torch import Tensor
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
+from vitscope.data import DataConfig
 from vitscope.data.labels import PLAIN, Readout
 from vitscope.data.task_data import TaskData
 from vitscope.engine.takes_interface import TakesInterface, takes_interface
@@ -144,6 +145,8 @@ class Subject:
     readout: Readout = PLAIN  # how outputs are read as answers
     images_digest: str = ""  # see `Result`
     pictures: TaskData | None = None  # with their targets, where the data is of a task
+    config: DataConfig | None = None  # how its images are prepared
+    score: Callable[[Tensor], Tensor] | None = None  # class scores of further images
 
 
 @dataclass(frozen=True)

@@ -177,7 +177,7 @@ class FrameScores(OwnNumbers):
                 own.low[row, -1], own.high[row, -1] = self._same(drawn[row, :, -1])
             self._compare(drawn, own, change)
         speed = relative_throughput(self.seconds.numpy(), self.products.numpy(), int(self.timed))
-        kept = drawn[:2, :, [QUANTITIES.index(quantity) for quantity in KEPT]].swapaxes(1, 2)
+        kept = drawn[:, :, [QUANTITIES.index(quantity) for quantity in KEPT]].swapaxes(1, 2)
         return {
             "n": int(self.frames),
             "timed": int(self.timed),

@@ -99,15 +99,15 @@ def _require_finite(scores: Tensor, model: nn.Module, images: Tensor) -> None:
         raise not_finite(model, images, scores)
 
 
-def not_finite(model: nn.Module, images: Tensor, scores: Tensor) -> NotFinite:
-    """The error for a model whose class scores for these images are not finite; it names the first unit that is not."""
+def not_finite(model: nn.Module, images: Tensor, scores: Tensor, what: str = "class scores") -> NotFinite:
+    """The error for a model whose scores for these images are not finite; it names the first unit that is not."""
     try:
         begins = _first_unit(model, images, anatomy(model, tuple(images.shape[1:])))
     except VitscopeError:  # a model without units that can be told: its outputs are all there is to name
         begins = None
     if begins is not None:
         return _error(model, f"the features after '{begins[0].name}'", begins[1])
-    return _error(model, "the class scores", images_not_finite(scores))
+    return _error(model, f"the {what}", images_not_finite(scores))
 
 
 @torch.no_grad()

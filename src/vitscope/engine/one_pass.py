@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core import distributed
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.tensors import checksum
+from vitscope.data import data_config
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features, require_finite_weights
@@ -69,7 +71,13 @@ def examine(
         units = () if body is None else tuple(UnitRow.of(unit, stream) for unit in body.mapped)
         attending = () if body is None else tuple(unit for unit in body if unit.attention is not None)
         subject = Subject(
-            **own.common, units=units, attending=attending, readout=own.readout, pictures=own.pictures
+            **own.common,
+            units=units,
+            attending=attending,
+            readout=own.readout,
+            pictures=own.pictures,
+            config=data_config(model),
+            score=partial(_score, own),
         )
         accumulators = {exam.result.exam: exam(subject) for exam in exams}
         own.resumable.restore(accumulators)
@@ -104,6 +112,15 @@ def _pass(
         resumable.save(accumulators)  # what follows may be interrupted, too
         if interrupt.asked:
             raise Stopped
+
+
+def _score(own: OwnPasses, images: Tensor) -> Tensor:
+    """Class scores of images that are not those of the pass."""
+    shown = images.to(own.device, own.dtype)
+    with torch.inference_mode():
+        scores = finite_scores_in(own.model, own.model(shown), shown, needed=True)
+    assert scores is not None  # they were needed
+    return scores
 
 
 class _Shown:

@@ -4,7 +4,6 @@ Which ones depends on the seed and their places in the data alone: those with th
 two. So batches, interruptions and processes make no difference.
 """
 
-import hashlib
 from typing import Self
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from vitscope.core import distributed
 from vitscope.engine.exam import Accumulator, Subject
+from vitscope.engine.pixel_scores import order_of_showing
 from vitscope.results import Result
 
 FEW = 3  # images that are kept
@@ -36,8 +36,7 @@ class ShowsImages(Accumulator):
 
     def slot_for(self, index: int) -> int | None:
         """Where what is kept of the image at this place goes, all 0 so far; None if its key is not among the lowest."""
-        text = f"{self.subject.seed} {index}".encode()
-        key = 1 + int.from_bytes(hashlib.blake2b(text, digest_size=7).digest())
+        key = order_of_showing(index, self.subject.seed)
         slot = int(self.keys.argmax()) if bool((self.keys > 0).all()) else int((self.keys == 0).nonzero()[0])
         if 0 < int(self.keys[slot]) <= key:
             return None

@@ -69,6 +69,7 @@ class SegmentationResult(Estimated, Result, exam="segmentation", after="predicti
         "Pixels of one image are alike: only images count as independent. Pixels that nobody has labelled do not "
         "count.",
     )
+    shown_by_class = CLASS_QUANTITIES
     needs = "data of segmentation (--data coral, masks:PATH ...) and a model that was trained for it"
 
     pixels: int  # that have a class

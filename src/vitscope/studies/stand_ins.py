@@ -6,6 +6,7 @@ They show that a model can be built, fed and trained, and how long that takes, b
 import io
 import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -18,6 +19,7 @@ from vitscope.studies.images import Part
 from vitscope.studies.parts import VALIDATION
 from vitscope.studies.resolve import Images
 from vitscope.studies.scales import PublishedData, Scale
+from vitscope.studies.task_stand_ins import SIZE, task_stand_in
 
 _PHOTO = (375, 500)  # height and width of an average picture of ImageNet
 _SIDE = 32
@@ -59,7 +61,7 @@ class StandIns(Images):
             raise error
         if entry is None:
             return self._scale.data[part.data]
-        return PublishedData(len(entry.classes), entry.test, entry.train)
+        return PublishedData(len(entry.classes), entry.test, entry.train, task=entry.task)  # type: ignore[arg-type]
 
     def _wanted(self, part: Part, error: BadData) -> dict[str, str]:
         """What has to be fetched for a part; raises the error if that is not what is wrong."""
@@ -83,8 +85,11 @@ def _can_be_opened(part: Part) -> bool:
     return True
 
 
-def stand_in(part: Part, published: PublishedData) -> ImageData:
+def stand_in(part: Part, published: PublishedData) -> Any:
     """Images for a part of data of which it is known how many images and classes it has."""
+    if published.task != "classification":
+        pixels = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+        return task_stand_in(part, published, _SamePhoto.of(pixels))
     number = published.train if part.split == "train" else published.test
     number = max(published.classes, round(number * part.fraction))
     labels = np.arange(number) % published.classes

@@ -203,3 +203,29 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
         vs.exams.segmentation(model, masked(6))
     with pytest.raises(BadData, match="data of segmentation, in which no picture has a class of its own"):
         vs.diagnose(SmallSegmenter(), masked(6), ["prediction"])
+
+
+def test_windows_are_what_a_training_measures_with_them() -> None:
+    model, data = SmallSegmenter().eval(), masked(6)
+    found = vs.exams.segmentation(model, data, batch_size=4, window=1.5)
+    rows = found.table().set_index("quantity")
+    row = measure(model, Segmentation(1.5), data, CONFIG)
+    assert rows.loc["miou", "value"] == pytest.approx(row["miou"], rel=1e-9)
+    assert rows.loc["nll", "value"] == pytest.approx(row["nll"], rel=1e-6)
+    whole = vs.exams.segmentation(model, data, batch_size=4)
+    assert whole.quantity("nll") != found.quantity("nll")
+    one = vs.diagnose(model, data, ["segmentation"], options={"segmentation": {"window": 1.5}})
+    assert one["segmentation"].table()["value"][0] == rows["value"].iloc[0]
+
+
+def test_attention_is_shown_on_the_same_images(result: SegmentationResult) -> None:
+    data = masked(40)
+    maps = vs.exams.maps(small_vit(), data, count=5, batch_size=2)
+    assert maps.indices[:3].tolist() == [overlay.place for overlay in result.overlays]
+    few = vs.exams.segmentation(SmallSegmenter().eval(), data, limit=12, seed=3)
+    maps = vs.exams.maps(small_vit(), data, count=3, limit=12, seed=3)
+    assert maps.indices.tolist() == [overlay.place for overlay in few.overlays]
+    for place, thumbnail in zip(maps.indices, maps.images.array, strict=True):
+        picture = np.asarray(data.picture(int(place)), float)
+        own = np.corrcoef(picture.ravel(), np.moveaxis(thumbnail, 0, -1).ravel())[0, 1]
+        assert own > 0.99

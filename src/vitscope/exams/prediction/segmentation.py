@@ -10,7 +10,10 @@ prediction. Pixels of one image are not independent: intervals are over images, 
 Memory depends on the number of classes alone, apart from a few small images that are kept to be shown.
 """
 
-from typing import Any, Self, cast
+import json
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -18,6 +21,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from vitscope.core import distributed
+from vitscope.core.arguments import Positive
 from vitscope.core.statistics import (
     REPLICATES,
     Estimate,
@@ -27,7 +31,7 @@ from vitscope.core.statistics import (
     poisson_weights,
     standard_error,
 )
-from vitscope.engine.exam import Batch, Subject
+from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.one_pass import examine
 from vitscope.engine.pixel_scores import (
     PIXEL_COLUMNS,
@@ -42,7 +46,9 @@ from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.segmentation import CLASS_QUANTITIES, QUANTITIES, Overlay, SegmentationResult
 from vitscope.results.condition_rows import BINS, MEANS
 from vitscope.tasks.segmentation import class_iou, mean_iou
+from vitscope.tasks.windows import scaled_picture, windowed_scores
 
+Window = Positive | None
 SIDE = 160  # of images that are kept to be shown, at most
 
 
@@ -52,6 +58,8 @@ class SegmentationAccumulator(ShowsImages):
     result = SegmentationResult
     task = "segmentation"
     evaluation = True
+    window: ClassVar[float | None] = None
+    OPTIONS = MappingProxyType({"window": Window})
 
     n: Tensor
     sums: Tensor  # (PIXEL_COLUMNS, 1 + replicates); the first column is plain
@@ -67,18 +75,34 @@ class SegmentationAccumulator(ShowsImages):
         self.add_kept("sizes", (2,))
         self.add_kept("shown", (5, SIDE, SIDE), torch.int32)
 
+    @classmethod
+    def with_options(cls, **options: Any) -> type[Accumulator]:
+        """The exam of windows."""
+        return in_windows(**options)
+
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
         assert self.subject.pictures is not None
         require_maps(batch.logits, self.subject.model)
         self.classes = lengthened(self.classes, batch.logits.shape[1])
-        columns, tables, maps = score_images(batch.logits, batch.indices, self.subject.pictures)
+        scores = batch.logits if self.window is None else self._windowed(batch.indices.tolist(), self.window)
+        columns, tables, maps = score_images(scores, batch.indices, self.subject.pictures)
         for index, (mask, said) in zip(batch.indices.tolist(), maps, strict=True):
             self._show(index, mask.numpy(), said.numpy())
         weights = torch.from_numpy(poisson_weights(batch.indices.cpu().numpy(), self.subject.seed))
         self.n += int((columns[:, 0] > 0).sum())
         self.sums += columns.T @ weights
         self.classes += torch.einsum("nck,nr->kcr", tables, weights)
+
+    def _windowed(self, places: list[int], window: float) -> Iterator[Tensor]:
+        """Scores (K, H, W) of every picture, from windows of it."""
+        data, config, score = self.subject.pictures, self.subject.config, self.subject.score
+        assert data is not None
+        assert config is not None
+        assert score is not None
+        for place in places:
+            image = scaled_picture(data.picture(place), config, window)
+            yield windowed_scores(score, image, config.input_size[1:])
 
     def _show(self, index: int, mask: np.ndarray, said: np.ndarray) -> None:
         """Keep an image if it is one of the few."""
@@ -175,8 +199,25 @@ class SegmentationAccumulator(ShowsImages):
         return tuple(found)
 
 
+def in_windows(window: Window) -> type[SegmentationAccumulator]:
+    """The exam of windows, which the shared pass over whole pictures is no help for."""
+    if window is None:
+        return SegmentationAccumulator
+
+    class Windowed(SegmentationAccumulator):
+        settings = json.dumps({"window": window})
+
+    Windowed.window = window
+    return Windowed
+
+
 @takes_interface
-def segmentation(model: nn.Module, data: Any, request: Asked) -> SegmentationResult:
-    """Examine what `model` takes every pixel of `data` for; `examine` documents the arguments."""
-    results = examine(model, data, [SegmentationAccumulator], **vars(request))
+def segmentation(model: nn.Module, data: Any, request: Asked, window: Window = None) -> SegmentationResult:
+    """Examine what `model` takes every pixel of `data` for; `examine` documents the other arguments.
+
+    Args:
+        window: Show it windows of its own size, in a picture whose shorter side is so many times that; scores are
+            averaged where they overlap. Default: the whole picture, at the size of the model.
+    """
+    results = examine(model, data, [in_windows(window)], **vars(request))
     return cast(SegmentationResult, results["segmentation"])

@@ -40,7 +40,7 @@ TRACED = 200  # frames of the first sequence that a figure shows
 MOST_NUMBERS = 1 << 25  # of the predictions of frames that are looked at together
 
 
-@procedure(TemporalResult, evaluation=True, resumable=True, needs_frames=True)
+@procedure(TemporalResult, evaluation=True, resumable=True, needs_frames=True, masked=True)
 def temporal(
     model: nn.Module,
     data: Any,
@@ -60,7 +60,8 @@ def temporal(
     Args:
         model: Puts out (N, classes), or (N, classes, H, W) for frames with masks. One that smooths over time already
             is compared with itself without that; its own rate and memory are used.
-        data: A `FrameData`: what `load_data("frames:PATH")` or `moving_crops` gives.
+        data: A stream: what `load_data("frames:PATH")`, `load_data("coral-stream")`, `load_data("camvid-frames:PATH")`
+            or `moving_crops` gives.
         limit: Use at most this many frames, the first ones of each sequence.
         batch_size: Frames of a sequence per forward pass.
         rate: A frame of age a weighs exp(-rate a).
@@ -71,8 +72,8 @@ def temporal(
         block: Frames of a block of the bootstrap; 0: whole sequences; default: these if there are 20, else 25 frames.
     """
     seed = request.seed
+    data = require_frames(data)
     common: dict[str, Any] = {"model": request.name or name_of(model), "data": data_name(data), "seed": seed}
-    require_frames(data)
     model, own_smoothing = without_grafts(model, TemporalSmoothing)
     if own_smoothing is not None:
         rate, previous = own_smoothing.rate, own_smoothing.previous
