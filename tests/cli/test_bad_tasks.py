@@ -114,7 +114,11 @@ CASES: dict[str, tuple[str, Callable[[Path], str], str]] = {
         lambda r: questions(r, "val2014", lambda a: [one.update(answers=[{"answer": "red"}]) for one in a]),
         "val2014_annotations.json: question 100 has the answer 'red', which is not in answers.txt",
     ),
-    "a batch of one": ("vit_mini", lambda r: masks(r, "train", 1), "batch_size is 1; upernet:vit_mini needs"),
+    "a batch of one": (
+        "vit_mini",
+        lambda r: masks(r, "train", 1),
+        "--batch-size is 1; upernet:vit_mini needs",
+    ),
 }
 
 

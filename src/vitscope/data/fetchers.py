@@ -70,7 +70,7 @@ def require_labels(data: Any) -> None:
         raise BadData(
             f"{data.spec} is data of {data.task}, in which no picture has a class of its own, which this needs; "
             f"choose exams that need none: {scored}, noise, blur, corruption, occlusion, frequency_noise, fourier, "
-            "variance, cka, attention ..."
+            "variance, cka, attention, hessian, landscape ..."
         )
     if is_unlabelled(data):
         raise BadData(

@@ -21,7 +21,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible, Stopped
-from vitscope.core.tensors import arrange
+from vitscope.core.tensors import arrange, dtype_of
 from vitscope.curvature.loss import Penalty
 from vitscope.curvature.plane import Plane
 from vitscope.data import batches, data_config
@@ -30,7 +30,7 @@ from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batch import HeldBatch
 from vitscope.engine.held_batches import HeldBatches, with_targets
 from vitscope.engine.held_scores import COLUMNS, Scores, score
-from vitscope.engine.own_passes import dtype_of, progress
+from vitscope.engine.own_passes import progress
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.resuming import Parts
 from vitscope.models import name_of

@@ -50,7 +50,8 @@ def summarise(sums: np.ndarray, counted: np.ndarray, yes_or_no: bool) -> dict[st
     right = sums[..., 4]
     if yes_or_no:
         return {**found, "accuracy": Estimate(right / n, *share_interval(right, n))}
-    share = right / counted.sum()  # NaN where nothing is counted
-    errors = sums[..., 5] - 2 * share * sums[..., 6] + np.square(share) * np.square(counted).sum()
-    error = np.sqrt(np.maximum(errors, 0.0)) / counted.sum()
-    return {**found, "accuracy": Estimate(share, *score_interval(share, of_few(error, n), n))}
+    with np.errstate(invalid="ignore", divide="ignore"):  # NaN where nothing is counted
+        share = right / counted.sum()
+        errors = sums[..., 5] - 2 * share * sums[..., 6] + np.square(share) * np.square(counted).sum()
+        error = np.sqrt(np.maximum(errors, 0.0)) / counted.sum()
+        return {**found, "accuracy": Estimate(share, *score_interval(share, of_few(error, n), n))}

@@ -17,7 +17,7 @@ from vitscope.anatomy import Anatomy, Unit, anatomy, preserved
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError, warn
-from vitscope.core.tensors import kept_memory
+from vitscope.core.tensors import dtype_of, kept_memory
 from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
 from vitscope.data.task_data import TaskData
@@ -153,11 +153,6 @@ def own_passes(
             shown=shown_by(model, data),
             pictures=pictures,
         )
-
-
-def dtype_of(model: nn.Module) -> torch.dtype:
-    """In which the model computes."""
-    return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
 
 
 def compare_classes(model: nn.Module, data: Any) -> None:

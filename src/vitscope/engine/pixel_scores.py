@@ -20,14 +20,13 @@ from torch import Tensor
 from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.results.condition_rows import BINS, MEANS
-from vitscope.tasks.enlarged import strips
+from vitscope.tasks.enlarged import IN_DOUBLE, strips
 from vitscope.tasks.segmentation import DECODER
 from vitscope.tasks.task import unhalved
 
 SUMMED = 1 + len(MEANS)  # pixels, and the sum of each score
 PIXEL_COLUMNS = SUMMED + 3 * BINS
 TOP = 5
-_AT_ONCE = 1 << 22  # scores that are turned into probabilities in one piece
 
 
 def require_maps(scores: Tensor, model: str) -> None:
@@ -69,7 +68,7 @@ def score_pixels(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         known = mask[rows] != NO_CLASS
         truth, chosen, values = mask[rows][known], said[known], whole[:, known]
         right = chosen == truth
-        for piece in torch.arange(len(truth), device=scores.device).split(max(1, _AT_ONCE // classes)):
+        for piece in torch.arange(len(truth), device=scores.device).split(max(1, IN_DOUBLE // classes)):
             columns += _columns(values[:, piece].double(), truth[piece], right[piece])
         table += torch.stack(
             [torch.bincount(one, minlength=classes) for one in (truth[right], truth, chosen)]

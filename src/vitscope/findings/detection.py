@@ -72,6 +72,11 @@ class DetectionResult(Estimated, Result, exam="detection", after="segmentation")
     shown: tuple[ShownObjects, ...]
 
     @property
+    def shown_by_class(self) -> tuple[str, ...]:
+        """What a page tells of every class."""
+        return tuple(q for q in CLASS_QUANTITIES if q != "mask_ap" or not np.isnan(self.mask_ap))
+
+    @property
     def box_ap(self) -> float:
         """Average precision of boxes."""
         return self.quantity("box_ap")

@@ -180,7 +180,7 @@ def plot_temporal_combinations(
             if name != "nll":
                 text, ends = f"{value:.1f} %", f"{low:.1f} – {high:.1f}"
             y = rows - i - 0.5
-            chosen = {"color": colour, "weight": "bold"} if i == best else {"color": INK}
+            chosen: dict[str, Any] = {"color": colour, "weight": "bold"} if i == best else {"color": INK}
             known = bool(np.isfinite(low) and np.isfinite(high))
             ax.text(x, y + (0.14 if known else 0.0), text, ha="center", va="center", fontsize=size, **chosen)
             if known:

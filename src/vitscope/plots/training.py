@@ -117,9 +117,10 @@ def _draw_whole_model(ax: mpl.Axes, rows: pd.DataFrame) -> None:
 
 def _task(run: Path) -> str | None:
     """What the training in a folder was for, if its record says so."""
-    if not (run / "run.json").exists():
+    try:
+        record = Run.open(run).record
+    except BadResult:  # the rows can be drawn all the same
         return None
-    record = Run.open(run).record
     told = [(one.get("model") or {}).get("task") for one in (record, *record.get("earlier", []))]
     return next((task for task in told if task), None)
 

@@ -196,7 +196,7 @@ def classes_grid(results: Sequence[tuple[str, Result]]) -> Grid | None:
     return Grid(heads, cells, words=1 + several)
 
 
-def _of_class(row: Mapping[str, Any], quantity: str) -> str:
+def _of_class(row: Mapping[Any, Any], quantity: str) -> str:
     value, low, high = (float(row[f"{quantity}{end}"]) for end in ("", "_low", "_high"))
     if value != value:
         return "–"

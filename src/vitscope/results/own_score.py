@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from vitscope.core.statistics import Estimate
 
 _LABELS = {"miou": "mIoU", "box_ap": "Box AP"}
-_EXAMS = {  # quantity and label of the exam that measures how good a model is at its task
+EXAM_SCORES = {  # quantity and label of the exam that measures how good a model is at its task
     "prediction": ("accuracy", "Accuracy"),
     "segmentation": ("miou", "mIoU"),
     "detection": ("box_ap", "Box AP"),
@@ -42,4 +42,4 @@ def own_score(columns: Iterable[str], task: str | None = None) -> OwnScore:
 
 def exam_scores(exams: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Quantity and label by exam, of those exams that measure how good a model is at its task."""
-    return {exam: _EXAMS[exam] for exam in exams if exam in _EXAMS}
+    return {exam: EXAM_SCORES[exam] for exam in exams if exam in EXAM_SCORES}

@@ -6,14 +6,12 @@ need is counted once, with the first of them. Where data is not on this machine,
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from vitscope.core.errors import VitscopeError
-from vitscope.models.create import check_name
-from vitscope.models.errors import UnknownModel
 from vitscope.studies.cards import Card, card_study, list_cards, throughputs
 from vitscope.studies.cost import Cost, costs_of, total
 from vitscope.studies.graph import Node, Plan, plan_study
@@ -21,9 +19,8 @@ from vitscope.studies.images import Part
 from vitscope.studies.rehearsal import Pace, Rehearsal, Speed
 from vitscope.studies.reproduce import OUT, STORE
 from vitscope.studies.scales import Scale, ScaleName, read_scale
-from vitscope.studies.stand_ins import StandIns
+from vitscope.studies.stand_ins import StandIns, with_stand_ins
 from vitscope.studies.store import Store
-from vitscope.studies.study import Study
 
 _SHORT = Pace(steps=2, images=8, batch=4)  # for the papers' models where there is no GPU
 
@@ -96,9 +93,8 @@ class _DryRun:
         if self.scale.name not in card.scales:
             note = f"at scale {' or '.join(card.scales)} only"
             return ClaimCost(card.claim, len(card.arms), note=note)
-        self.images.lacking = {}
         try:
-            study = self._there(card_study(card, self.scale, self.seeds))
+            study, self.images.lacking = with_stand_ins(card_study(card, self.scale, self.seeds), self.scale)
             plan = plan_study(study, self.store, images=self.images)
             for key in self.counted & plan.missing.keys():
                 del plan.missing[key]
@@ -110,17 +106,6 @@ class _DryRun:
             return ClaimCost(card.claim, len(card.arms), known=False, note=f"cannot be done: {error}")
         self.counted |= plan.missing.keys()
         return self._sum_up(card, plan, costs)
-
-    def _there(self, study: Study) -> Study:
-        """The study with models that can be built here in the place of those that would have to be fetched."""
-        arms = []
-        for arm in study.arms:
-            known = self.scale.models.get(arm.model)
-            if known is not None and not _is_there(arm.model):
-                self.images.lacking[arm.model] = known.prepare
-                arm = replace(arm, model=known.model, arguments={**known.arguments, **arm.arguments})
-            arms.append(arm)
-        return replace(study, arms=tuple(arms))
 
     def _sum_up(self, card: Card, plan: Plan, costs: Mapping[str, Cost]) -> ClaimCost:
         seconds, disk, known = total(costs.values())
@@ -139,12 +124,3 @@ class _DryRun:
         arm = plan.study.arm(node.arm)
         images = self.images.open(Part(arm.data, "train", arm.fraction, plan.study.validation))
         return len(images) * plan.arms[node.arm].recipe.total_epochs
-
-
-def _is_there(model: str) -> bool:
-    """Whether a model can be made without fetching it, or be fetched."""
-    try:
-        check_name(model, False)
-    except UnknownModel:
-        return False
-    return True

@@ -5,7 +5,7 @@ They show that a model can be built, fed and trained, and how long that takes, b
 
 import io
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,13 @@ from vitscope.core.errors import BadData
 from vitscope.data import ImageData
 from vitscope.data.catalog import CATALOG
 from vitscope.data.labels import REAL
+from vitscope.models.create import check_name
+from vitscope.models.errors import UnknownModel
 from vitscope.studies.images import Part
 from vitscope.studies.parts import VALIDATION
 from vitscope.studies.resolve import Images
 from vitscope.studies.scales import PublishedData, Scale
+from vitscope.studies.study import Study
 from vitscope.studies.task_stand_ins import SIZE, task_stand_in
 
 _PHOTO = (375, 500)  # height and width of an average picture of ImageNet
@@ -81,6 +84,26 @@ def _can_be_opened(part: Part) -> bool:
     try:
         part.load()
     except BadData:
+        return False
+    return True
+
+
+def with_stand_ins(study: Study, scale: Scale) -> tuple[Study, dict[str, str]]:
+    """The study with models of the same shape for those that are not there and cannot be fetched; what is not there."""
+    arms, lacking = [], {}
+    for arm in study.arms:
+        known = scale.models.get(arm.model)
+        if known is not None and not _is_there(arm.model):
+            lacking[arm.model] = known.prepare
+            arm = replace(arm, model=known.model, arguments={**known.arguments, **arm.arguments})
+        arms.append(arm)
+    return replace(study, arms=tuple(arms)), lacking
+
+
+def _is_there(model: str) -> bool:
+    try:
+        check_name(model, False)
+    except UnknownModel:
         return False
     return True
 

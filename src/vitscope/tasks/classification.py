@@ -13,6 +13,7 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import share_interval
+from vitscope.core.tensors import dtype_of
 from vitscope.curvature.loss import BatchLoss, CrossEntropy
 from vitscope.data import DataConfig, batches, check_labels
 from vitscope.models import name_of
@@ -30,7 +31,7 @@ class Classification(Task):
 
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
         """See `Task`."""
-        images = torch.zeros(1, *config.input_size, device=device)
+        images = torch.zeros(1, *config.input_size, device=device, dtype=dtype_of(model))
         with preserved(model), torch.no_grad(), runs_on(model, images):
             logits = class_scores(model, model(images), 1)
         if logits.ndim != 2:

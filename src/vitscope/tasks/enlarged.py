@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-AT_ONCE = 1 << 26  # scores: 256 MB
+AT_ONCE = 1 << 24  # scores: 64 MB
+IN_DOUBLE = 1 << 22  # of them, turned into probabilities in one piece
 
 
 def at_size(scores: Tensor, size: Sequence[int]) -> Tensor:
@@ -47,4 +48,4 @@ def _rows(scores: Tensor, height: int, width: int, rows: slice) -> Tensor:
     top, bottom = int(above[0]), int(below[-1]) + 1
     wide = at_size(scores[None, :, top:bottom], (bottom - top, width))[0]
     upper, lower = (wide[:, (one - top).to(scores.device)] for one in (above, below))
-    return upper * (1 - share) + lower * share
+    return torch.lerp(upper, lower, share)

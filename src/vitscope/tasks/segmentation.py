@@ -24,12 +24,13 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import mean_interval_of_few, poisson_weights
+from vitscope.core.tensors import dtype_of
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
-from vitscope.tasks.enlarged import at_size, strips
+from vitscope.tasks.enlarged import IN_DOUBLE, at_size, strips
 from vitscope.tasks.masked import MaskedExample
 from vitscope.tasks.task import Measuring, Task, decoded, unhalved, whole_pictures
 from vitscope.tasks.windows import scaled_picture, windowed_scores
@@ -68,7 +69,7 @@ class Segmentation(Task):
 
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
         """See `Task`."""
-        images = torch.zeros(1, *config.input_size, device=device)
+        images = torch.zeros(1, *config.input_size, device=device, dtype=dtype_of(model))
         with preserved(model), torch.no_grad(), runs_on(model, images):
             scores = class_scores(model, model(images), 1)
         if scores.ndim != 4:
@@ -169,8 +170,8 @@ def count_pixels(scores: Tensor, mask: Tensor) -> Counts:
         known = mask[rows] != NO_CLASS
         truth, values = mask[rows][known], whole[:, known]
         said = values.argmax(0)
-        if len(truth):
-            nll += float(F.cross_entropy(values.T.double(), truth, reduction="sum"))
+        for piece in torch.arange(len(truth), device=truth.device).split(max(1, IN_DOUBLE // classes)):
+            nll += float(F.cross_entropy(values[:, piece].T.double(), truth[piece], reduction="sum"))
         counted = [torch.bincount(one, minlength=classes) for one in (truth[said == truth], truth, said)]
         total += torch.stack(counted).cpu()
     return Counts(total.numpy(), nll, int((mask != NO_CLASS).sum()))

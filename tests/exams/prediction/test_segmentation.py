@@ -114,7 +114,7 @@ def test_pieces_of_an_image_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> N
     torch.manual_seed(0)
     scores, mask = torch.randn(7, 6, 5), torch.randint(-1, 7, (12, 10))
     columns, table, said = score_pixels(scores, mask)
-    monkeypatch.setattr("vitscope.engine.pixel_scores._AT_ONCE", 70)
+    monkeypatch.setattr("vitscope.engine.pixel_scores.IN_DOUBLE", 70)
     again, _, _ = score_pixels(scores, mask)
     np.testing.assert_allclose(again, columns, rtol=1e-12)
     assert int(columns[0]) == int((mask != NO_CLASS).sum()) == int(table[1].sum()) == int(table[2].sum())

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
+from vitscope.core.tensors import dtype_of
 from vitscope.data import batches, data_config
 from vitscope.data.images import limit_indices
 from vitscope.data.task_data import TaskData
@@ -29,7 +30,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.heads import attention_matrix, every_point_asks, geometry, why_not
 from vitscope.engine.not_finite import finite_scores_in
-from vitscope.engine.own_passes import dtype_of, placed
+from vitscope.engine.own_passes import placed
 from vitscope.engine.pixel_scores import order_of_showing
 from vitscope.engine.takes_interface import Asked, Request
 from vitscope.engine.token_attention import has_class_token, key_map, rollout, rollout_run
@@ -64,8 +65,8 @@ def maps(
         how: dict[str, Any] = {"config": data_config(model), "batch_size": min(count, request.batch_size)}
         if isinstance(data, TaskData):
             chosen = _shown_elsewhere(data, count, request)
-            shown, _ = _first_images(batches(data.subset(chosen), device=place, **how), count)
-            indices = torch.tensor(chosen)
+            shown, places = _first_images(batches(data.subset(chosen), device=place, **how), count)
+            shown, indices = shown[places.argsort()], torch.tensor(chosen)
         else:
             how |= {"limit": request.limit, "seed": request.seed}
             shown, indices = _first_images(batches(data, device=place, **how), count)
