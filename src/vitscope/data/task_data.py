@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import Any, Literal, Protocol
@@ -136,6 +137,14 @@ class TaskData:
         """The picture of an item alone."""
         return self.reader.picture(self._place(index))
 
+    def size(self, index: int) -> tuple[int, int]:
+        """Height and width of the picture of an item; known without decoding it where its reader is told."""
+        told: Callable[[int], tuple[int, int]] | None = getattr(self.reader, "size", None)
+        if told is not None:
+            return told(self._place(index))
+        picture = self.picture(index)
+        return picture.height, picture.width
+
     def target(self, index: int) -> Any:
         """The target of an item, without decoding its picture."""
         return self.reader.target(self._place(index))
@@ -172,7 +181,7 @@ class TaskData:
             return self
         if not 0.0 < fraction < 1.0:
             raise BadData(f"fraction is {fraction}; expected a number above 0 and at most 1, such as 0.1")
-        groups = self._pictures()
+        groups = self.picture_numbers
         n = int(groups.max(initial=-1)) + 1
         count = int(np.floor(n * fraction + 0.5))
         if count == 0:
@@ -213,7 +222,8 @@ class TaskData:
         digest.update(self.reader.digest(self.positions))
         return digest.digest()
 
-    def _pictures(self) -> Indices:
+    @cached_property
+    def picture_numbers(self) -> Indices:
         """(N,) which picture each item is about, counted from 0 in the order of their appearance."""
         told: Callable[[int], int] | None = getattr(self.reader, "picture_number", None)
         if told is None:

@@ -16,6 +16,7 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import NotFinite, VitscopeError
 from vitscope.core.outputs import Place, class_scores, class_scores_if_any
 from vitscope.core.tensors import all_finite, checksum, images_not_finite, weights_not_finite
+from vitscope.engine.of_tasks import task_of_model
 from vitscope.models import name_of
 
 
@@ -26,6 +27,21 @@ def finite_scores(model: nn.Module, images: Tensor, said: Place | None = None) -
     scores = class_scores(model, output, len(images), said)
     _require_finite(scores, model, images)
     return scores
+
+
+def scored_outputs(model: nn.Module, images: Tensor, given: Any) -> Any:
+    """What a model says of images, which it is `given`: finite class scores, or what a detector finds in each of them.
+
+    A detector leaves out what is not finite, and would seem to have found nothing: its weights are looked at instead.
+    """
+    if task_of_model(model) != "detection":
+        with runs_on(model, images):
+            output = model(given)
+        scores = finite_scores_in(model, output, images, needed=True)
+        return scores
+    require_finite_weights(model)
+    with runs_on(model, images):
+        return model(given)
 
 
 def finite_scores_in(model: nn.Module, output: Any, images: Tensor, needed: bool = False) -> Tensor | None:

@@ -12,7 +12,6 @@ Pixels of an image are not independent, images are: intervals are of a bootstrap
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,21 +27,6 @@ from vitscope.tasks.task import unhalved
 SUMMED = 1 + len(MEANS)  # pixels, and the sum of each score
 PIXEL_COLUMNS = SUMMED + 3 * BINS
 TOP = 5
-
-
-def is_masked(data: Any) -> bool:
-    """Whether data says what every pixel is."""
-    return isinstance(data, TaskData) and data.task == "segmentation"
-
-
-def require_masks(data: Any, exam: str) -> None:
-    """Refuse data that does not say what every pixel is."""
-    if not is_masked(data):
-        what = f"data of {data.task}" if isinstance(data, TaskData) else "no data of segmentation"
-        raise BadData(
-            f"{getattr(data, 'spec', 'the data')} is {what}; {exam} needs a class for every pixel: give --data coral "
-            "or masks:PATH (see: vitscope data list)"
-        )
 
 
 def require_maps(scores: Tensor, model: str) -> None:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.interface import unwrap
-from vitscope.core.statistics import percentile_interval, poisson_weights
+from vitscope.core.statistics import biased_intervals, poisson_weights
 from vitscope.data import DataConfig
 from vitscope.data.task_data import Objects
 from vitscope.models import name_of
@@ -127,14 +127,16 @@ class Detection(Task):
         images = [Found(**one) for batch in sums for one in batch]
         classes = 1 + max((o["category_id"] for one in images for o in (*one.there, *one.found)), default=0)
         weights = poisson_weights(np.arange(len(images)), 0, _REPLICATES)
-        masks = any("segmentation" in o for one in images for o in one.there)
+        masks = any("segmentation" in o for one in images for o in one.there) and all(
+            "segmentation" in o for one in images for o in one.found
+        )
         kinds: dict[str, Kind] = {"box": "bbox", **({"mask": "segm"} if masks else {})}
         row = dict.fromkeys(("nll", "accuracy", "low", "high", *self.columns), math.nan)
         row["n"] = float(len(images))
         for what, kind in kinds.items():
             found = average_precision(images, classes, weights, kind)
             for name, values in zip((f"{what}_ap", f"{what}_ap50"), found.T, strict=True):
-                low, high = percentile_interval(values[1:])
+                low, high = biased_intervals(values, len(images))
                 row |= {name: float(values[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
         return row
 

@@ -15,7 +15,7 @@ from vitscope.core.statistics import mean_interval_of_few
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.engine.pixel_scores import score_pixels
-from vitscope.exams.prediction import segmentation as module
+from vitscope.engine.shown_images import FEW
 from vitscope.findings.segmentation import UNKNOWN, WRONG, Overlay, SegmentationResult, _cells
 from vitscope.plots import plot_segmentation_overlays
 from vitscope.tasks.segmentation import Segmentation
@@ -124,7 +124,7 @@ def test_pieces_of_an_image_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_same_few_images_are_shown_whatever_the_batches(result: SegmentationResult) -> None:
     other = vs.exams.segmentation(SmallSegmenter().eval(), masked(40), batch_size=7)
     assert [one.place for one in other.overlays] == [one.place for one in result.overlays]
-    assert len(result.overlays) == module.OVERLAYS
+    assert len(result.overlays) == FEW
     data = masked(40)
     for one in other.overlays:
         assert (one.truth == data.target(one.place)).all()
@@ -151,7 +151,7 @@ def test_errors_are_red_and_pixels_without_a_class_grey() -> None:
 def test_a_figure_names_the_classes_that_it_shows(result: SegmentationResult) -> None:
     ax = plot_segmentation_overlays(result)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["sand", "coral", "weed", "wrong"]
-    assert len(ax.images) == 4 * module.OVERLAYS
+    assert len(ax.images) == 4 * FEW
 
 
 def test_images_without_any_class_do_not_count() -> None:

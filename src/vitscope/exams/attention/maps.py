@@ -31,7 +31,7 @@ from vitscope.engine.facts import data_name
 from vitscope.engine.heads import attention_matrix, every_point_asks, geometry, why_not
 from vitscope.engine.not_finite import finite_scores_in
 from vitscope.engine.own_passes import placed
-from vitscope.engine.pixel_scores import is_masked, order_of_showing
+from vitscope.engine.pixel_scores import order_of_showing
 from vitscope.engine.takes_interface import Asked, Request
 from vitscope.engine.token_attention import has_class_token, key_map, rollout, rollout_run
 from vitscope.findings.maps import LayerMaps, MapsResult
@@ -63,7 +63,7 @@ def maps(
     """
     with preserved(model), placed(model, request.device) as place, torch.inference_mode():
         how: dict[str, Any] = {"config": data_config(model), "batch_size": min(count, request.batch_size)}
-        if is_masked(data):
+        if isinstance(data, TaskData):
             chosen = _shown_elsewhere(data, count, request)
             shown, places = _first_images(batches(data.subset(chosen), device=place, **how), count)
             shown, indices = shown[places.argsort()], torch.tensor(chosen)

@@ -116,7 +116,7 @@ def hessian(
     return result
 
 
-@procedure(HessianResult, costly=True, resumable=True, options=hessian)
+@procedure(HessianResult, costly=True, resumable=True, needs_labels=True, or_task=True, options=hessian)
 def hessian_of_training_images(
     model: nn.Module, data: Any, limit: int | None = None, batch_size: int = 128, **options: Any
 ) -> HessianResult:

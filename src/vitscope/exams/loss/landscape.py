@@ -118,7 +118,15 @@ def landscape(
         )
 
 
-@procedure(LandscapeResult, costly=True, batch_matters=True, resumable=True, options=landscape)
+@procedure(
+    LandscapeResult,
+    costly=True,
+    batch_matters=True,
+    resumable=True,
+    needs_labels=True,
+    or_task=True,
+    options=landscape,
+)
 def landscape_of_training_images(
     model: nn.Module, data: Any, limit: int | None = None, **options: Any
 ) -> LandscapeResult:

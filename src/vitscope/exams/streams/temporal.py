@@ -41,7 +41,7 @@ TRACED = 200  # frames of the first sequence that a figure shows
 MOST_NUMBERS = 1 << 25  # of the predictions of frames that are looked at together
 
 
-@procedure(TemporalResult, evaluation=True, resumable=True, needs_frames=True, masked=True)
+@procedure(TemporalResult, evaluation=True, resumable=True, needs_frames=True)
 def temporal(
     model: nn.Module,
     data: Any,
