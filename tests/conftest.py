@@ -16,6 +16,8 @@ from tests.worst_order import ORDERS, added_up
 
 FILE_BY_FILE = "file by file"
 
+gc.disable()  # until all is imported, of which nothing will be thrown away
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     orders = [*ORDERS, FILE_BY_FILE]
@@ -47,6 +49,7 @@ def _shares_with_its_file(item: pytest.Item) -> bool:
 
 def pytest_collection_finish() -> None:
     """What is imported by now stays: the garbage collector need not go through it again and again."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

@@ -6,8 +6,9 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
+from tests.cases import AT_32, ATTENTION_DESIGNS, Case
 from tests.models.factories import NeedsValues
-from vitscope.anatomy.flops import count_flops
+from vitscope.anatomy.flops import count_flops, stand_in
 from vitscope.core.errors import VitscopeError
 from vitscope.models import create_model
 
@@ -92,6 +93,26 @@ def test_other_precision_and_after_a_pass() -> None:
     before = count_flops(model, (3, 32, 32))
     model(torch.randn(1, 3, 32, 32, dtype=torch.float64))  # it keeps its relative positions from now on
     assert count_flops(model, (3, 32, 32)) == before
+
+
+@pytest.mark.parametrize("case", [*ATTENTION_DESIGNS[:12:2], *AT_32[:7:3]], ids=lambda case: case.name)
+def test_with_values_as_without(case: Case) -> None:
+    """A small model makes its pass on the CPU, the same one on the meta device none of whose values are known."""
+    model = case.model()
+    assert next(stand_in(model, case.size).parameters()).device.type == "cpu"
+    assert count_flops(model, case.size) == count_flops(model.to("meta"), case.size) > 0
+
+
+def test_weights_of_a_small_model_are_not_copied_and_its_buffers_are() -> None:
+    model = create_model("resnet_mini").train()
+    double = stand_in(model, (3, 32, 32))
+    for one, other in zip(model.parameters(), double.parameters(), strict=True):
+        assert one is not other
+        assert one.data_ptr() == other.data_ptr()
+    for one, other in zip(model.buffers(), double.buffers(), strict=True):
+        assert one.data_ptr() != other.data_ptr()
+    large = stand_in(model, (3, 512, 512))
+    assert all(parameter.is_meta for parameter in large.parameters())
 
 
 def test_without_weights_and_in_need_of_them() -> None:

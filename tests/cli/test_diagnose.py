@@ -20,7 +20,7 @@ SMALL = ["--no-pretrained", "--data", "fashion", "--limit", "50", "--batch-size"
 def test_several_models_below_one_folder_and_a_page_of_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    few = ["prediction", "variance", "attention"]
+    few = ["prediction", "variance"]
     assert main(["diagnose", "resnet_mini", "vit_mini", *SMALL, "--exams", *few, "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     for text in ("resnet_mini", "vit_mini", "accuracy", "variance", "blocks.0.attn", "layer1.0"):
@@ -40,11 +40,11 @@ def test_several_models_below_one_folder_and_a_page_of_them(
 
 
 def test_one_model_and_chosen_exams(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["diagnose", "resnet_mini", *SMALL, "--exams", "fourier", "variance", "--out", str(tmp_path)]
+    arguments = ["diagnose", "resnet_mini", *SMALL, "--exams", "cka", "variance", "--out", str(tmp_path)]
     assert main(arguments) == 0
-    assert set(Run.open(tmp_path).results()) == {"fourier", "variance"}
+    assert set(Run.open(tmp_path).results()) == {"cka", "variance"}
     first = capsys.readouterr().out
-    path = tmp_path / "exams" / "fourier" / "result.json"
+    path = tmp_path / "exams" / "cka" / "result.json"
     before = path.stat().st_mtime_ns
     assert main(arguments) == 0  # weights that are not loaded come from the seed, so this is the same work
     assert path.stat().st_mtime_ns == before
@@ -85,7 +85,7 @@ def test_help_does_not_import_torch() -> None:
 
 def test_two_processes_give_the_table_of_one(tmp_path: Path) -> None:
     """Under torchrun itself, in new interpreters."""
-    few = ("prediction", "fourier", "variance")
+    few = ("prediction", "variance")
     words = ["-m", "vitscope.cli.app", "diagnose", "vit_mini", *SMALL, "--exams", *few, "--out"]
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -6,34 +6,39 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.pictures import few_pictures
 from tests.processes import Done, run
 from vitscope.cli.app import main
 from vitscope.models import list_checkpoints
 
-SMALL = ["--data", "fashion", "--fraction", "0.02", "--batch-size", "32"]
+
+@pytest.fixture
+def few(tmp_path: Path) -> list[str]:
+    """Four steps of 16 pictures per epoch, and 10 pictures to measure on after it."""
+    return ["--data", few_pictures(tmp_path / "pictures", train=6, test=1), "--batch-size", "16"]
 
 
 def vitscope_train(*arguments: str) -> Done:
     return run("-m", "vitscope.cli.app", "train", *arguments)
 
 
-def test_trains_and_says_what_came_out(tmp_path: Path) -> None:
+def test_trains_and_says_what_came_out(tmp_path: Path, few: list[str]) -> None:
     out = tmp_path / "run"
-    done = vitscope_train("vit_mini", *SMALL, "--epochs", "1", "--out", str(out))
+    done = vitscope_train("vit_mini", *few, "--epochs", "1", "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("vit_mini: accuracy ")
     assert "after 1 epoch, " in done.stdout
-    assert f"vitscope diagnose {out} --data fashion" in done.stdout
+    assert f"vitscope diagnose {out} --data {few[1]}" in done.stdout
     assert "epoch 1/1" in done.stderr
     assert (out / "model.safetensors").exists()
 
 
-def test_choices_of_the_recipe_can_be_changed(tmp_path: Path) -> None:
+def test_choices_of_the_recipe_can_be_changed(tmp_path: Path, few: list[str]) -> None:
     out = tmp_path / "run"
     changes = ["--ema-decay", "0.9", "--sam-rho", "0.05", "--accumulate", "2", "--clip-norm", "5"]
     arguments = [
         "resnet_mini",
-        *SMALL,
+        *few,
         "--epochs",
         "1",
         "--out",
@@ -68,9 +73,9 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-def test_interrupted_and_resumed(tmp_path: Path) -> None:
+def test_interrupted_and_resumed(tmp_path: Path, few: list[str]) -> None:
     out = tmp_path / "run"
-    arguments = ["resnet_mini", *SMALL, "--epochs", "2", "--out", str(out)]
+    arguments = ["resnet_mini", *few, "--epochs", "2", "--out", str(out)]
     (tmp_path / "interrupted.py").write_text(INTERRUPTED)
     done = run(tmp_path / "interrupted.py", out / "metrics.csv", "train", *arguments)
     assert done.returncode == 130

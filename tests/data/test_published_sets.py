@@ -37,6 +37,15 @@ def test_shape_size_and_balance() -> None:
     assert (EMBEDDED / "LICENSE.txt").is_file()
 
 
+def test_what_one_caller_writes_no_other_sees() -> None:
+    images, labels = embedded_fashion("test")
+    before = images.copy()
+    images[:], labels[:] = 7, 7
+    again, others = embedded_fashion("test")
+    assert np.array_equal(again, before)
+    assert others[:10].tolist() == list(range(10))
+
+
 def test_images_stand_on_a_black_border_and_are_all_different() -> None:
     images = np.concatenate([embedded_fashion(split)[0] for split in ("train", "test")])
     border = np.ones((32, 32), bool)

@@ -4,12 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import vitscope as vs
+from tests.pictures import few_pictures
 from tests.prescribe.conftest import with_negative
 from vitscope.core.errors import VitscopeError
 from vitscope.prescribe import Prescription, Prescriptions, Treatment, apply
@@ -91,16 +90,7 @@ def test_spectra_are_compared_over_the_same_batches(tmp_path: Path) -> None:
 
 @pytest.fixture
 def pictures(tmp_path: Path) -> str:
-    """A few pictures of every class as a folder, to train and to examine on."""
-    for split, each in (("train", 8), ("test", 3)):
-        data = vs.load_data("fashion", split=split)
-        for label in range(len(data.classes)):
-            (tmp_path / "pictures" / split / str(label)).mkdir(parents=True)
-            for i in np.flatnonzero(data.labels == label)[:each]:
-                Image.fromarray(np.squeeze(data.images[i])).save(
-                    tmp_path / "pictures" / split / str(label) / f"{i}.png"
-                )
-    return f"folder:{tmp_path / 'pictures'}"
+    return few_pictures(tmp_path / "pictures", train=8, test=3)
 
 
 def test_before_control_and_after(pictures: str, tmp_path: Path) -> None:

@@ -25,17 +25,28 @@ from vitscope.models import create_model
 from vitscope.results import Run
 from vitscope.training import TrainingDiverged, evaluate, get_recipe, train
 
-QUICK = replace(get_recipe("mini"), epochs=2, batch_size=16, warmup_epochs=0.25)
+QUICK = replace(get_recipe("mini"), epochs=2, batch_size=8, warmup_epochs=0.25)
+SMALL: dict[str, dict[str, Any]] = {
+    "resnet_mini": {"layers": (1, 1, 1, 1), "channels": (8, 16, 16, 32)},
+    "vit_mini": {"depth": 2, "embed_dim": 48},
+}
 
 
-def quick(out: Path, model: Any = "resnet_mini", recipe: Any = QUICK, **options: Any) -> Any:
+def small(name: str) -> nn.Module:
+    """A model of that name of few layers."""
+    torch.manual_seed(0)
+    return create_model(name, num_classes=10, **SMALL[name])
+
+
+def quick(out: Path, model: Any = None, recipe: Any = QUICK, **options: Any) -> Any:
+    """30 images: four steps in an epoch."""
     options = {
-        "fraction": 0.01,
-        "held_out": load_data("fashion", fraction=0.02),
+        "fraction": 0.005,
+        "held_out": load_data("fashion", fraction=0.01),
         "progress": False,
         **options,
     }
-    return train(model, "fashion", recipe, out, **options)
+    return train(small("resnet_mini") if model is None else model, "fashion", recipe, out, **options)
 
 
 def same(a: nn.Module, b: nn.Module) -> bool:
@@ -57,7 +68,7 @@ def finished(one_epoch: tuple[Path, Any], tmp_path: Path) -> Path:
 
 
 def test_run_folder_is_complete_and_gives_the_model_back(tmp_path: Path) -> None:
-    done = quick(tmp_path)
+    done = quick(tmp_path, "resnet_mini", epochs=2)
     names = {"run.json", "config.json", "model.safetensors", "last.json", "last.safetensors", "metrics.csv"}
     assert names <= {p.name for p in tmp_path.iterdir()}
     assert not list(tmp_path.glob("*.p[kt]*"))
@@ -66,7 +77,7 @@ def test_run_folder_is_complete_and_gives_the_model_back(tmp_path: Path) -> None
     assert run.model["name"] == "resnet_mini"
     table = pd.read_csv(tmp_path / "metrics.csv")
     assert list(table["epoch"]) == [1, 2]
-    score = evaluate(create_model(tmp_path), load_data("fashion", fraction=0.02))
+    score = evaluate(create_model(tmp_path), load_data("fashion", fraction=0.01))
     assert score.accuracy == pytest.approx(done.accuracy) == pytest.approx(table["accuracy"].iloc[-1])
     assert score.nll == pytest.approx(done.nll, rel=1e-5)
 
@@ -79,7 +90,9 @@ def test_it_learns(
     tmp_path: Path, name: str, shape: dict[str, Any], fraction: float, epochs: int, lr: float
 ) -> None:
     """Little augmentation, 240 or 300 images: twice chance on 500 others, seven deviations above it."""
-    recipe = replace(QUICK, epochs=epochs, lr=lr, auto_augment=None, erase=0.0, mix_probability=0.0)
+    recipe = replace(
+        QUICK, epochs=epochs, batch_size=16, lr=lr, auto_augment=None, erase=0.0, mix_probability=0.0
+    )
     torch.manual_seed(0)
     train(
         create_model(name, num_classes=10, **shape),
@@ -98,10 +111,12 @@ def test_it_learns(
 @pytest.mark.parametrize("name", ["resnet_mini", "vit_mini"])
 def test_resuming_gives_the_same_weights_as_never_stopping(tmp_path: Path, name: str) -> None:
     choices = {"seed": 3, "epochs": 2}
-    quick(tmp_path / "whole", name, **choices)
-    stop_after(lambda: quick(tmp_path / "parts", name, **choices), tmp_path / "parts" / "metrics.csv", rows=1)
+    quick(tmp_path / "whole", small(name), **choices)
+    stop_after(
+        lambda: quick(tmp_path / "parts", small(name), **choices), tmp_path / "parts" / "metrics.csv", rows=1
+    )
     assert Run.open(tmp_path / "parts").state == "interrupted"
-    quick(tmp_path / "parts", name, **choices, resume=True)
+    quick(tmp_path / "parts", small(name), **choices, resume=True)
     assert same(create_model(tmp_path / "whole"), create_model(tmp_path / "parts"))
     tables = [pd.read_csv(tmp_path / which / "metrics.csv") for which in ("whole", "parts")]
     for column in ("epoch", "lr", "train_loss", "accuracy", "nll"):
@@ -123,7 +138,7 @@ def stop_after(work: Callable[[], Any], metrics: Path, rows: int) -> None:
 
 def test_seed_decides(tmp_path: Path) -> None:
     for folder, seed in (("a", 0), ("b", 0), ("c", 1)):
-        quick(tmp_path / folder, "vit_mini", epochs=1, seed=seed)
+        quick(tmp_path / folder, "vit_mini", epochs=1, batch_size=16, seed=seed)
     a, b, c = (create_model(tmp_path / folder) for folder in "abc")
     assert same(a, b)
     assert not same(a, c)
@@ -210,7 +225,7 @@ class Bomb(nn.Module):
 def test_nan_stops_and_the_last_good_weights_stay(tmp_path: Path) -> None:
     model = Bomb(
         batches=6
-    )  # of 16 images, four per epoch: the third batch of the second epoch is one too many
+    )  # of 8 images, four per epoch: the third batch of the second epoch is one too many
     with pytest.raises(
         TrainingDiverged, match=r"nan.*in epoch 2.*after epoch 1, are in .*model\.safe.*lower --lr"
     ):
@@ -265,12 +280,12 @@ def test_callers_generators_are_left_alone(tmp_path: Path) -> None:
     expected = random.random(), torch.rand(())
     random.seed(1)
     torch.manual_seed(1)
-    quick(tmp_path, epochs=1)
+    quick(tmp_path, "vit_mini", epochs=1, fraction=0.002)
     assert (random.random(), torch.rand(())) == expected
 
 
 def test_a_run_folder_is_trained_further(tmp_path: Path) -> None:
-    quick(tmp_path / "first", "vit_mini", epochs=1)
+    quick(tmp_path / "first", small("vit_mini"), epochs=1)
     first = create_model(tmp_path / "first")
     quick(tmp_path / "second", tmp_path / "first", replace(QUICK, epochs=1, lr=1e-12, warmup_lr=1e-13))
     second = create_model(tmp_path / "second")
@@ -286,6 +301,8 @@ def test_a_run_folder_is_trained_further(tmp_path: Path) -> None:
 def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     few = load_data("fashion", fraction=0.01)
-    done = train("vit_mini", "fashion", replace(QUICK, epochs=1), fraction=0.01, held_out=few, progress=False)
+    done = train(
+        "vit_mini", "fashion", replace(QUICK, epochs=1), fraction=0.002, held_out=few, progress=False
+    )
     assert done.path == Path("runs/vit_mini-fashion")
     assert json.loads((done.path / "last.json").read_text())["progress"]["epoch"] == 1

@@ -13,15 +13,15 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
 
+from tests.pictures import few_pictures
 from tests.processes import Job, run
 from vitscope.cli.app import main
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.data import data_config, load_data
+from vitscope.data import data_config
 from vitscope.models import create_model
 from vitscope.results import Run
 from vitscope.training import parallel
@@ -227,13 +227,7 @@ LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--npro
 @pytest.fixture
 def train(tmp_path: Path) -> list[str]:
     """The words of a training: 180 pictures in a folder, and 20 to measure on after each epoch."""
-    for split, fraction in (("train", 0.03), ("test", 0.01)):
-        data = load_data("fashion", split, fraction=fraction)
-        for number, (pixels, label) in enumerate(zip(data.images, data.labels, strict=True)):
-            folder = tmp_path / "pictures" / split / str(label)
-            folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(pixels[:, :, 0]).save(folder / f"{number}.png")
-    pictures = f"folder:{tmp_path / 'pictures'}"
+    pictures = few_pictures(tmp_path / "pictures", train=18, test=2)
     return ["train", "vit_mini", "--data", pictures, "--batch-size", "16", "--epochs", "2"]
 
 

@@ -39,7 +39,7 @@ def small(out: Path, model: nn.Module, recipe: Any = RECIPE, **options: Any) -> 
 
 def network() -> nn.Module:
     torch.manual_seed(0)
-    return vs.create_model("resnet_mini")
+    return vs.create_model("resnet_mini", layers=(1, 1, 1, 1), channels=(8, 16, 16, 32))
 
 
 def small_vit() -> nn.Module:

@@ -7,6 +7,7 @@ one say 4.1). Normalisations, activations, additions and pooling are not counted
 """
 
 import copy
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -19,13 +20,15 @@ from vitscope.anatomy import preserved
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 
+_SMALL = 1e11  # parameters times pixels: a ResNet-50 at 64 pixels
+
 
 @checked
 def count_flops(model: nn.Module, input_shape: Sequence[int]) -> int:
     """FLOPs of one forward pass over one image, in evaluation mode; the model is left as it was.
 
-    The pass runs on a copy without weights (meta device, no arithmetic). A model that needs values to find its way
-    through its forward pass makes one real pass on its own device instead.
+    The pass runs on a copy: of a small model as it is, of others without weights (meta device, no arithmetic). A model
+    that needs values to find its way through its forward pass makes one real pass on its own device instead.
 
     Args:
         model: Takes a batch of images; its first floating-point parameter says in which precision.
@@ -37,25 +40,29 @@ def count_flops(model: nn.Module, input_shape: Sequence[int]) -> int:
     shape = tuple(input_shape)
     if len(shape) != 3:
         raise VitscopeError(f"an input shape is (channels, height, width), got {shape}; e.g. (3, 224, 224)")
-    parameter = next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
     try:
-        skeleton = without_weights(model).eval()
-        return _count(skeleton, torch.empty((1, *shape), dtype=parameter.dtype, device="meta"))
+        return _count(stand_in(model, shape), shape)
     except Exception as error:  # whatever a foreign forward pass raises where there are no values
-        if parameter.is_meta:
+        if _first(model).is_meta:
             raise VitscopeError(
                 f"{type(model).__name__} does not run without weights ({error}); "
                 "make it outside `torch.device('meta')` to count its FLOPs"
             ) from error
-    with preserved(model):
-        return _count(model, torch.zeros((1, *shape), dtype=parameter.dtype, device=parameter.device))
+    return _count(model, shape)
 
 
-def _count(model: nn.Module, image: Tensor) -> int:
+def _count(model: nn.Module, shape: Sequence[int]) -> int:
+    first = _first(model)
+    image = torch.zeros((1, *shape), dtype=first.dtype, device=first.device)
     # Fused kernels hide their products from the counter on some devices; the explicit ones are counted on all.
-    with torch.no_grad(), _explicit_attention(), FlopCounterMode(display=False) as counter:
+    with preserved(model), torch.no_grad(), _explicit_attention(), FlopCounterMode(display=False) as counter:
         model(image)
     return counter.get_total_flops()
+
+
+def _first(model: nn.Module) -> Tensor:
+    """The parameter that says where the model runs, and in which precision."""
+    return next((p for p in model.parameters() if p.is_floating_point()), torch.empty(0))
 
 
 @contextmanager
@@ -69,14 +76,22 @@ def _explicit_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
-def without_weights(model: nn.Module) -> nn.Module:
-    """A copy on the meta device, made without copying a single weight."""
+def stand_in(model: nn.Module, shape: Sequence[int]) -> nn.Module:
+    """A copy to look at in one pass over an image of this shape; no parameter is copied.
+
+    It is on the meta device, where nothing is computed, unless the model is small: the arithmetic of one image takes
+    less time then than the way around it.
+    """
+    tensors = [*model.parameters(), *model.buffers()]
+    plain = all(t.device.type == "cpu" and t.dtype != torch.float16 for t in tensors)
+    small = plain and sum(t.numel() for t in tensors) * math.prod(shape[1:]) <= _SMALL
     memo: dict[int, Tensor] = {}
     for module in model.modules():
         held = {**module._parameters, **module._buffers, **vars(module)}  # vars: tensors as plain attributes
         for tensor in held.values():
             if isinstance(tensor, nn.Parameter):
-                memo[id(tensor)] = nn.Parameter(tensor.detach().to("meta"), requires_grad=False)
+                kept = tensor.detach() if small else tensor.detach().to("meta")
+                memo[id(tensor)] = nn.Parameter(kept, requires_grad=False)
             elif isinstance(tensor, Tensor):
-                memo[id(tensor)] = tensor.detach().to("meta")
+                memo[id(tensor)] = tensor.detach().clone() if small else tensor.detach().to("meta")
     return copy.deepcopy(model, memo)

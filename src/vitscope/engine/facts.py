@@ -3,8 +3,9 @@
 import csv
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 from vitscope.anatomy import anatomy
-from vitscope.anatomy.flops import count_flops, without_weights
+from vitscope.anatomy.flops import count_flops, stand_in
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interface import interface_of
@@ -24,6 +25,7 @@ from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Procedure
 from vitscope.engine.takes_interface import Request
 from vitscope.models.origin import origin, run_of
+from vitscope.results.own_score import own_score
 from vitscope.results.plain_files import check_plain, read_plain
 
 
@@ -141,7 +143,7 @@ def _add_files(digest: Any, names: Iterable[str]) -> None:
 def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
     """Name, size, cost, units, surgery and training of a model, as JSON can hold them."""
     size = data_config(model).input_size
-    skeleton = _skeleton(model)
+    double = _double(model, size)
     made, home = origin(model), run_of(model)
     return {
         "name": name,
@@ -149,8 +151,8 @@ def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "input_size": size,
         "weights_sha256": weights_hash(model),
-        "flops": _flops(skeleton, size),
-        "units": _units(skeleton, size) or _units(model, size),
+        "flops": _flops(double, size),
+        "units": _units(double, size) or _units(model, size),
         "surgery": getattr(model, "vitscope_surgery", []),
         "interface": interface_of(model).to_dict(),
         "origin": {"name": made.name, "arguments": dict(made.arguments)} if made else None,
@@ -173,28 +175,47 @@ def training_facts(folder: Path) -> dict[str, Any] | None:
         return None
     options, last = records[-1]["options"], rows[-1]
     keys = ["name", "epochs", "batch_size", "lr", "optimizer", "weight_decay"]
+    score = own_score(last, (records[-1].get("model") or {}).get("task"))
+    accuracy = [float(last[key]) for key in ("accuracy", "low", "high")]
     keys += ["auto_augment", "erase", "label_smoothing", "mixup", "cutmix", "mix_probability"]
     return {
         "recipe": {key: options["recipe"][key] for key in keys if key in options["recipe"]},
         "data": options.get("data"),
         "images": options.get("images"),
         "epochs": int(last["epoch"]),
-        "accuracy": [float(last[key]) for key in ("accuracy", "low", "high")],
+        **({} if math.isnan(accuracy[0]) else {"accuracy": accuracy}),
+        "score": score.label,
+        "own": [_known(value) for value in score.of(last)],
+        "curve": [
+            [_known(number) for number in (*(_number(row, key) for key in _DRAWN), *score.of(row))]
+            for row in rows
+        ],
         "seconds": float(last["seconds"]),
     }
 
 
-def _skeleton(model: nn.Module) -> nn.Module:
-    """A copy without weights and without a user's hooks: looking at it costs no arithmetic, and nobody notices."""
+_DRAWN = ("epoch", "train_loss", "nll")  # of a row of `metrics.csv`, besides its score
+
+
+def _number(row: Mapping[str, str], name: str) -> float:
+    return float(row.get(name) or math.nan)
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def _double(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:
+    """A copy without a user's hooks: looking at it costs little, and nobody notices."""
     try:
-        skeleton = without_weights(model)
+        double = stand_in(model, size)
     except Exception:  # whatever a foreign module does not like about being copied
         return model
-    for module in skeleton.modules():
+    for module in double.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             for key in [k for k, hook in hooks.items() if not hook.__module__.startswith("vitscope.")]:
                 del hooks[key]
-    return skeleton
+    return double
 
 
 def _flops(model: nn.Module, size: tuple[int, int, int]) -> int | None:

@@ -30,7 +30,8 @@ from vitscope.core.statistics import (
     standard_error,
 )
 from vitscope.data.frames import UNLABELLED
-from vitscope.engine.conditions import COLUMNS, FILLED, SHARES, filled_bins, mean_scores, score_columns
+from vitscope.engine.condition_scores import COLUMNS, FILLED, filled_bins, score_columns
+from vitscope.engine.conditions import SHARES, mean_scores
 from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.pass_scores import relative_throughput
 from vitscope.findings.temporal import KEPT, QUANTITIES, RATIOS

@@ -63,8 +63,9 @@ def inline_svg(ax: mpl.Axes, label: str, series: Sequence[mpl.Artist] = ()) -> M
     assert isinstance(drawing, mpl.Figure)
     for number, artist in enumerate(series):
         artist.set_gid(f"series-{number}")
-    for mesh in drawing.findobj(mpl.QuadMesh):  # the steps of a colour bar: one small picture, not 256 paths
-        mesh.set_rasterized(True)
+    for part in (part for axes in drawing.axes for part in axes.collections):
+        if isinstance(part, mpl.QuadMesh):  # the steps of a colour bar: one small picture, not 256 paths
+            part.set_rasterized(True)
     text = render(ax, "svg", transparent=True).decode()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)

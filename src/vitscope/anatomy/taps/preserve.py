@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard
 
 import torch
 from torch import nn
@@ -10,7 +10,6 @@ from torch import nn
 _BACKENDS = ("flash", "mem_efficient", "math", "cudnn")
 
 
-@runtime_checkable
 class Remembering(Protocol):
     """A module whose next call depends on its last."""
 
@@ -19,6 +18,11 @@ class Remembering(Protocol):
 
     def put_back(self, memory: Any) -> None:
         """Remember that again."""
+
+
+def _remembers(module: object) -> TypeGuard[Remembering]:
+    """By its class: to ask every module for a protocol takes longer than to run a small model."""
+    return hasattr(type(module), "set_aside") and hasattr(type(module), "put_back")
 
 
 @contextmanager
@@ -33,7 +37,7 @@ def preserved(model: nn.Module, *, evaluation: bool = True) -> Iterator[None]:
     random = torch.get_rng_state()
     device_random = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
     backends = {name: getattr(torch.backends.cuda, f"{name}_sdp_enabled")() for name in _BACKENDS}
-    remembered = [(m, m.set_aside()) for m in model.modules() if isinstance(m, Remembering)]
+    remembered = [(m, m.set_aside()) for m in model.modules() if _remembers(m)]
     try:
         if evaluation:
             model.eval()

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import preserved
 from vitscope.core import distributed
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, Probability
+from vitscope.core.tensors import dtype_of
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
 from vitscope.data.frames import FrameData, pieces
@@ -25,7 +26,7 @@ from vitscope.engine.choosing import require_frames
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.frame_scores import FrameScores, blocks_of
-from vitscope.engine.own_passes import compare_classes, dtype_of, placed, progress
+from vitscope.engine.own_passes import compare_classes, placed, progress
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.random_passes import RandomPasses, random_network, without_grafts
 from vitscope.engine.resuming import Parts, ResumablePass
@@ -40,7 +41,7 @@ TRACED = 200  # frames of the first sequence that a figure shows
 MOST_NUMBERS = 1 << 25  # of the predictions of frames that are looked at together
 
 
-@procedure(TemporalResult, evaluation=True, resumable=True, needs_frames=True, masked=True)
+@procedure(TemporalResult, evaluation=True, resumable=True, needs_frames=True)
 def temporal(
     model: nn.Module,
     data: Any,
