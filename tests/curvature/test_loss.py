@@ -6,7 +6,14 @@ import torch.nn.functional as F
 from torch import nn
 
 from vitscope.core.errors import VitscopeError
-from vitscope.curvature.loss import Penalty, RandomModel, check_deterministic, cross_entropy, scores_of_images
+from vitscope.curvature.loss import (
+    CrossEntropy,
+    Penalty,
+    RandomModel,
+    check_deterministic,
+    cross_entropy,
+    scores_of_images,
+)
 from vitscope.models import create_model
 from vitscope.surgery import mc_dropout
 from vitscope.surgery.mc_dropout import sampling
@@ -32,13 +39,13 @@ def test_a_model_that_is_no_classifier() -> None:
 
 def test_mc_dropout_is_refused_only_while_it_draws() -> None:
     model = create_model("vit_mini", depth=1).eval()
-    images = torch.randn(2, 3, 32, 32)
-    check_deterministic(model, images)
+    loss = CrossEntropy(torch.randn(2, 3, 32, 32), torch.tensor([0, 1]))
+    check_deterministic(model, loss)
     mc_dropout(model, p=0.3)
     model.eval()
-    check_deterministic(model, images)
+    check_deterministic(model, loss)
     with sampling(model), pytest.raises(RandomModel, match=r"differ by .* first after '"):
-        check_deterministic(model, images)
+        check_deterministic(model, loss)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from torch import nn
 
 from tests.curvature.networks import batch, conv_net, dense_hessian, largest, small_vit
 from vitscope.core.errors import VitscopeError
-from vitscope.curvature.loss import Penalty
+from vitscope.curvature.loss import CrossEntropy, Penalty
 from vitscope.curvature.parameters import Moved, moved_parameters
 from vitscope.curvature.plane import (
     Plane,
@@ -114,7 +114,9 @@ def test_what_spans_no_plane_is_refused() -> None:
 def test_eigenvectors_are_those_of_the_dense_hessian_over_what_is_moved() -> None:
     model, (images, targets) = small_vit(), batch()
     moved = moved_parameters(model, (3, 8, 8))
-    directions, found = eigen_directions(model, images, targets, moved, Penalty(0.1, decay_all=True))
+    directions, found = eigen_directions(
+        model, CrossEntropy(images, targets), moved, Penalty(0.1, decay_all=True)
+    )
     dense = dense_hessian(model, images, targets, {m.name: m.parameter for m in moved})
     dense += 0.1 * np.eye(len(dense))
     np.testing.assert_allclose(found.values, largest(dense, 2), rtol=1e-3)

@@ -10,10 +10,11 @@ import torch
 from torch import nn
 
 import vitscope as vs
+from tests.exams import tester
 from tests.exams.every_exam import images, small_vit
 from vitscope.cli.app import main
 from vitscope.cli.words import expand
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError
 from vitscope.engine.choosing import find_exams, fitting, options_of, read_options
 from vitscope.exams import EXAMS
 
@@ -149,11 +150,44 @@ def test_nothing_is_said_of_exams_that_nobody_has_named() -> None:
 def test_exams_about_streams_are_left_out_with_a_reason_unless_they_were_named() -> None:
     every = find_exams(None, purpose="evaluation")
     with pytest.warns(
-        UserWarning, match=r"temporal is left out: it needs a stream of frames \(--data frames:PATH\)"
+        UserWarning, match=r"^left out: temporal \(it needs a stream of frames \(--data frames:PATH\)\)$"
     ):
         kept = [exam.result.exam for exam in fitting(every, ["all"], images())]
-    needs_other_data = ("temporal", "segmentation")
+    needs_other_data = ("temporal", "segmentation", "detection", "answers")
     assert kept == [exam.result.exam for exam in every if exam.result.exam not in needs_other_data]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert [exam.result.exam for exam in fitting(every, None, images())] == kept  # nobody asked for it
+
+
+NEED_LABELS = ("prediction", "lesion", "passes", "adversarial", "shape_bias")
+
+
+@pytest.mark.parametrize("task", tester.DATA)
+def test_of_data_of_a_task_all_are_those_that_apply_and_the_others_are_named(task: str) -> None:
+    data, model = tester.DATA[task](4), tester.MODELS[task]()
+    for purpose in ("diagnosis", "evaluation"):
+        every = find_exams(["all"], purpose=purpose)  # type: ignore[arg-type]
+        with pytest.warns(UserWarning, match="^left out: ") as told:
+            kept = {exam.result.exam for exam in fitting(every, ["all"], data, model)}
+        names = {exam.result.exam for exam in every}
+        said = [str(one.message) for one in told]
+        assert len(said) == 1
+        left = [exam.result.exam for exam in every if exam.result.exam in NEED_LABELS]
+        assert f"left out: {', '.join(left)} (they need a label for each image)" in said[0]
+        own = {name for name, of in tester.OF_TASKS.items() if of == task}
+        assert kept == names - {*left, "temporal"} - (set(tester.OF_TASKS) - own)
+        assert own <= kept
+
+
+def test_what_cannot_be_done_is_refused_before_any_pass() -> None:
+    data, passes = tester.DATA["segmentation"](4), []
+    model = small_vit()
+    model.register_forward_pre_hook(lambda *_: passes.append(1))
+    for exam in ("lesion", "hessian", "landscape", "prediction"):
+        with pytest.raises(BadData, match="data of segmentation, in which no picture has a class of its own"):
+            vs.diagnose(model, data, ["fourier", exam])
+    for task in ("detection", "vqa"):
+        with pytest.raises(UnsupportedModel, match=f"needs a model that was trained for {task}, such as"):
+            vs.diagnose(model, tester.DATA[task](4), ["fourier", "noise"])
+    assert not passes

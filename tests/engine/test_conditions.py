@@ -4,7 +4,8 @@ import numpy as np
 import torch
 
 from vitscope.core.statistics import poisson_weights, score_interval
-from vitscope.engine.conditions import ConditionScores, Scored, scored
+from vitscope.engine.condition_scores import ConditionScores
+from vitscope.engine.conditions import Scored, scored
 from vitscope.results.condition_rows import QUANTITIES
 
 ACCURACY, ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")

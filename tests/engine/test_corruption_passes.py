@@ -11,7 +11,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.data import ImageData
 from vitscope.data.corruptions.cache import cache_folder
 from vitscope.engine import corruption_passes
-from vitscope.engine.conditions import ConditionScores
+from vitscope.engine.condition_scores import ConditionScores
 from vitscope.engine.corruption_passes import CorruptionPasses, Replicates, part_name, rows_of
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import UnknownNormalisation

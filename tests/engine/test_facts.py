@@ -172,5 +172,31 @@ def test_training_is_found_under_later_commands(tmp_path: Path) -> None:
         "images": 6000,
         "epochs": 2,
         "accuracy": [0.75, 0.7, 0.8],
+        "score": "Accuracy",
+        "own": [0.75, 0.7, 0.8],
+        "curve": [[1.0, None, None, 0.5, 0.4, 0.6], [2.0, None, None, 0.75, 0.7, 0.8]],
         "seconds": 21.5,
     }
+
+
+def test_the_score_of_a_training_is_that_of_its_task(tmp_path: Path) -> None:
+    for heads, row, task, label, own in (
+        ("accuracy,low,high,miou,miou_low,miou_high", "0.7,0.6,0.8,0.4,0.3,0.5", "segmentation", "mIoU", 0.4),
+        (
+            "accuracy,low,high,box_ap,box_ap_low,box_ap_high",
+            "nan,nan,nan,0.0,0.0,0.2",
+            "detection",
+            "Box AP",
+            0.0,
+        ),
+        ("accuracy,low,high", "0.6,0.5,0.7", "vqa", "Soft accuracy", 0.6),
+    ):
+        record = {"options": {"recipe": {"name": "dense"}, "data": "coral"}, "model": {"task": task}}
+        (tmp_path / "run.json").write_text(json.dumps(record))
+        (tmp_path / "metrics.csv").write_text(f"epoch,train_loss,nll,seconds,{heads}\n1,2,,5,{row}\n")
+        facts = training_facts(tmp_path)
+        assert facts is not None
+        assert (facts["score"], facts["own"][0]) == (label, own)
+        assert facts["curve"] == [[1.0, 2.0, None, *facts["own"]]]
+        assert ("accuracy" in facts) is (task != "detection")  # NaN is no JSON
+        json.dumps(facts, allow_nan=False)

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from vitscope.core.statistics import mean_interval_of_few
-from vitscope.engine.conditions import COLUMNS, ConditionScores, replicates, score_columns
+from vitscope.engine.condition_scores import COLUMNS, ConditionScores, score_columns
+from vitscope.engine.conditions import replicates
 from vitscope.engine.frame_scores import FrameScores, blocks_of, frame_columns, true_probability, unchanged
 from vitscope.exams.prediction.prediction import BINS
 from vitscope.findings.temporal import QUANTITIES

@@ -6,19 +6,14 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from tests.exams.landscape_cases import convolutional, images, linear
 from vitscope.core.errors import BadData, VitscopeError
+from vitscope.core.statistics import of_few, score_interval
 from vitscope.curvature.plane import Plane
 from vitscope.engine.exam import Rows
-from vitscope.engine.held_loss import (
-    COLUMNS,
-    HeldLoss,
-    check_format,
-    faster_format,
-    laid_out,
-    score,
-    summarise,
-    visit,
-)
+from vitscope.engine.held_batch import HeldBatch
+from vitscope.engine.held_loss import HeldLoss, check_format, faster_format, laid_out, visit
+from vitscope.engine.held_scores import COLUMNS, Scores, score, summarise
 from vitscope.engine.resuming import Parts
+from vitscope.tasks import Classification
 
 
 def test_weights_lie_the_other_way_inside_and_are_the_same_tensors_outside() -> None:
@@ -35,7 +30,7 @@ def test_weights_lie_the_other_way_inside_and_are_the_same_tensors_outside() -> 
 
 
 def test_the_faster_one_is_found_by_trying() -> None:
-    pictures = images()[0]
+    pictures = HeldBatch(Classification(), *images(), [()] * 12)
     assert faster_format(linear(), pictures) == "contiguous"  # nothing to try without convolutions
 
     class Slow(nn.Module):
@@ -89,7 +84,7 @@ def test_a_limit_has_the_class_shares_of_the_whole() -> None:
 
 def test_nll_of_every_image_and_whether_it_is_right() -> None:
     model, (pictures, labels) = linear(), images()
-    nll, right = held(None, 5)()
+    nll, right, counted = held(None, 5)()
     with torch.no_grad():
         logits = model(pictures)[:10]
     found = {round(v, 9) for v in nll.tolist()}
@@ -98,6 +93,7 @@ def test_nll_of_every_image_and_whether_it_is_right() -> None:
     assert nll.dtype == torch.float64
     assert len(nll) == len(right) == len(logits)
     assert not right[nll > np.log(3)].any()  # less likely than one in three
+    assert torch.equal(counted, torch.ones(10).double())
 
 
 def test_labels_that_do_not_fit_are_refused() -> None:
@@ -110,9 +106,9 @@ def test_places_are_visited_once() -> None:
     loss = HeldLoss(model, images(), None, 6, None, "kept", 0)
     directions = [[torch.ones_like(model[7].bias)]]
     with loss.arranged("contiguous", Parts()), Plane([model[7].bias], directions) as plane:
-        nll, _ = loss()
+        nll = loss().nll
         scores = visit(loss, plane, [(0.0,), (5.0,)], lambda _: nll, Parts(), "test")
-    found = summarise(scores, loss.n)
+    found = summarise(scores, np.ones(loss.n), yes_or_no=True)
     np.testing.assert_allclose(
         found["rise"].value, [0.0, 0.0], atol=1e-12
     )  # a common shift of scores changes nothing
@@ -123,8 +119,8 @@ def test_means_and_intervals_from_sums() -> None:
     random = np.random.default_rng(0)
     nll, reference = random.gamma(2.0, size=(2, 40))
     right = random.random(40) < 0.7
-    sums = score(*(torch.from_numpy(a) for a in (nll, right, reference)))
-    found = summarise(sums.numpy(), 40)
+    scores = Scores(*(torch.from_numpy(a.astype(np.float64)) for a in (nll, right, np.ones(40))))
+    found = summarise(score(scores, torch.from_numpy(reference)).numpy(), np.ones(40), yes_or_no=True)
     t = 2.022690920  # Student, 39 degrees of freedom
     for name, values in (("nll", nll), ("rise", nll - reference)):
         half = t * values.std(ddof=1) / np.sqrt(40)
@@ -137,12 +133,34 @@ def test_means_and_intervals_from_sums() -> None:
 
 def test_places_that_are_not_finite_stay_so_and_leave_the_others_alone() -> None:
     scores = Rows(sums=(3, COLUMNS))
-    good, zeros, right = torch.ones(4).double(), torch.zeros(4).double(), torch.ones(4, dtype=torch.bool)
+    good, zeros, right = torch.ones(4).double(), torch.zeros(4).double(), torch.ones(4).double()
     bad = torch.tensor([1.0, float("inf"), 1.0, 1.0]).double()
-    scores.fill(0, sums=score(good, right, zeros))
-    scores.fill(2, sums=score(bad, right, zeros))
-    found = summarise(scores.finish()["sums"], 4)
+    scores.fill(0, sums=score(Scores(good, right, right), zeros))
+    scores.fill(2, sums=score(Scores(bad, right, right), zeros))
+    found = summarise(scores.finish()["sums"], np.ones(4), yes_or_no=True)
     assert found["nll"].value.tolist() == [1.0, 0.0, float("inf")]
     assert np.isnan(found["nll"].low[2])
     assert found["accuracy"].value[0] == found["accuracy"].high[0] == 1.0
     assert found["accuracy"].low[0] == pytest.approx(4 / (4 + 1.959964**2))  # four of four is no certainty
+
+
+def test_accuracy_of_what_is_right_in_part() -> None:
+    """Pixels right of those counted, against a bootstrap over images; nothing counted, nothing said."""
+    random = np.random.default_rng(1)
+    counted = random.integers(20, 400, 60).astype(np.float64)
+    right = np.floor(counted * random.beta(4, 2, 60))
+    nll = torch.ones(60).double()
+    sums = score(Scores(nll, torch.from_numpy(right), torch.from_numpy(counted)), nll).numpy()
+    value, low, high = summarise(sums, counted, yes_or_no=False)["accuracy"]
+    assert value == pytest.approx(right.sum() / counted.sum())
+    drawn = random.integers(60, size=(4000, 60))
+    spread = np.std(right[drawn].sum(1) / counted[drawn].sum(1))
+    expected = score_interval(value, of_few(spread, 60), 60)
+    assert (low, high) == pytest.approx(expected, abs=0.05 * (high - low))
+    none = np.full(60, np.nan)
+    sums = score(Scores(nll, torch.from_numpy(none), torch.from_numpy(none)), nll).numpy()
+    assert np.isnan(summarise(sums, none, yes_or_no=False)["accuracy"]).all()
+    zeros = score(Scores(nll, 0 * nll, nll), nll).numpy()
+    value, low, high = summarise(zeros, np.ones(60), yes_or_no=False)["accuracy"]
+    assert (value, low) == (0.0, 0.0)
+    assert high > 0.05  # none of sixty is no certainty

@@ -21,7 +21,7 @@ from vitscope.findings.fourier import FourierResult
 from vitscope.findings.variance import VarianceResult
 from vitscope.models import create_model
 
-ALL = [exam for exam in EXAMS.values() if isinstance(exam, type) and not exam.needs_masks]
+ALL = [exam for exam in EXAMS.values() if isinstance(exam, type) and not exam.task]
 PER_IMAGE = [exam for exam in ALL if not exam.batch_matters]
 
 

@@ -89,7 +89,7 @@ def test_damage_is_noticed(tmp_path):
     assert read_tensors(tmp_path / "absent.safetensors") == ({}, {})
 
 
-STREAMING = [exam.result.exam for exam in find_exams(None) if not exam.needs_masks]
+STREAMING = [exam.result.exam for exam in find_exams(None) if not exam.task]
 LIMIT, SIZE, SEEN = 60, 8, 3  # images, images per batch, batches before the signal
 BATCHES = [8] * 7 + [4]
 ONE = ["prediction"]

@@ -24,7 +24,7 @@ WIDTH, AUXILIARY, CLASSES, IMAGES = 16, 7, 10, 8
 STREAMING = [name for name, exam in EXAMS.items() if isinstance(exam, type)]
 CLOCK = ("throughput", "seconds")  # quantities that no two runs have alike
 OF_WEIGHTS = ["cb_scale", "trajectory"]  # they never call the model
-OF_PIXELS = [name for name, exam in EXAMS.items() if isinstance(exam, type) and exam.needs_masks]
+OF_TASKS = {name: exam.task for name, exam in EXAMS.items() if isinstance(exam, type) and exam.task}
 
 Form = Callable[[Tensor, Tensor], Any]  # from features and class scores to what a model returns
 FORMS: dict[str, Form] = {
@@ -168,8 +168,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "landscape": {"points": 3, "recipe": None, "memory_format": "contiguous"},
 }
 RUNS: dict[str, Callable[..., Result]] = {
-    **{name: partial(with_little_work(name), batch_size=4) for name in EXAMS if name not in OF_PIXELS},
-    **{name: partial(getattr(exams, name), batch_size=4) for name in STREAMING if name not in OF_PIXELS},
+    **{name: partial(with_little_work(name), batch_size=4) for name in EXAMS if name not in OF_TASKS},
+    **{name: partial(getattr(exams, name), batch_size=4) for name in STREAMING if name not in OF_TASKS},
     "hessian_density": _density,
     "landscape_line": _line,
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.curvature.networks import batch, small_vit
+from tests.exams.task_cases import PixelNet, detector, squares
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.exams.loss.hessian import hessian
@@ -27,6 +28,16 @@ def numbers(split: bool) -> dict[str, Any]:
     }
 
 
+def of_tasks(split: bool) -> dict[str, Any]:
+    """The same of pixels and objects: what is drawn for an image follows from its place in the whole batch."""
+    how: dict[str, Any] = {"k": 1, "batch_size": 2, "batches": 2, "tol": 1e-8, "split_batch": split}
+    pixels = hessian(PixelNet(), squares("segmentation"), recipe=None, **how)
+    objects = hessian(
+        detector(), squares("detection", side=32), params="head.roi_heads.box_predictor.cls_score", **how
+    )
+    return {one.task: [*one.eigenvalues[:, 0], *one.nll] for one in (pixels, objects)}
+
+
 def refusal() -> str:
     """What is said of a batch that is smaller than the number of processes; nothing if it is not."""
     images, targets = batch(2)
@@ -40,4 +51,5 @@ def refusal() -> str:
 if __name__ == "__main__":
     with distributed.process_group():
         found = {"shared": numbers(split=False), "split": numbers(split=True), "refusal": refusal()}
+        found |= {"tasks": of_tasks(split=False), "split tasks": of_tasks(split=True)}
         Path(sys.argv[1], f"{distributed.rank()}.json").write_text(json.dumps(found))

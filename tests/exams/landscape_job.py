@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.exams.landscape_cases import convolutional, images, nudged
+from tests.exams.task_cases import PixelNet, squares, vilt
 from vitscope.core import distributed
 from vitscope.engine.resuming import Parts
 from vitscope.exams.loss.landscape import landscape
@@ -16,10 +17,15 @@ def numbers(folder: Path | None = None) -> dict[str, Any]:
     options = {"recipe": None, "batch_size": 6, "memory_format": "contiguous"}
     parts = Parts(folder, "landscape", "key" if folder else None)
     surface = landscape(convolutional(), images(), points=5, parts=parts, **options)
+    pixels = landscape(
+        PixelNet(), squares("segmentation"), points=3, batch_size=4, memory_format="contiguous"
+    )
+    answers = landscape(vilt(), squares("vqa"), points=2, batch_size=4, memory_format="contiguous")
     line = landscape_line(convolutional(), nudged(convolutional(), 0.3, 1), images(), points=3, **options)
     return {
         "surface": [surface.nll.value.tolist(), surface.rise.low.tolist(), surface.accuracy.value.tolist()],
         "centre": [*surface.centre.nll, *surface.centre.accuracy, surface.centre.l2],
+        "tasks": [[one.nll.value.tolist(), one.accuracy.high.tolist()] for one in (pixels, answers)],
         "line": [line.nll.value.tolist(), line.excess.high.tolist(), line.l2.tolist()],
     }
 

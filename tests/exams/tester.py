@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from tests.exams.every_exam import (
     CLASSES,
     CLOCK,
-    OF_PIXELS,
+    OF_TASKS,
     WIDTH,
     SmallSegmenter,
     frames,
@@ -38,9 +38,11 @@ from tests.exams.every_exam import (
     small_vit,
     with_little_work,
 )
+from tests.exams.task_models import SmallAnswerer, SmallDetector, asked, boxed
 from tests.worst_order import rounding
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
+from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject
 from vitscope.engine.one_pass import examine
 from vitscope.engine.resuming import Parts, read_tensors
@@ -55,13 +57,17 @@ TERMS = 17 * WIDTH
 TOLERANCE = rounding(TERMS)
 FAR = 1000  # places of the data between images and the same ones further on
 
+MODELS = {"segmentation": SmallSegmenter, "detection": SmallDetector, "vqa": SmallAnswerer}
+DATA: dict[str, Callable[[int], TaskData]] = {"segmentation": masked, "detection": boxed, "vqa": asked}
+MOST_ROWS = 100 * 48 + 500  # bytes of an image: detections at most, and what is there
+
 Reference = Callable[..., Mapping[tuple[str, str | None], Any]]
 
 
 def subject(name: str = "") -> nn.Module:
     """In float64; it attends to some points more than to others, and knows several classes."""
-    if name in OF_PIXELS:
-        return SmallSegmenter().eval().double()
+    if name in OF_TASKS:
+        return MODELS[OF_TASKS[name]]().eval().double()
     model = small_vit(depth=2)
     for block in model.blocks:
         block.attn.qkv.weight.data.mul_(12)
@@ -82,8 +88,8 @@ def data(name: str, times: int = 1) -> Any:
     exam = EXAMS[name]
     if isinstance(exam, Procedure) and exam.needs_frames:
         return frames(3 * times)
-    if name in OF_PIXELS:
-        return masked(IMAGES * times)
+    if name in OF_TASKS:
+        return DATA[OF_TASKS[name]](IMAGES * times)
     return labelled(IMAGES * times)
 
 
@@ -177,7 +183,9 @@ def fed(name: str) -> tuple[Subject, list[Batch]]:
 
     examine(subject(name), data(name), [Watched], batch_size=BATCH)
     about = subjects[0]
-    return about if about.pictures is None else replace(about, pictures=masked(5 * FAR)), batches
+    if name not in OF_TASKS:
+        return about, batches
+    return replace(about, pictures=DATA[OF_TASKS[name]](5 * FAR)), batches
 
 
 def further(batches: Sequence[Batch], times: int = 1) -> list[Batch]:
@@ -226,7 +234,10 @@ def held(thing: Any, seen: set[int] | None = None) -> int:
 
 
 def check_memory(name: str) -> None:
-    """An accumulator is as large after four times the images, but for a bit of what it says starts without rows."""
+    """An accumulator is as large after four times the images, but for a bit of what it says starts without rows.
+
+    What it keeps one by one may grow, but not by more than it says.
+    """
     about, batches = fed(name)
     empty = collected(name, about, [])
     bits = [key for key, total in empty.state().items() if total.dtype == torch.int64 and total.shape == (0,)]
@@ -237,6 +248,10 @@ def check_memory(name: str) -> None:
         places = int(max(batch.indices.max() for batch in shown)) + 1
         for key in bits:
             assert len(getattr(accumulator, key)) <= -(-places // WORD), key
+            delattr(accumulator, key)
+        kept = sum(getattr(accumulator, key).nbytes for key in accumulator._rows)
+        assert kept <= MOST_ROWS * rounds * IMAGES
+        for key in accumulator._rows:
             delattr(accumulator, key)
         sizes.append(held(vars(accumulator)))
     assert sizes[0] == sizes[1] > 0

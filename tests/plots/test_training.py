@@ -36,6 +36,19 @@ def test_lines_and_band_are_the_rows(tmp_path: Path) -> None:
     assert ax.get_legend() is not None
 
 
+def test_the_score_of_the_task_is_drawn(tmp_path: Path) -> None:
+    own = [{"miou": v, "miou_low": v - 0.1, "miou_high": v + 0.1} for v in (0.2, 0.3, 0.4)]
+    more = ("miou", "miou_low", "miou_high")
+    Metrics(tmp_path, [{**row, **score} for row, score in zip(ROWS, own, strict=True)], more)
+    ax = plots.plot_training(tmp_path, new_panel())
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    right = next(other for other in figure.axes if other is not ax)
+    drawn = {str(line.get_label()): line.get_ydata() for line in [*ax.lines, *right.lines]}
+    np.testing.assert_allclose(drawn["held-out mIoU (95 %)"], [0.2, 0.3, 0.4])
+    assert right.get_ylabel() == "mIoU"
+
+
 def test_without_held_out_images(tmp_path: Path) -> None:
     nothing = {"nll": math.nan, "accuracy": math.nan, "low": math.nan, "high": math.nan}
     Metrics(tmp_path, [{**row, **nothing} for row in ROWS])

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from vitscope.report.card import count, make_card
+from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs
 from vitscope.results import Run
 
@@ -54,6 +55,33 @@ def test_surgery_and_training(runs: Path, tmp_path: Path) -> None:
         "Accuracy while training": "90.3 % [89.8, 90.9]",
         "Training time": "1 h 5 min",
     }
+
+
+def test_the_score_of_its_task_is_on_the_card_and_in_the_curve(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "vit", tmp_path / "copy")
+    path = tmp_path / "copy" / "run.json"
+    record = json.loads(path.read_text())
+    record["model"]["training"] = {
+        "recipe": {"name": "dense", "epochs": 2, "lr": 0.001, "optimizer": "adamw"},
+        "data": "coral",
+        "images": 300,
+        "epochs": 2,
+        "score": "mIoU",
+        "own": [0.41, 0.35, 0.47],
+        "curve": [[1, 1.5, 1.2, 0.3, 0.25, 0.35], [2, 1.1, None, 0.41, 0.35, 0.47]],
+        "seconds": 60.0,
+    }
+    path.write_text(json.dumps(record))
+    run = Run.open(tmp_path / "copy")
+    card = make_card(run, run.results())
+    assert dict(card.training)["mIoU while training"] == "41.0 % [35.0, 47.0]"
+    assert not [label for label, _ in card.training if "Accuracy" in label]
+    page = render_page(find_runs([tmp_path / "copy"]))
+    assert "held-out mIoU" in page
+    record["model"]["training"] |= {"score": "Box AP", "own": [None, None, None], "curve": []}
+    path.write_text(json.dumps(record))
+    run = Run.open(tmp_path / "copy")
+    assert not [label for label, _ in make_card(run, run.results()).training if "while training" in label]
 
 
 def test_a_run_that_recorded_less_has_a_smaller_card(runs: Path, tmp_path: Path) -> None:

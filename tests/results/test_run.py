@@ -16,6 +16,7 @@ from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.statistics import Estimate
 from vitscope.findings.variance import VarianceResult
 from vitscope.results import Run, UnitRow
+from vitscope.results.atomic import LOCK
 
 START_AND_WAIT = (
     "import sys, time; from vitscope.results import Run\n"
@@ -190,10 +191,56 @@ def test_a_refused_command_takes_away_the_folder_that_it_made(tmp_path: Path) ->
     assert Run.open(tmp_path / "new" / "run").record["reason"] == "VitscopeError: no"
     (tmp_path / "own").mkdir()  # somebody else's
     refused(tmp_path / "own")
-    assert Run.open(tmp_path / "own").state == "failed"
+    assert not list((tmp_path / "own").iterdir())
     with pytest.raises(KeyboardInterrupt), Run.start(tmp_path / "stopped"):
         raise KeyboardInterrupt
     assert Run.open(tmp_path / "stopped").state == "interrupted"
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_refused_command_leaves_a_run_as_it_was(tmp_path: Path) -> None:
+    with Run.start(tmp_path, {"verb": "train"}) as run:
+        run.save_result(example(), "key")
+    (tmp_path / LOCK).unlink()  # as in a copy of a run
+    before = everything(tmp_path)
+    run = Run.start(tmp_path, {"verb": "diagnose"})
+    run.note(seen="something")
+    with pytest.raises(VitscopeError, match="no"), run:
+        raise VitscopeError("no")
+    assert everything(tmp_path) == before
+    assert Run.open(tmp_path).state == "done"
+    with Run.start(tmp_path, {"verb": "diagnose"}):  # the lock was given back
+        pass
+
+
+def test_a_command_that_fails_after_it_has_changed_a_run_says_so(tmp_path: Path) -> None:
+    with Run.start(tmp_path, {"verb": "train"}):
+        pass
+    refused(tmp_path, "metrics.csv")
+    assert Run.open(tmp_path).state == "failed"
+    with Run.start(tmp_path, {"verb": "train"}):
+        pass
+    refused(tmp_path, "metrics.csv")  # the same file, written again
+    assert Run.open(tmp_path).state == "failed"
+    with Run.start(tmp_path, {"verb": "train"}):
+        pass
+    with pytest.raises(ZeroDivisionError), Run.start(tmp_path):
+        _ = 1 / 0  # no refusal
+    assert Run.open(tmp_path).state == "failed"
+
+
+def test_a_refusal_does_not_hide_that_the_command_before_it_was_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", START_AND_WAIT, str(tmp_path)]
+    holder = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    holder.kill()
+    holder.wait()
+    refused(tmp_path)
+    assert Run.open(tmp_path).state == "interrupted"
 
 
 class Labelled(Dataset):

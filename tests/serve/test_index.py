@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.conftest import epoch
+from tests.serve.conftest import HEADER, epoch
 from vitscope.results import Run
 from vitscope.serve.index import Index, fingerprint, training_rows
+from vitscope.serve.pages import percent
 
 
 def test_every_run_below_the_folder_and_no_other(runs: Path) -> None:
@@ -20,6 +21,18 @@ def test_every_run_below_the_folder_and_no_other(runs: Path) -> None:
     assert (train.model, train.data, train.epochs, train.exams) == ("vit_mini", "fashion", 1, 0)
     assert (train.accuracy, train.low, train.high) == (0.51, 0.4, 0.6)
     assert found["broken"].state == "damaged"
+
+
+def test_the_score_is_that_of_the_task(runs: Path) -> None:
+    heads, row = HEADER.strip() + ",miou,miou_low,miou_high\n", epoch(1).strip() + ",0.38,0.32,0.43\n"
+    (runs / "train" / "metrics.csv").write_text(heads + row)
+    entry = Index(runs).entry(runs / "train")
+    assert (entry.score, entry.accuracy, entry.low, entry.high) == ("mIoU", 0.38, 0.32, 0.43)
+    assert percent(entry) == "mIoU 38.0 % [32.0, 43.0]"
+    folder = runs / "train" / "exams" / "segmentation"
+    folder.mkdir(parents=True)
+    (folder / "segmentation.csv").write_text("quantity,value,low,high\nmiou,0.4,0.3,0.5\n")
+    assert Index(runs).entry(runs / "train").accuracy == 0.4
 
 
 def test_a_training_is_followed(runs: Path) -> None:

@@ -10,6 +10,7 @@ from vitscope.recipes.named import get_recipe
 from vitscope.studies.cards import Card, card_study, list_cards, throughputs
 from vitscope.studies.resolve import ResolvedArm
 from vitscope.studies.scales import SCALE_NAMES, SCALES, Scale, Setting, read_scale
+from vitscope.studies.stand_ins import with_stand_ins
 from vitscope.studies.study import Arm, Study
 
 WRITTEN = [name for name in SCALE_NAMES if (SCALES / f"{name}.yaml").exists()]
@@ -32,7 +33,8 @@ def test_a_card_is_a_study_at_every_scale_that_it_names(card: Card, scale: str) 
     assert len(study.comparisons) == len(card.comparisons)
     assert {look.exam for look in study.looks} <= set(EXAM_NAMES)
     assert study.compared == set(card.arms)  # no arm is trained for nothing
-    for arm in study.arms:  # recipes and operations are there, and take what they are given
+    there, _ = with_stand_ins(study, read_scale(scale))
+    for arm in there.arms:  # recipes and operations are there, and take what they are given
         ResolvedArm(arm, None, False)
     different = [(a.model, a.arguments, a.operations, a.changes, a.fraction) for a in study.arms]
     for one in study.comparisons:

@@ -52,9 +52,10 @@ def test_the_papers_configurations_are_built_and_trained_for_a_step(there: Path)
 
 @pytest.mark.slow  # all the papers' models, some of 224 pixels
 def test_all_the_papers_configurations_are_built_and_trained_for_a_step(there: Path) -> None:
-    costs = rehearse_claims((), "paper", 1, pace=SHORT)
+    claims = [card.claim for card in list_cards() if not card.claim.startswith("G")]  # see test_task_claims
+    costs = rehearse_claims(claims, "paper", 1, pace=SHORT)
     check_done(costs)
-    assert [cost.claim for cost in costs] == [card.claim for card in list_cards()]
+    assert [cost.claim for cost in costs] == claims
 
 
 def test_a_training_that_two_claims_need_is_counted_with_the_first(tmp_path: Path) -> None:

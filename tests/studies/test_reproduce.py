@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.studies.task_sets import prepare_task_sets
 from vitscope.core.errors import VitscopeError
 from vitscope.results.claim_record import ClaimRecord
 from vitscope.studies.cards import list_cards
@@ -94,7 +95,8 @@ def test_a_claim_that_this_scale_cannot_decide_is_registered_all_the_same(tmp_pa
 
 
 @pytest.mark.slow  # every card, seconds to a minute each
-def test_all_cards_run(tmp_path: Path) -> None:
+def test_all_cards_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare_task_sets(tmp_path / "sets", monkeypatch)
     records = reproduce((), "smoke", out=tmp_path, store=tmp_path / "store", engine="here", progress=False)
     assert [record.claim for record in records] == [card.claim for card in list_cards()]
     for record in records:

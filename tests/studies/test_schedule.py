@@ -119,6 +119,19 @@ def test_what_a_failure_keeps_from_being_done_is_known_at_once(tmp_path):
     ]
 
 
+def test_what_a_trained_model_is_wanted_for_comes_before_the_next_training(tmp_path):
+    nodes = [
+        node(tmp_path, "k0", functions.add, a=1, b=1),
+        node(tmp_path, "k1", functions.add, a=1, b=1),
+        replace(node(tmp_path, "k2", functions.add, ("k1",), a=1, b=1), kind="examine"),
+        replace(node(tmp_path, "k3", functions.add, ("k0",), a=1, b=1), kind="examine"),
+    ]
+    order: list[str] = []
+    meanwhile = lambda tasks: order.extend(key for key, task in tasks.items() if task.state == "running")  # noqa: E731
+    Schedule(nodes, Store(tmp_path), Runner(), meanwhile=meanwhile).run()
+    assert order == ["k0", "k3", "k1", "k2"]
+
+
 def test_ctrl_c_leaves_what_is_done(tmp_path):
     nodes = [
         node(tmp_path, "k0", functions.add, a=1, b=1),

@@ -12,11 +12,16 @@ from torch import Tensor, nn
 from vitscope.core.errors import VitscopeError
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS
+from vitscope.engine.pixel_scores import score_pixels
 from vitscope.models.checkpoints import list_checkpoints
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.seeding import preserved, seed_all
+from vitscope.tasks import find_task
+from vitscope.tasks.enlarged import at_size, strips
 from vitscope.tasks.masked import MaskedExample
 from vitscope.tasks.segmentation import Segmentation, count_pixels, pixel_losses, summed
+from vitscope.tasks.task import Measuring
+from vitscope.tasks.windows import places, scaled_picture, windowed_scores
 from vitscope.training import train
 
 CONFIG = DataConfig(
@@ -180,3 +185,91 @@ def test_training_learns_and_resumes_to_the_bit(squares: str, tmp_path: Path) ->
         train(again, squares, out=tmp_path / "cut", epochs=6, save_every=1, resume=True, **options)
     for one, other in zip(whole.state_dict().values(), again.state_dict().values(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_strips_are_what_one_call_gives() -> None:
+    torch.manual_seed(1)
+    for size in ((37, 50), (8, 50), (5, 6), (90, 11), (8, 9)):
+        scores = torch.randn(4, 8, 9, dtype=torch.float64)
+        whole = at_size(scores[None], size)[0]
+        found = [rows for _, rows in strips(scores, size, at_once=4 * size[1] * 3)]
+        assert len(found) == -(-size[0] // 3)
+        torch.testing.assert_close(torch.cat(found, 1), whole, rtol=0, atol=1e-12)
+        assert torch.equal(next(strips(scores, size))[1], whole)  # what fits is not cut
+
+
+def test_scores_do_not_depend_on_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(2)
+    scores, mask = torch.randn(5, 8, 8, dtype=torch.float64), torch.randint(-1, 5, (41, 30))
+    counts, (columns, table, said) = count_pixels(scores, mask), score_pixels(scores, mask)
+    monkeypatch.setattr("vitscope.tasks.enlarged.AT_ONCE", 5 * 30 * 4)
+    cut, (columns_cut, table_cut, said_cut) = count_pixels(scores, mask), score_pixels(scores, mask)
+    assert counts.classes.tolist() == cut.classes.tolist()
+    assert counts.pixels == cut.pixels
+    assert cut.nll == pytest.approx(counts.nll, rel=1e-12)
+    assert torch.equal(table, table_cut)
+    assert torch.equal(said, said_cut)
+    torch.testing.assert_close(columns_cut, columns, rtol=1e-10, atol=1e-10)
+
+
+def obvious_windows(score: Any, image: Tensor, side: int) -> np.ndarray:
+    """Pixel by pixel: the mean over the windows that hold it."""
+    height, width = image.shape[1:]
+    stride = side * 2 // 3
+    total: Any = 0
+    count = np.zeros((height, width))
+    tops = sorted({min(y, height - side) for y in range(0, height, stride)})
+    lefts = sorted({min(x, width - side) for x in range(0, width, stride)})
+    for top in tops:
+        for left in lefts:
+            own = score(image[None, :, top : top + side, left : left + side])[0].numpy()
+            spread = np.zeros((len(own), height, width))
+            spread[:, top : top + side, left : left + side] = own
+            total = total + spread
+            count[top : top + side, left : left + side] += 1
+    return np.asarray(total / count)
+
+
+@pytest.mark.parametrize("size", [(12, 12), (12, 31), (25, 40), (20, 12)])
+def test_windows_are_averaged_where_they_overlap(size: tuple[int, int]) -> None:
+    torch.manual_seed(3)
+    net = nn.Conv2d(3, 4, 3, padding=1).double()
+    image = torch.randn(3, *size, dtype=torch.float64)
+    with torch.no_grad():
+        found = windowed_scores(lambda x: net(x.double()).double(), image, (12, 12))
+        expected = obvious_windows(lambda x: net(x), image, 12)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-5)  # scores are float32
+
+
+def test_windows_reach_every_pixel_at_two_thirds_of_their_side() -> None:
+    assert places(512, 512) == [0]
+    assert places(683, 512) == [0, 171]
+    assert places(1024, 512) == [0, 341, 512]
+    assert places(853, 512) == [0, 341]
+
+
+def test_a_picture_is_brought_to_so_many_windows() -> None:
+    picture = Image.new("RGB", (90, 60))
+    assert scaled_picture(picture, CONFIG, 1.0).shape == (3, 16, 24)
+    assert scaled_picture(picture, CONFIG, 2.5).shape == (3, 40, 60)
+    assert scaled_picture(picture, CONFIG, 0.5).shape == (3, 16, 16)  # no smaller than a window
+
+
+def test_one_window_is_the_whole_picture() -> None:
+    torch.manual_seed(0)
+    net = PixelNet().eval()
+    items = [
+        (Image.fromarray(np.random.default_rng(k).integers(0, 255, (20, 20, 3), np.uint8)), mask)
+        for k, mask in enumerate(np.random.default_rng(9).integers(0, 3, (1, 20, 20)).astype(np.int16))
+    ]
+    how = Measuring(CONFIG, None)
+    with torch.no_grad():
+        whole, one = (task.sums(net, *task.batch(items, how)) for task in (Segmentation(), Segmentation(1.0)))
+        other = Segmentation(2.0)
+        assert other.sums(net, *other.batch(items, how)) != whole
+    assert whole == one
+
+
+def test_windows_are_for_segmentation(fashion: Any) -> None:
+    with pytest.raises(VitscopeError, match="window is 2, and the data is for classification"):
+        find_task(None, fashion, window=2.0)

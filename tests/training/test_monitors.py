@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import vitscope as vs
+from tests.exams.task_cases import PixelNet, squares
 from vitscope.core.errors import VitscopeError
 from vitscope.exams import examine
 from vitscope.exams.features.variance import VarianceAccumulator
@@ -185,3 +186,15 @@ def test_what_is_no_monitor_is_refused(tmp_path: Path) -> None:
         run(tmp_path / "run", monitor=("varience",))
     with pytest.raises(VitscopeError, match="monitor_every is 0; expected a whole number, 1 or more"):
         run(tmp_path / "other", monitor=("variance",), monitor_every=0)
+
+
+def test_the_eigenvalue_of_pixels_is_that_of_the_exam_on_the_same_batch(tmp_path: Path) -> None:
+    data, out = squares("segmentation"), tmp_path / "run"
+    train(
+        PixelNet().float(), data, "dense", out, epochs=1, held_out=data, monitor=("hessian",), progress=False
+    )
+    row = pd.read_csv(out / "monitors.csv").iloc[0]
+    options = {"k": 1, "batch_size": 8, "batches": 1, "weight_decay": 0.0}
+    found = vs.exams.hessian(PixelNet().float(), data, recipe="dense", **options)
+    assert (row["epoch"], row["n"], row["converged"]) == (0, 8, True)
+    assert row["value"] == pytest.approx(found.eigenvalues.item(), rel=0.01)

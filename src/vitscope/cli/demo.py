@@ -82,7 +82,7 @@ def run(options: Options) -> None:
 
 def _plan(options: Options, data: Any) -> list[tuple[list[str], int]]:
     """Exams that are run together, and on how many images."""
-    from vitscope.engine.choosing import lacks_frames, lacks_masks
+    from vitscope.engine.choosing import lacks_frames, lacks_task
     from vitscope.exams import EXAMS, Procedure
 
     groups: dict[str, list[str]] = {group: [] for group in LIMITS}
@@ -90,9 +90,7 @@ def _plan(options: Options, data: Any) -> list[tuple[list[str], int]]:
         group = "diagnosis"
         if isinstance(exam, Procedure):
             group = "costly" if exam.costly else "evaluation" if exam.evaluation else "diagnosis"
-        if name in options.exams or not (
-            options.exams or lacks_frames(exam, data) or lacks_masks(exam, data)
-        ):
+        if name in options.exams or not (options.exams or lacks_frames(exam, data) or lacks_task(exam, data)):
             groups[group].append(name)
     most = options.limit or max(LIMITS.values())
     return [(names, min(most, LIMITS[group])) for group, names in groups.items() if names]

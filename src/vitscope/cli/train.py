@@ -68,6 +68,9 @@ class Options(CodeOptions):
     """Put the model through torch.compile."""
     teacher: str | None = None
     """Run folder or model's name that deit-distill learns from."""
+    window: Positive | None = None
+    """Segmentation: measure held-out pictures by windows as large as the model's images, in pictures whose shorter side
+    is so many times that (1: as is usual for ADE20K); default: whole pictures at the model's size."""
     fraction: Fraction = 1.0
     """Part of the training images to use, the same of every class."""
     img_size: Side | None = None

@@ -235,6 +235,30 @@ def mean_interval_of_few(replicates: np.ndarray, n: int) -> tuple[np.ndarray, np
     return low, high
 
 
+def known_intervals(drawn: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of (1 + replicates, ...): between the ends of `mean_interval_of_few`; NaN where there is no number."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="All-NaN slice")
+        low, high = mean_interval_of_few(drawn[1:], n)
+    unknown = np.isnan(drawn[0])
+    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+
+def biased_intervals(drawn: np.ndarray, n: int, most: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """`known_intervals` of numbers from 0 to `most` whose replicates lie to one side of them, such as AP.
+
+    A class that few images show is missing in many replicates, and with it a number that is often low. On the side that
+    the bias leads away from, the interval reaches further by twice as much: it is never without the number itself.
+    """
+    low, high = known_intervals(drawn, n)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Mean of empty slice")
+        bias = np.nanmean(drawn[1:], axis=0) - drawn[0]
+    low, high = low - 2 * np.maximum(bias, 0.0), high - 2 * np.minimum(bias, 0.0)
+    low, high = np.fmin(low, drawn[0]), np.fmax(high, drawn[0])
+    return np.maximum(low, 0.0), np.minimum(high, most)
+
+
 def _level(z: float, lean: float) -> float:
     """The share of replicates below the end of the interval that a normal quantile `z` stands for."""
     moved = lean + (lean + z) / max(1 - lean * (lean + z), 0.1)

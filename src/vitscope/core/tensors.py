@@ -80,6 +80,11 @@ def crashes_with_channels_last(model: nn.Module) -> bool:
     )
 
 
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """In which the model computes."""
+    return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+
+
 def checksum(numbers: Tensor) -> Tensor:
     """A single number that is finite only if all are; it may be infinite for numbers that are finite but huge."""
     few_digits = numbers.dtype in (torch.float16, torch.bfloat16)
@@ -93,7 +98,7 @@ def all_finite(numbers: Tensor) -> bool:
 
 def images_not_finite(numbers: Tensor) -> Tensor:
     """(N,) bool: the entries along the first axis that hold a number that is not finite."""
-    return ~numbers.isfinite().flatten(1).all(1)
+    return ~numbers.isfinite().reshape(len(numbers), -1).all(1)
 
 
 def weights_not_finite(model: nn.Module) -> dict[str, int]:

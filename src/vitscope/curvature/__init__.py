@@ -8,9 +8,9 @@ with hessian_of(model, images, labels) as product:          # v -> H v
 """
 
 from vitscope.curvature.lanczos import Eigenvalues, lanczos
-from vitscope.curvature.loss import Penalty, RandomModel
+from vitscope.curvature.loss import BatchLoss, CrossEntropy, Penalty, RandomModel
 from vitscope.curvature.parameters import select_parameters
-from vitscope.curvature.product import HessianProduct, hessian_of
+from vitscope.curvature.product import HessianProduct, hessian_of, hessian_of_loss
 from vitscope.curvature.spectrum import (
     Quadrature,
     power,
@@ -21,12 +21,15 @@ from vitscope.curvature.spectrum import (
 )
 
 __all__ = [
+    "BatchLoss",
+    "CrossEntropy",
     "Eigenvalues",
     "HessianProduct",
     "Penalty",
     "Quadrature",
     "RandomModel",
     "hessian_of",
+    "hessian_of_loss",
     "lanczos",
     "power",
     "quadrature",

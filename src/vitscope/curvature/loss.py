@@ -1,4 +1,6 @@
-"""What is differentiated: the cross-entropy of a batch, with hard or soft targets, and the l2 term of weight decay.
+"""What is differentiated: the loss of a batch, and the l2 term of weight decay.
+
+The loss is the cross-entropy, with hard or soft targets, unless another `BatchLoss` is given (that of a task):
 
     NLL(w) = 1/N sum_n - sum_c t_nc log p_nc(w),        p = softmax of the model's class scores
 
@@ -12,10 +14,10 @@ The first is what weight decay of strength wd pulls on. The second is the unsqua
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -36,6 +38,41 @@ class RandomModel(VitscopeError):
     """The model answers differently when asked twice, so that it has no one Hessian."""
 
 
+class BatchLoss(Protocol):
+    """The loss on a batch that is held, for whatever weights a model has."""
+
+    what: str  # it is made of, in words
+
+    def __len__(self) -> int:
+        """How many images."""
+
+    def said(self, model: nn.Module) -> Any:
+        """What the model says of the batch; all that is drawn for it is the same at every call."""
+
+    def total(self, model: nn.Module, said: Any) -> Tensor:
+        """What that costs: the sum over the images."""
+
+
+@dataclass(frozen=True, eq=False)
+class CrossEntropy:
+    """Of images (N, C, H, W) with labels (N,) or probabilities (N, classes)."""
+
+    images: Tensor
+    targets: Tensor
+    what = "class scores"
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def said(self, model: nn.Module) -> Tensor:
+        """The class scores."""
+        return scores_of_images(model, self.images)
+
+    def total(self, model: nn.Module, said: Tensor) -> Tensor:
+        """See `BatchLoss`."""
+        return cross_entropy(said, self.targets, 1)
+
+
 def scores_of_images(model: nn.Module, images: Tensor) -> Tensor:
     """(N, classes): what the model says of a batch."""
     return scores_among(model, model(images), len(images))
@@ -47,7 +84,7 @@ def scores_among(model: nn.Module, output: Any, n_images: int) -> Tensor:
     if found.ndim != 2:
         raise VitscopeError(
             f"{type(model).__name__} puts out {tuple(found.shape)} for {n_images} images; expected class scores "
-            "(N, classes)"
+            "(N, classes), to which labels of images fit; scores of pixels fit to masks (--data coral, masks:PATH)"
         )
     return found
 
@@ -71,28 +108,34 @@ def cross_entropy(scores: Tensor, targets: Tensor, n_images: int | None = None) 
 
 
 @torch.no_grad()
-def check_deterministic(model: nn.Module, images: Tensor) -> None:
+def check_deterministic(model: nn.Module, loss: BatchLoss) -> None:
     """Refuse a model whose answer is drawn anew at every call (dropout that stays on, random depth)."""
-    first, second = scores_of_images(model, images), scores_of_images(model, images)
-    scale = float(first.abs().max())
-    if not math.isfinite(scale):
+    first, second = (list(numbers_in(loss.said(model))) for _ in range(2))
+    scales = [float(numbers.abs().max()) for numbers in first]
+    scale = max(scales)
+    if not all(map(math.isfinite, scales)):
         raise NotFinite(
-            f"the class scores of {type(model).__name__} are not finite; check the weights and the images"
+            f"the {loss.what} of {type(model).__name__} are not finite; check the weights and the images"
         )
-    difference = float((first - second).abs().max())
+    difference = max(float((one - other).abs().max()) for one, other in zip(first, second, strict=True))
     if scale > 0.0 and difference <= _SAME * scale:
         return
-    where = _where(model, images)
+    where = _where(model, loss)
     if not where and scale == 0.0:  # a head of zeros, as some are initialised, hides what comes before it
         return
     raise RandomModel(
-        f"two passes of {type(model).__name__} over the same images differ by {difference:.2g} (scores reach "
-        f"{scale:.2g}){where}; a Hessian needs a model without random draws in evaluation mode: "
+        f"two passes of {type(model).__name__} over the same images differ by {difference:.2g} ({loss.what} "
+        f"reach {scale:.2g}){where}; a Hessian needs a model without random draws in evaluation mode: "
         "switch them off, or fix their seed inside the model"
     )
 
 
-def _where(model: nn.Module, images: Tensor) -> str:
+def numbers_in(said: Any) -> Iterable[Tensor]:
+    """The tensors of what a model said that hold numbers, empty ones left out."""
+    return (tensor for tensor in tensors_in(said) if tensor.is_floating_point() and tensor.numel())
+
+
+def _where(model: nn.Module, loss: BatchLoss) -> str:
     """Which innermost module is the first to differ, in words."""
     names = {module: name for name, module in model.named_modules() if not list(module.children())}
     traces: list[list[tuple[str, float]]] = []
@@ -106,7 +149,7 @@ def _where(model: nn.Module, images: Tensor) -> str:
             hooks.callback(module.register_forward_hook(note).remove)
         for _ in range(2):
             traces.append([])
-            model(images)
+            loss.said(model)
     for (name, one), (_, other) in zip(*traces, strict=False):
         if abs(one - other) > 1e-5 * abs(one):
             return f", first after '{name}'"

@@ -119,7 +119,7 @@ class Moved:
 def moved_parameters(model: nn.Module, example: Any = None) -> list[Moved]:
     """The moved parameters in the model's order; `example` as for `vs.anatomy`."""
     with preserved(model), torch.inference_mode(False):
-        graph = observe(model, example_batch(model, example))
+        graph = observe(model, example_batch(model, example), whole=True)
     leaves = {id(node.value): node.index for node in graph.nodes if node.name == "leaf"}
     found = []
     for name, parameter in model.named_parameters():

@@ -18,7 +18,7 @@ The l2 term has a closed form there. For every parameter p that it covers (one t
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -26,10 +26,11 @@ from torch import Tensor, nn
 
 from vitscope.core.errors import VitscopeError
 from vitscope.curvature.dots import combine, dot, project
-from vitscope.curvature.lanczos import Eigenvalues
-from vitscope.curvature.loss import Penalty
+from vitscope.curvature.lanczos import Eigenvalues, lanczos
+from vitscope.curvature.loss import BatchLoss, Penalty
 from vitscope.curvature.parameters import Moved
-from vitscope.curvature.spectrum import top_eigenvalues
+from vitscope.curvature.product import hessian_of_loss
+from vitscope.curvature.spectrum import random_start
 
 Direction = list[Tensor]
 Normalisation = Literal["filter", "dim0"]
@@ -93,14 +94,12 @@ def principal_directions(differences: Sequence[Direction]) -> Principal:
 
 
 def eigen_directions(
-    model: nn.Module, images: Tensor, targets: Tensor, moved: Sequence[Moved], penalty: Penalty, seed: int = 0
+    model: nn.Module, batch: BatchLoss, moved: Sequence[Moved], penalty: Penalty, seed: int = 0
 ) -> tuple[list[Direction], Eigenvalues]:
     """The two eigenvectors of largest |λ| of the Hessian over the moved parameters, and how sure they are."""
-    l2: dict[str, Any] = {"l2": penalty.convention, "decay_all": penalty.decay_all}
     names = ",".join(m.name for m in moved)
-    found = top_eigenvalues(
-        model, images, targets, 2, 1e-2, penalty.weight_decay, names, seed=seed, vectors=True, **l2
-    )
+    with hessian_of_loss(model, batch, params=names, penalty=penalty) as product:
+        found = lanczos(product, random_start(product, seed), 2, 1e-2, vectors=True)
     assert found.vectors is not None
     like = [m.parameter for m in moved]
     return [shaped(vector, like) for vector in found.vectors], found

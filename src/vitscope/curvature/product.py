@@ -19,7 +19,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import NotFinite, VitscopeError
 from vitscope.core.tensors import give_back
 from vitscope.curvature.double_backward import TwiceDifferentiable
-from vitscope.curvature.loss import Penalty, check_deterministic, cross_entropy, scores_of_images
+from vitscope.curvature.loss import BatchLoss, CrossEntropy, Penalty, check_deterministic
 from vitscope.curvature.parameters import select_parameters
 
 _TYPES = (torch.float32, torch.float64)
@@ -36,8 +36,7 @@ class HessianProduct:
     def __init__(
         self,
         model: nn.Module,
-        images: Tensor,
-        targets: Tensor,
+        batch: BatchLoss,
         parameters: Mapping[str, nn.Parameter],
         penalty: Penalty,
         split: bool,
@@ -53,10 +52,10 @@ class HessianProduct:
         self._decayed = penalty.covered(model, parameters)
         self.penalty = sum(penalty.value(self._tensors[i]) for i in self._decayed)
 
-        n_images = int(self._over_ranks(torch.tensor([len(images)])))
+        n_images = int(self._over_ranks(torch.tensor([len(batch)])))
         with TwiceDifferentiable():
-            scores = scores_of_images(model, images.to(self.dtype))
-        loss = cross_entropy(scores, targets, n_images)
+            said = batch.said(model)
+        loss = batch.total(model, said) / n_images
         self.nll = float(self._over_ranks(loss.detach().reshape(1)))
         self._gradients = _gradients(loss, self._tensors)
         # a gradient that is missing, or the same for all weights, has no second derivative
@@ -137,8 +136,6 @@ def hessian_of(
 ) -> Iterator[HessianProduct]:
     """The Hessian of NLL + l2 on one batch, in evaluation mode; the model is left as it was found.
 
-    Fused attention has no second derivative, so attention runs in its plain form inside.
-
     Args:
         model: Any classifier.
         images: (N, C, H, W), as the model takes them, on its device.
@@ -151,20 +148,41 @@ def hessian_of(
     Raises:
         RandomModel: The model draws random numbers in evaluation mode.
     """
+    dtype = next(iter(select_parameters(model, params, parts).values())).dtype
+    batch = CrossEntropy(images.to(dtype), targets)
+    with hessian_of_loss(model, batch, params=params, penalty=penalty, parts=parts, split=split) as product:
+        yield product
+
+
+@contextmanager
+def hessian_of_loss(
+    model: nn.Module,
+    batch: BatchLoss,
+    *,
+    params: str | None = None,
+    penalty: Penalty | None = None,
+    parts: Anatomy | None = None,
+    split: bool = False,
+) -> Iterator[HessianProduct]:
+    """The same of any loss, whose numbers are of the model's type; `hessian_of` documents the arguments.
+
+    Fused attention has no second derivative, so attention runs in its plain form inside.
+    """
     chosen = select_parameters(model, params, parts)
     taken = {id(p) for p in chosen.values()}
+    device = next(iter(chosen.values())).device
     with (
         preserved(model),
         sdpa_kernel(SDPBackend.MATH),
         torch.inference_mode(False),
         torch.enable_grad(),
-        torch.autocast(images.device.type, enabled=False),
+        torch.autocast(device.type, enabled=False),
     ):
         for parameter in model.parameters():
             parameter.requires_grad_(id(parameter) in taken)
-        check_deterministic(model, images.to(next(iter(chosen.values())).dtype))
+        check_deterministic(model, batch)
         with _explained(model):
-            yield HessianProduct(model, images, targets, chosen, penalty or Penalty(), split)
+            yield HessianProduct(model, batch, chosen, penalty or Penalty(), split)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from vitscope.core.arguments import Count, NotNegative, checked
 from vitscope.curvature.dots import dot, norm
 from vitscope.curvature.lanczos import MAX_PRODUCTS, Eigenvalues, OnStep, Operator, krylov_matrix, lanczos
 from vitscope.curvature.loss import Convention, Penalty
-from vitscope.curvature.product import hessian_of
+from vitscope.curvature.product import HessianProduct, hessian_of
 
 ITERATIONS = 100  # of the power method, for each eigenvalue
 
@@ -79,9 +79,13 @@ def top_eigenvalues(
     """
     penalty = Penalty(weight_decay, l2, decay_all)
     with hessian_of(model, images, targets, params=params, penalty=penalty, parts=parts) as product:
-        generator = torch.Generator().manual_seed(seed)
-        start = torch.randn(product.size, generator=generator, dtype=product.dtype).to(product.device)
-        return lanczos(product, start, k, tol, max_products, vectors=vectors)
+        return lanczos(product, random_start(product, seed), k, tol, max_products, vectors=vectors)
+
+
+def random_start(product: HessianProduct, seed: int) -> Tensor:
+    """A normal random vector to begin a search with."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(product.size, generator=generator, dtype=product.dtype).to(product.device)
 
 
 @checked

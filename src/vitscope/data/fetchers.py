@@ -66,12 +66,11 @@ def is_unlabelled(data: Any) -> bool:
 def require_labels(data: Any) -> None:
     """Refuse images alone where labels are needed."""
     if isinstance(data, TaskData):
-        scored = (
-            ", segmentation, noise, blur, corruption, occlusion" if data.task == "segmentation" else " ..."
-        )
+        scored = {"vqa": "answers"}.get(data.task, data.task)
         raise BadData(
             f"{data.spec} is data of {data.task}, in which no picture has a class of its own, which this needs; "
-            f"choose exams that need none: fourier, variance, cka, attention{scored}"
+            f"choose exams that need none: {scored}, noise, blur, corruption, occlusion, frequency_noise, fourier, "
+            "variance, cka, attention, hessian, landscape ..."
         )
     if is_unlabelled(data):
         raise BadData(

@@ -46,6 +46,14 @@ class MaskFiles:
                 )
             return np.asarray(picture if picture.mode != "1" else picture.convert("P"), dtype=np.uint8)
 
+    def digest(self) -> bytes:
+        """Of names, sizes and times."""
+        digest = sha256()
+        for path in self.paths:
+            status = "" if path is None else f"{os.stat(path).st_size} {os.stat(path).st_mtime_ns}"
+            digest.update(f"{path} {status}".encode())
+        return digest.digest()
+
 
 class FrameData(ImageData):
     """Image data that is a stream: frames follow one another, and sequences begin anew.
@@ -98,9 +106,7 @@ class FrameData(ImageData):
         if isinstance(self.masks, np.ndarray):
             digest.update(np.ascontiguousarray(self.masks).tobytes())
         elif self.masks is not None:
-            for path in self.masks.paths:
-                status = "" if path is None else f"{os.stat(path).st_size} {os.stat(path).st_mtime_ns}"
-                digest.update(f"{path} {status}".encode())
+            digest.update(self.masks.digest())
         return digest.digest()
 
     def starts(self, limit: int | None) -> list[range]:

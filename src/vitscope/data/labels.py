@@ -43,11 +43,11 @@ class Readout:
         None  # by place in the data, all outputs that are right; None: the label alone is
     )
 
-    def __call__(self, logits: Tensor, labels: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    def __call__(self, logits: Any, labels: Tensor, indices: Tensor) -> tuple[Any, Tensor]:
         """Logits of the answers that may be chosen, and the label of each image among them.
 
-        Of several right labels the one with the largest logit counts: the prediction is right if it is any of
-        them, and the likelihood is that of the best of them.
+        What is no logits, such as boxes of objects, stays as it is. Of several right labels the one with the largest
+        logit counts: the prediction is right if it is any of them, and the likelihood is that of the best of them.
         """
         if self.answers is not None:
             right = [self.answers[int(i)] for i in indices]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate, pairwise
 from typing import Any, Literal, Protocol
@@ -65,8 +66,11 @@ class TaskReader(Protocol):
     def name(self, index: int) -> str:
         """What to call it in a message: its file, or its place in the set."""
 
-    def check(self, index: int) -> None:
-        """Refuse a target that cannot be used, if that was not known when the set was opened."""
+    def check(self, index: int) -> bool | None:
+        """Refuse a target that cannot be used, if that was not known when the set was opened.
+
+        False: it can be used, and says nothing.
+        """
 
     def digest(self, places: Indices) -> bytes:
         """Of what these items are, without decoding them."""
@@ -133,6 +137,14 @@ class TaskData:
         """The picture of an item alone."""
         return self.reader.picture(self._place(index))
 
+    def size(self, index: int) -> tuple[int, int]:
+        """Height and width of the picture of an item; known without decoding it where its reader is told."""
+        told: Callable[[int], tuple[int, int]] | None = getattr(self.reader, "size", None)
+        if told is not None:
+            return told(self._place(index))
+        picture = self.picture(index)
+        return picture.height, picture.width
+
     def target(self, index: int) -> Any:
         """The target of an item, without decoding its picture."""
         return self.reader.target(self._place(index))
@@ -169,7 +181,7 @@ class TaskData:
             return self
         if not 0.0 < fraction < 1.0:
             raise BadData(f"fraction is {fraction}; expected a number above 0 and at most 1, such as 0.1")
-        groups = self._pictures()
+        groups = self.picture_numbers
         n = int(groups.max(initial=-1)) + 1
         count = int(np.floor(n * fraction + 0.5))
         if count == 0:
@@ -191,10 +203,14 @@ class TaskData:
         with ThreadPoolExecutor(_CHECKERS if self.reader.parallel else 1) as pool:
             checked = pool.map(self.reader.check, places)
             try:
-                for _ in tqdm(checked, f"checking {self.spec} ({self.split})", len(places), **quiet):
-                    pass
+                told = list(tqdm(checked, f"checking {self.spec} ({self.split})", len(places), **quiet))
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+        if told and all(one is False for one in told):
+            raise BadData(
+                f"{self.spec} ({self.split}): none of its {len(told)} targets says anything, the first is that of "
+                f"{self.name(0)}; expected masks with pixels that have a class"
+            )
         return self
 
     @property
@@ -206,7 +222,8 @@ class TaskData:
         digest.update(self.reader.digest(self.positions))
         return digest.digest()
 
-    def _pictures(self) -> Indices:
+    @cached_property
+    def picture_numbers(self) -> Indices:
         """(N,) which picture each item is about, counted from 0 in the order of their appearance."""
         told: Callable[[int], int] | None = getattr(self.reader, "picture_number", None)
         if told is None:

@@ -16,14 +16,15 @@ from typing import Any, Literal, get_args, get_origin
 from vitscope.core.arguments import check, read_list
 from vitscope.core.arguments.calling import argument_hints
 from vitscope.core.arguments.kinds import alternatives, base_of, is_several
-from vitscope.core.errors import BadArgument, BadData, VitscopeError, warn
-from vitscope.core.interface import unwrap
+from vitscope.core.errors import BadArgument, BadData, VitscopeError, said_by, warn
 from vitscope.core.names import ALL, check_exam_names
-from vitscope.data.fetchers import is_unlabelled
+from vitscope.data.fetchers import is_unlabelled, require_labels
 from vitscope.data.frames import FrameData
+from vitscope.data.task_data import TaskData
+from vitscope.data.tasks.frames import as_frames
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
-from vitscope.engine.pixel_scores import is_masked
+from vitscope.engine.of_tasks import is_of, require_task, task_of_model
 from vitscope.recipes.recipe import Recipe
 from vitscope.results import Result
 
@@ -63,54 +64,78 @@ def _serves(exam: Exam, purpose: Purpose) -> bool:
 
 
 def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any, model: Any = None) -> list[Exam]:
-    """Of exams that nobody has named, those that data and model can serve; one that was named is refused if not."""
-    kept = []
+    """Of exams that nobody has named, those that data and model can serve; one that was named is refused if not.
+
+    What is left out is said in one line, with the reason: if "all" were asked for, and of data of a task in any case.
+    Exams of other tasks than the data's are not meant by anybody.
+    """
+    kept: list[Exam] = []
+    left: dict[str, list[str]] = {}
     for exam in found:
-        named = exam.result.exam in (names or ())
-        if named and lacks_frames(exam, data):
-            require_frames(data)
-        if named or not (lacking := _lacks(exam, data, model)):
+        name, lacking = exam.result.exam, _lacks(exam, data, model)
+        if not lacking:
             kept.append(exam)
-        elif names is not None and not lacks_masks(exam, data):  # "all" were asked for
-            warn(f"{exam.result.exam} is left out: it needs {lacking}")
-    if names is None and is_unlabelled(data):  # what takes passes of its own is about predictions
-        kept = [exam for exam in kept if isinstance(exam, type) or (exam.masked and is_masked(data))]
+        elif name in (names or ()):
+            _refuse(exam, data, model)
+            kept.append(exam)  # whether a model is for pixels shows in what it puts out
+        elif not lacks_task(exam, data):
+            left.setdefault(lacking, []).append(name)
+    if left and (names is not None or isinstance(data, TaskData)):
+        told = [
+            f"{', '.join(exams)} ({'they need' if len(exams) > 1 else 'it needs'} {what})"
+            for what, exams in left.items()
+        ]
+        warn(f"left out: {'; '.join(told)}")
     return kept
 
 
 def _lacks(exam: Exam, data: Any, model: Any) -> str:
     """What an exam needs that is not there; empty if all is."""
-    if lacks_frames(exam, data) or lacks_masks(exam, data):
+    if lacks_frames(exam, data) or lacks_task(exam, data):
         return exam.result.needs
-    if isinstance(exam, Procedure):
-        refused = exam.evaluation and is_masked(data) and not exam.masked
-        return "images with labels" if refused else ""
-    if exam.needs_labels and is_unlabelled(data):
-        return "images with labels"
-    return exam.result.needs if exam.needs_masks and not _is_for_pixels(model) else ""
+    if isinstance(exam, type) and exam.task and model is not None and task_of_model(model) != exam.task:
+        return exam.result.needs
+    if isinstance(exam, Procedure) and exam.or_task and isinstance(data, TaskData):
+        fits = model is None or task_of_model(model) == data.task
+        return "" if fits else f"a model that was trained for {data.task}"
+    return "a label for each image" if exam.needs_labels and is_unlabelled(data) else ""
 
 
-def lacks_masks(exam: Exam, data: Any) -> bool:
-    """Whether an exam is about pixels and the data does not say what they are."""
-    return isinstance(exam, type) and exam.needs_masks and not is_masked(data)
+def _refuse(exam: Exam, data: Any, model: Any) -> None:
+    """Say of an exam that was named why it cannot be done, before anything is."""
+    if lacks_frames(exam, data):
+        require_frames(data)
+    if isinstance(exam, type) and exam.task:
+        require_task(data, model, exam.task, exam.result.exam)
+    elif isinstance(exam, Procedure) and exam.or_task and isinstance(data, TaskData):
+        require_task(data, model, data.task, exam.result.exam)
+    elif exam.needs_labels:
+        with said_by(exam.result.exam):
+            require_labels(data)
 
 
-def _is_for_pixels(model: Any) -> bool:
-    return getattr(unwrap(model), "vitscope_task", None) == "segmentation" if model is not None else True
+def lacks_task(exam: Exam, data: Any) -> bool:
+    """Whether an exam is about a task and the data is not of it."""
+    return isinstance(exam, type) and bool(exam.task) and not is_of(data, exam.task)
 
 
 def lacks_frames(exam: Exam, data: Any) -> bool:
     """Whether an exam is about streams and the data is none."""
-    return isinstance(exam, Procedure) and exam.needs_frames and not isinstance(data, FrameData)
+    return isinstance(exam, Procedure) and exam.needs_frames and not _is_stream(data)
 
 
-def require_frames(data: Any) -> None:
-    """Refuse images alone where a stream is needed."""
-    if not isinstance(data, FrameData):
+def _is_stream(data: Any) -> bool:
+    return isinstance(data, FrameData) or (is_of(data, "segmentation") and data.streams is not None)
+
+
+def require_frames(data: Any) -> FrameData:
+    """The data as a stream of frames; refuses what is none."""
+    if not _is_stream(data):
         raise BadData(
-            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH "
-            "(in Python vs.load_data('frames:PATH'))"
+            f"{data_name(data)} is no stream of frames, which temporal needs; give --data frames:PATH, coral-stream or "
+            "camvid-frames:PATH (in Python vs.load_data('frames:PATH'))"
         )
+    return data if isinstance(data, FrameData) else as_frames(data)
 
 
 def tell_of_nothing(results: Mapping[str, Result], names: Sequence[str] | None) -> None:

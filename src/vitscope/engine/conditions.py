@@ -1,133 +1,47 @@
-"""The same images under several conditions: corrupted, occluded, attacked, or as they are.
+"""The same images under several conditions, summed up: corrupted, occluded, attacked, or as they are.
 
-Under each condition the predictions are scored as in `prediction`. Bootstrap weights depend on the seed and the place
-of an image in the data alone, so that replicate r of one condition and of another, or of another model, has drawn the
-same images: the difference of the two is a replicate of the paired difference.
-
-Where data and model are about pixels, every pixel is a prediction, and there is the mIoU besides; images are what the
-bootstrap draws (`pixel_scores.py`).
+Under each condition predictions are scored as `condition_scores.py` says. Bootstrap weights depend on the seed and the
+place of an image in the data alone, so that replicate r of one condition and of another, or of another model, has drawn
+the same images: the difference of the two is a replicate of the paired difference.
 
 Intervals: of accuracies Wilson's, of drops Agresti and Min's (`vitscope.core.statistics`), with the bootstrap's
-standard error where scores are means over conditions; of calibration errors see `scores`; of other means the
-middle 95 % of the replicates.
+standard error where scores are means over conditions; of calibration errors see `scores`; of other means and of
+mIoU the middle 95 % of the replicates, corrected for few images, and of AP also for its bias.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from vitscope.core import distributed
 from vitscope.core.statistics import (
-    REPLICATES,
     Estimate,
+    biased_intervals,
     mean_interval_of_few,
     of_few,
-    poisson_weights,
     score_interval,
     share_interval,
     standard_error,
 )
-from vitscope.data.task_data import TaskData
-from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.condition_scores import Part, condition_scores
 from vitscope.engine.own_passes import OwnPasses
-from vitscope.engine.pixel_scores import replicate_tables, require_maps, score_images
-from vitscope.engine.scores import (
-    check_predictions,
-    confidence_bins,
-    error_interval,
-    least_error,
-    lengthened,
-    scores,
+from vitscope.engine.pixel_scores import replicate_tables
+from vitscope.engine.scores import error_interval, least_error
+from vitscope.results.condition_rows import (
+    AP_QUANTITIES,
+    BINS,
+    MEANS,
+    QUANTITIES,
+    ConditionTable,
+    Headline,
+    drop_interval,
 )
-from vitscope.results.condition_rows import BINS, MEANS, QUANTITIES, ConditionTable, Headline, drop_interval
 from vitscope.tasks.segmentation import mean_iou
 
 SHARES = ("accuracy", "top5")
-COLUMNS = 1 + len(MEANS) + BINS  # weight, scores, calibration gap of each bin
-FILLED = 2 * BINS  # whether an image is in each bin, and whether it is in it and right
 _ACCURACY, _ECE = QUANTITIES.index("accuracy"), QUANTITIES.index("ece")
-Part = Mapping[str, Tensor]  # what `ConditionScores.finish` gives
-Predict = Callable[[Tensor, Tensor, Tensor], Iterable[tuple[str, Tensor]]]
-
-
-def score_columns(logits: Tensor, labels: Tensor) -> Tensor:
-    """(N, COLUMNS): what every prediction adds to the sums."""
-    per_image = scores(logits, labels)
-    right, confidence = per_image[:, :1], per_image[:, -1:]
-    gaps = confidence_bins(confidence[:, 0]) * (confidence - right)
-    return torch.cat([torch.ones_like(right), per_image, gaps], 1)
-
-
-def filled_bins(columns: Tensor) -> Tensor:
-    """(N, FILLED): the bin of every prediction, from its `score_columns`."""
-    confidence, right = columns[:, 1 + MEANS.index("confidence")], columns[:, 1 + MEANS.index("accuracy")]
-    bins = confidence_bins(confidence)
-    return torch.cat([bins, bins * right[:, None]], 1)
-
-
-class ConditionScores(OwnNumbers):
-    """Sums over the images seen under one condition, plain (first row) and in every bootstrap replicate."""
-
-    n: Tensor
-    sums: Tensor
-    filled: Tensor
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._seed = seed
-        self.add_sums(sums=(1 + REPLICATES, COLUMNS), filled=(FILLED,))
-        self.add_counts("n")
-
-    def update(self, logits: Tensor, labels: Tensor, indices: Tensor) -> None:
-        """Take in the predictions (N, classes) for the images at these places of the data."""
-        logits, labels, indices = logits.detach().cpu(), labels.cpu(), indices.cpu()
-        check_predictions(logits, labels, indices)
-        columns = score_columns(logits, labels)
-        weights = torch.from_numpy(poisson_weights(indices.numpy(), self._seed))
-        self.sums += weights.T @ columns
-        self.filled += filled_bins(columns).sum(0)
-        self.n += len(labels)
-
-    def compute(self) -> dict[str, Tensor]:
-        """The sums of all processes: what a part of an exam keeps."""
-        return {name: total.clone() for name, total in self.state().items()}
-
-
-class MaskedScores(ConditionScores):
-    """The same over the pixels of images, with the pixels of every class."""
-
-    classes: Tensor  # (classes, 3, 1 + replicates): right, there, predicted
-
-    def __init__(self, seed: int, pictures: TaskData, model: str) -> None:
-        super().__init__(seed)
-        self._pictures, self._model = pictures, model
-        self.add_sums(classes=(0, 3, 1 + REPLICATES))
-
-    def update(self, logits: Tensor, labels: Tensor, indices: Tensor) -> None:
-        """Take in the predictions (N, classes, height, width) for the images at these places of the data."""
-        require_maps(logits, self._model)
-        columns, tables, _ = score_images(logits, indices, self._pictures)
-        weights = torch.from_numpy(poisson_weights(indices.cpu().numpy(), self._seed))
-        self.sums += weights.T @ columns[:, :COLUMNS]
-        self.filled += columns[:, COLUMNS:].sum(0)
-        self.classes = lengthened(self.classes, logits.shape[1])
-        self.classes += torch.einsum("nck,nr->kcr", tables, weights)
-        self.n += int((columns[:, 0] > 0).sum())
-
-    def finish(self) -> dict[str, Tensor]:
-        """See `OwnNumbers`; a process that has seen no image knows no class yet."""
-        self.classes = lengthened(self.classes, max(distributed.gather(len(self.classes))))
-        return super().finish()
-
-
-def condition_scores(own: OwnPasses) -> ConditionScores:
-    """What the scores under one condition are collected in."""
-    seed = own.common["seed"]
-    if own.pictures is None:
-        return ConditionScores(seed)
-    return MaskedScores(seed, own.pictures, own.common["model"])
+Predict = Callable[[Tensor, Tensor, Tensor], Iterable[tuple[str, Any]]]
 
 
 def drawn_miou(scores: Part) -> np.ndarray | None:
@@ -145,50 +59,80 @@ def replicates(sums: Tensor) -> np.ndarray:
 
 
 def drawn_accuracy(scores: Part) -> np.ndarray:
-    """(1 + replicates,): the accuracy under a condition, plain and in every replicate."""
+    """(1 + replicates,): the accuracy under a condition, plain and in every replicate; of objects there is none."""
+    if "ap" in scores:
+        return np.full(len(scores["ap"]), np.nan)
     return replicates(scores["sums"])[:, _ACCURACY]
 
 
-class Scored:
-    """Means over groups of conditions, each group a row, with their drop in accuracy against a reference.
+def drawn_score(scores: Part) -> np.ndarray:
+    """(1 + replicates,): what drops are of: the accuracy, of objects the AP of boxes."""
+    return np.asarray(scores["ap"][:, 0]) if "ap" in scores else drawn_accuracy(scores)
 
-    `drawn` is (rows, 1 + replicates, quantities), `low` and `high` are intervals of the means over images.
+
+class Scored:
+    """Means over groups of conditions, each group a row, with their drop against a reference.
+
+    `drawn` is (rows, 1 + replicates, quantities), `low` and `high` are intervals of the means over images; NaN of
+    objects, which have `own` quantities, as pixels have besides: by name, (rows, 1 + replicates).
     """
 
     def __init__(self, groups: Sequence[Sequence[Part]], reference: Part) -> None:
         self.n = int(reference["n"])
-        of_pixels = "classes" in reference
-        found = [mean_scores(group, self.n, blocks=of_pixels) for group in groups]
-        self.drawn, self.low, self.high = (np.stack(numbers) for numbers in zip(*found, strict=True))
-        self.drops = drawn_accuracy(reference) - self.drawn[:, :, _ACCURACY]
-        self.miou: np.ndarray | None = None  # (rows, 1 + replicates)
-        if of_pixels:
-            drawn = [[mean_iou(replicate_tables(part["classes"])) for part in group] for group in groups]
-            self.miou = np.stack([np.mean(group, axis=0) for group in drawn])
+        self.own = _own_quantities(groups, reference)
+        if "ap" in reference:
+            replicates = len(reference["ap"])
+            self.drawn = np.full((len(groups), replicates, len(QUANTITIES)), np.nan)
+            self.low = self.high = self.drawn[:, 0]
+            scored = self.own[AP_QUANTITIES[0]]
+        else:
+            blocks = "classes" in reference or "questions" in reference
+            found = [mean_scores(group, self.n, blocks) for group in groups]
+            self.drawn, self.low, self.high = (np.stack(numbers) for numbers in zip(*found, strict=True))
+            scored = self.drawn[:, :, _ACCURACY]
+        self.drops = drawn_score(reference) - scored
 
     @property
     def main(self) -> tuple[str, ...]:
         """The quantities by which models are compared first."""
-        return ("accuracy",) if self.miou is None else ("miou", "accuracy")
+        if "miou" in self.own:
+            return "miou", "accuracy"
+        return tuple(self.own) or ("accuracy",)
 
     def table(self) -> ConditionTable:
         """Values and intervals of all rows."""
         drop = Estimate(self.drops[:, 0], *drop_interval(self.drops, self.n))
-        miou = None
-        if self.miou is not None:
-            miou = np.stack([self.miou[:, 0], *mean_interval_of_few(self.miou[:, 1:].T, self.n)])
-        return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, drop, miou)
+        own = {name: np.stack([drawn[:, 0], *self._ends(name, drawn.T)]) for name, drawn in self.own.items()}
+        miou, aps = own.get("miou"), [own[name] for name in AP_QUANTITIES if name in own]
+        ap = np.stack(aps, -1) if aps else None
+        return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, drop, miou, ap)
 
     def headline(self, quantity: str, condition: str, row: int = 0) -> Headline:
         """One number of a row."""
-        if quantity == "miou":
-            assert self.miou is not None
-            found, ends = self.miou[row], mean_interval_of_few(self.miou[row, 1:], self.n)
-            low, high = (float(end) for end in ends)
+        if quantity in self.own:
+            found = self.own[quantity][row]
+            low, high = (float(end) for end in self._ends(quantity, found))
             return Headline(quantity, condition, float(found[0]), low, high, found.copy())
         i = QUANTITIES.index(quantity)
         drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
         return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
+
+    def _ends(self, quantity: str, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of one of the task's own quantities, from (1 + replicates, ...)."""
+        if quantity in AP_QUANTITIES:
+            return biased_intervals(drawn, self.n)
+        return mean_interval_of_few(drawn[1:], self.n)
+
+
+def _own_quantities(groups: Sequence[Sequence[Part]], reference: Part) -> dict[str, np.ndarray]:
+    """What the task has besides, or instead: (rows, 1 + replicates) by name, means over the conditions of a group."""
+    if "classes" in reference:
+        drawn = [[mean_iou(replicate_tables(part["classes"])) for part in group] for group in groups]
+        return {"miou": np.stack([np.mean(group, axis=0) for group in drawn])}
+    if "ap" not in reference:
+        return {}
+    found = np.stack([np.mean([part["ap"].numpy() for part in group], axis=0) for group in groups])
+    return {name: found[:, :, k] for k, name in enumerate(AP_QUANTITIES[: found.shape[2]])}
 
 
 def nothing_scored(n: int = 0) -> ConditionTable:
@@ -198,12 +142,12 @@ def nothing_scored(n: int = 0) -> ConditionTable:
 
 
 def scored(parts: Sequence[Part], reference: Part) -> ConditionTable:
-    """Every condition's quantities with intervals, and its drop in accuracy against the reference."""
+    """Every condition's quantities with intervals, and its drop against the reference."""
     return Scored([[part] for part in parts], reference).table()
 
 
 def main_headlines(condition: str, parts: Sequence[Part]) -> list[Headline]:
-    """The mean accuracy, and of pixels the mIoU, over what `ConditionScores` found under one or more conditions."""
+    """The mean accuracy (of pixels also the mIoU, of objects the AP) found under some conditions."""
     scores = Scored([parts], parts[0])
     return [scores.headline(quantity, condition) for quantity in scores.main]
 

@@ -21,8 +21,9 @@ from vitscope.data.corruptions.cache import Cache, Condition, Share, ShareWriter
 from vitscope.data.corruptions.generate import corrupted
 from vitscope.data.corruptions.published import Published
 from vitscope.data.preprocessing import normalise
-from vitscope.engine.conditions import ConditionScores, Part, Scored, condition_scores
-from vitscope.engine.not_finite import finite_scores
+from vitscope.engine.condition_scores import Part, Scores, condition_scores
+from vitscope.engine.conditions import Scored
+from vitscope.engine.not_finite import scored_outputs
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.pixels import PixelSpace, pixel_space
 from vitscope.engine.resuming import Parts
@@ -105,12 +106,14 @@ class CorruptionPasses:
                 found = self._keep(found, part_name(*condition), scores)
         return found
 
-    def _score(self, scores: ConditionScores, images: Tensor, labels: Tensor, indices: Tensor) -> None:
+    def _score(self, scores: Scores, images: Tensor, labels: Tensor, indices: Tensor) -> None:
         with torch.inference_mode():
-            logits = finite_scores(self.model, images.to(self.own.dtype))
-        scores.update(*self.own.readout(logits.cpu(), labels.cpu(), indices.cpu()), indices)
+            shown = images.to(self.own.dtype)
+            said = scored_outputs(self.model, shown, self.own.shown(shown, indices))
+        said = said if isinstance(said, list) else said.cpu()  # of a detector, what it has found
+        scores.update(*self.own.readout(said, labels.cpu(), indices.cpu()), indices)
 
-    def _keep(self, found: Found, name: str, scores: ConditionScores) -> Found:
+    def _keep(self, found: Found, name: str, scores: Scores) -> Found:
         """With the scores of all processes under a name, unless there are some; the main process keeps them."""
         if name in found:
             return found
@@ -145,13 +148,14 @@ class Replicates(Scored):
         return found
 
     def headlines(self, images: str) -> list[Headline]:
-        """Means over all corruptions, and the accuracy (of pixels also the mIoU) of each family."""
+        """Means over all corruptions, and the accuracy (of pixels also the mIoU, of objects the AP) of each family."""
         every, whole = f"{images} corruptions", self.rows.index(Row(ALL))
         drop = Headline.of_drop(every, self.drops[whole], self.n)
-        scores = [self.headline(quantity, every, whole) for quantity in ("accuracy", "nll", "ece")]
+        first = [self.headline(quantity, every, whole) for quantity in self.main]
+        objects = "accuracy" not in self.main
+        more = [] if objects else [self.headline(quantity, every, whole) for quantity in ("nll", "ece")]
         families = [row for row in self.rows if row.corruption in FAMILIES and not row.severity]
-        miou = [self.headline(quantity, every, whole) for quantity in self.main if quantity == "miou"]
-        return [*miou, scores[0], drop, *scores[1:]] + [
+        return [*first, drop, *more] + [
             self.headline(quantity, f"{images} {row.corruption}", self.rows.index(row))
             for row in families
             for quantity in self.main

@@ -15,13 +15,13 @@ from vitscope.anatomy import anatomy, preserved
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible, Stopped
-from vitscope.curvature import HessianProduct, Penalty, hessian_of, select_parameters
+from vitscope.core.tensors import dtype_of
+from vitscope.curvature import HessianProduct, Penalty, hessian_of_loss, select_parameters
 from vitscope.curvature.lanczos import OnStep
 from vitscope.engine.exam import Rows
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batches import HeldBatches
-from vitscope.engine.not_finite import finite_scores
-from vitscope.engine.own_passes import bar, dtype_of, placed
+from vitscope.engine.own_passes import bar, placed
 from vitscope.engine.resuming import Parts
 from vitscope.findings.hessian import ALL_PARAMETERS
 from vitscope.models import name_of
@@ -70,6 +70,7 @@ class CurvaturePasses:
             "params": setup.params or ALL_PARAMETERS,
             "parameters": sum(p.numel() for p in chosen.values()),
             "augmentation": self._held.augmentation,
+            "task": self._held.task.name,
         }
 
     def measure(self, exam: str, rows: Rows, parts: Parts, guess: int, measure: Measure) -> dict[str, Any]:
@@ -105,16 +106,13 @@ class CurvaturePasses:
         """The batches of these numbers, each with its Hessian."""
         setup, mine = self._setup, slice(distributed.rank(), None, distributed.world_size())
         for number in numbers:
-            batch = self._held[number]
-            images, targets = batch.images, batch.targets
+            batch = self._held[number].to(dtype_of(self._model))
             if setup.split_batch:
-                images, targets = images[mine], targets[mine]
+                batch = batch.part(mine)
             with torch.inference_mode():
-                finite_scores(
-                    self._model, images.to(dtype_of(self._model))
-                )  # one pass more, before a hundred
+                batch.require_finite(self._model)  # one pass more, before a hundred
             how: dict[str, Any] = {"params": setup.params, "penalty": setup.penalty, "parts": self._parts}
-            with hessian_of(self._model, images, targets, **how, split=setup.split_batch) as product:
+            with hessian_of_loss(self._model, batch.loss, **how, split=setup.split_batch) as product:
                 yield number, product
 
     def start(self, number: int, product: HessianProduct) -> torch.Tensor:

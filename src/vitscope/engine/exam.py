@@ -16,6 +16,7 @@ from torch import Tensor
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
+from vitscope.data import DataConfig
 from vitscope.data.labels import PLAIN, Readout
 from vitscope.data.task_data import TaskData
 from vitscope.engine.takes_interface import TakesInterface, takes_interface
@@ -29,13 +30,15 @@ Found = TypeVar("Found", bound=Result)
 class Sums:
     """Base of accumulators: tensors on the CPU that start at zero and to which `update` adds, without gradients.
 
-    A subclass declares them with `add_sums` and `add_counts` and finds them as its attributes.
+    A subclass declares them with `add_sums` and `add_counts` and finds them as its attributes. What is no sum, and has
+    to be kept one by one, are rows (`add_rows`), which come one after the other instead.
     """
 
     update: Callable[..., None]
 
     def __init__(self) -> None:
         self._names: list[str] = []
+        self._rows: list[str] = []
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -57,6 +60,11 @@ class Sums:
         for name in names:
             self.add_sum(name, dtype=torch.int64)
 
+    def add_rows(self, name: str, width: int, dtype: torch.dtype = torch.float64) -> None:
+        """Rows of `width` numbers, none at first; `update` puts new ones after those that are there."""
+        self.add_sum(name, (0, width), dtype)
+        self._rows.append(name)
+
     def state(self) -> dict[str, Tensor]:
         """The sums of this process so far, by name."""
         return {name: getattr(self, name) for name in self._names}
@@ -69,7 +77,8 @@ class Sums:
     def merge_state(self, other: Self) -> None:
         """Take in what another one of the same kind has collected from other images."""
         for name, tensor in other.state().items():
-            setattr(self, name, getattr(self, name) + tensor)
+            own = getattr(self, name)
+            setattr(self, name, torch.cat([own, tensor]) if name in self._rows else own + tensor)
 
     @contextmanager
     def of_all_processes(self) -> Iterator[None]:
@@ -77,13 +86,22 @@ class Sums:
         own = self.state()
         if distributed.is_active():
             for name, tensor in own.items():
-                total = tensor.clone()
+                total = _in_its_place(tensor) if name in self._rows else tensor.clone()
                 distributed.all_reduce(total, group=distributed.cpu_group())
                 setattr(self, name, total)
         try:
             yield
         finally:
             self.load_state(own)
+
+
+def _in_its_place(rows: Tensor) -> Tensor:
+    """This process's rows among those of all, which are 0 here: the sum over processes is all rows."""
+    counts = distributed.gather(len(rows))
+    start = sum(counts[: distributed.rank()])
+    total = rows.new_zeros(sum(counts), *rows.shape[1:])
+    total[start : start + len(rows)] = rows
+    return total
 
 
 class OwnNumbers(Sums):
@@ -127,6 +145,8 @@ class Subject:
     readout: Readout = PLAIN  # how outputs are read as answers
     images_digest: str = ""  # see `Result`
     pictures: TaskData | None = None  # with their targets, where the data is of a task
+    config: DataConfig | None = None  # how its images are prepared
+    score: Callable[[Tensor], Tensor] | None = None  # class scores of further images
 
 
 @dataclass(frozen=True)
@@ -140,6 +160,7 @@ class Batch:
     # what `measure_attention` gave on each attending unit: one entry for every time it attends in a pass
     attention: tuple[tuple[Tensor, ...], ...] = ()
     images: Tensor | None = None  # (N, C, H, W) as the model was shown them
+    output: Any = None  # what the model returned; of a detector, what it has found in each image
 
 
 class Accumulator(Sums):
@@ -150,7 +171,7 @@ class Accumulator(Sums):
     whole_maps: ClassVar[bool] = False  # on that of the whole batch at once, not piece by piece
     needs_attention: ClassVar[bool] = False  # `measure_attention` is to be called on every MSA
     needs_labels: ClassVar[bool] = False  # labels have to fit the model's classes
-    needs_masks: ClassVar[bool] = False  # the data has to say what every pixel is (`Subject.pictures`)
+    task: ClassVar[str] = ""  # that data and model have to be for (`Subject.pictures`, `Batch.output`)
     batch_matters: ClassVar[bool] = False  # the result depends on how images are put together to batches
     least_images: ClassVar[int] = 1  # that make a batch of use
     evaluation: ClassVar[bool] = False  # a part of an evaluation as well as of a diagnosis
@@ -228,7 +249,8 @@ class Procedure:
     resumable: bool = False  # `run` also takes `parts`, where it keeps what it has finished of its work
     needs_maps: bool = False  # `run` also takes `stream`, which says what the map after a unit is
     needs_frames: bool = False  # the data has to be a stream of frames
-    masked: bool = False  # instead of labels, the data may say what every pixel is
+    needs_labels: bool = False  # the images have to have labels
+    or_task: bool = False  # or to be of a task that the model was trained for
     settings: str = ""  # options that `run` was given, as JSON, for the key a result is found by
     options: Callable[..., Result] | None = None  # whose arguments `run` hands on, if not its own
 

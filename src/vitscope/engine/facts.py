@@ -3,8 +3,9 @@
 import csv
 import hashlib
 import json
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Procedure
 from vitscope.engine.takes_interface import Request
 from vitscope.models.origin import origin, run_of
+from vitscope.results.own_score import own_score
 from vitscope.results.plain_files import check_plain, read_plain
 
 
@@ -173,15 +175,34 @@ def training_facts(folder: Path) -> dict[str, Any] | None:
         return None
     options, last = records[-1]["options"], rows[-1]
     keys = ["name", "epochs", "batch_size", "lr", "optimizer", "weight_decay"]
+    score = own_score(last, (records[-1].get("model") or {}).get("task"))
+    accuracy = [float(last[key]) for key in ("accuracy", "low", "high")]
     keys += ["auto_augment", "erase", "label_smoothing", "mixup", "cutmix", "mix_probability"]
     return {
         "recipe": {key: options["recipe"][key] for key in keys if key in options["recipe"]},
         "data": options.get("data"),
         "images": options.get("images"),
         "epochs": int(last["epoch"]),
-        "accuracy": [float(last[key]) for key in ("accuracy", "low", "high")],
+        **({} if math.isnan(accuracy[0]) else {"accuracy": accuracy}),
+        "score": score.label,
+        "own": [_known(value) for value in score.of(last)],
+        "curve": [
+            [_known(number) for number in (*(_number(row, key) for key in _DRAWN), *score.of(row))]
+            for row in rows
+        ],
         "seconds": float(last["seconds"]),
     }
+
+
+_DRAWN = ("epoch", "train_loss", "nll")  # of a row of `metrics.csv`, besides its score
+
+
+def _number(row: Mapping[str, str], name: str) -> float:
+    return float(row.get(name) or math.nan)
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number
 
 
 def _double(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:

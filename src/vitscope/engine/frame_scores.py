@@ -30,7 +30,8 @@ from vitscope.core.statistics import (
     standard_error,
 )
 from vitscope.data.frames import UNLABELLED
-from vitscope.engine.conditions import COLUMNS, FILLED, SHARES, filled_bins, mean_scores, score_columns
+from vitscope.engine.condition_scores import COLUMNS, FILLED, filled_bins, score_columns
+from vitscope.engine.conditions import SHARES, mean_scores
 from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.pass_scores import relative_throughput
 from vitscope.findings.temporal import KEPT, QUANTITIES, RATIOS
@@ -176,7 +177,7 @@ class FrameScores(OwnNumbers):
                 own.low[row, -1], own.high[row, -1] = self._same(drawn[row, :, -1])
             self._compare(drawn, own, change)
         speed = relative_throughput(self.seconds.numpy(), self.products.numpy(), int(self.timed))
-        kept = drawn[:2, :, [QUANTITIES.index(quantity) for quantity in KEPT]].swapaxes(1, 2)
+        kept = drawn[:, :, [QUANTITIES.index(quantity) for quantity in KEPT]].swapaxes(1, 2)
         return {
             "n": int(self.frames),
             "timed": int(self.timed),

@@ -15,23 +15,22 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible, Stopped
-from vitscope.core.statistics import Estimate, mean_interval, share_interval
-from vitscope.core.tensors import arrange
-from vitscope.curvature.loss import Penalty, cross_entropy, scores_of_images
+from vitscope.core.tensors import arrange, dtype_of
+from vitscope.curvature.loss import Penalty
 from vitscope.curvature.plane import Plane
 from vitscope.data import batches, data_config
 from vitscope.engine.exam import Rows
 from vitscope.engine.facts import data_name, images_digest
-from vitscope.engine.held_batches import HeldBatch, HeldBatches
-from vitscope.engine.not_finite import finite_scores
-from vitscope.engine.own_passes import dtype_of, progress
+from vitscope.engine.held_batch import HeldBatch
+from vitscope.engine.held_batches import HeldBatches, with_targets
+from vitscope.engine.held_scores import COLUMNS, Scores, score
+from vitscope.engine.own_passes import progress
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.resuming import Parts
 from vitscope.models import name_of
@@ -42,7 +41,6 @@ MemoryFormat = Literal["auto", "contiguous", "channels_last"]
 FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 BatchNorm = Literal["kept", "estimated"]
 Place = tuple[float, ...]
-COLUMNS = 5  # NLL, NLL², rise, rise², right
 _ROUNDS, _IMAGES = 3, 32
 _GAIN = 0.95  # of the usual layout's time that another one may take to be preferred
 _FORMAT = "memory format"  # the part that remembers it: other digits would not fit to finished places
@@ -69,17 +67,17 @@ def laid_out(model: nn.Module, memory_format: str) -> Iterator[None]:
             module._buffers[name] = buffer
 
 
-def faster_format(model: nn.Module, images: Tensor) -> str:
-    """The quicker memory format for passes over such images; the main process measures it for all."""
+def faster_format(model: nn.Module, batch: HeldBatch) -> str:
+    """The quicker memory format for passes over such a batch; the main process measures it for all."""
     found = "contiguous"
     if distributed.is_main() and sum(isinstance(module, nn.Conv2d) for module in model.modules()) > 1:
-        least, watch = dict.fromkeys(FORMATS, float("inf")), Stopwatch(images.device)
+        least, watch = dict.fromkeys(FORMATS, float("inf")), Stopwatch(batch.images.device)
         for _ in range(_ROUNDS):
             for name, layout in FORMATS.items():
                 with laid_out(model, name), torch.inference_mode():
-                    arranged = images[:_IMAGES].contiguous(memory_format=layout)
+                    arranged = batch.part(slice(_IMAGES)).arranged(layout)
                     with watch.from_zero():
-                        model(arranged)
+                        arranged.said(model)
                     least[name] = min(least[name], watch.seconds)
         if least["channels_last"] < _GAIN * least["contiguous"]:
             found = "channels_last"
@@ -95,7 +93,7 @@ def check_format(memory_format: str) -> None:
 
 
 class HeldLoss:
-    """NLL of every held image, and whether the model is right about it, where its weights are now."""
+    """NLL of every held image, and how much of it the model is right about, where its weights are now."""
 
     def __init__(
         self,
@@ -108,18 +106,19 @@ class HeldLoss:
         seed: int,
     ) -> None:
         # as many whole batches as the limit and the data allow; fewer images than a batch are one
-        wanted = batches(data, config=data_config(model), limit=limit).n_images
+        wanted = batches(with_targets(data), config=data_config(model), limit=limit).n_images
         size = max(1, min(batch_size, wanted))
         held = HeldBatches(model, data, size, max(1, wanted // size), recipe, seed)
         self.batches = [held[i].to(dtype_of(model)) for i in range(len(held))]
-        self.n = sum(len(batch.images) for batch in self.batches)
+        self.n = sum(len(batch) for batch in self.batches)
+        self.task = held.task
         self.augmentation = held.augmentation  # what was done to the images, in words
         self._model, self._seed, self._batch_norm = model, seed, batch_norm
         estimated = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
         self._norms = estimated if batch_norm == "estimated" else []
-        first = self.batches[0]
+        first = self.batches[0].part(slice(1)).loss
         with torch.inference_mode():  # refuses what does not fit
-            cross_entropy(scores_of_images(model, first.images[:1]), first.targets[:1])
+            first.total(model, first.said(model))
 
     def about(self, name: str | None, data: Any, penalty: Penalty) -> dict[str, Any]:
         """The fields that all results of landscapes have."""
@@ -134,6 +133,7 @@ class HeldLoss:
             "decay_all": penalty.decay_all,
             "augmentation": self.augmentation,
             "batch_norm": self._batch_norm,
+            "task": self.task.name,
         }
 
     @contextmanager
@@ -144,9 +144,9 @@ class HeldLoss:
             if known := parts.finished([_FORMAT]):
                 memory_format = list(FORMATS)[int(known[_FORMAT]["place"])]
             else:
-                memory_format = faster_format(self._model, self.batches[0].images)
+                memory_format = faster_format(self._model, self.batches[0])
         self._format, layout, before = memory_format, FORMATS[memory_format], self.batches
-        self.batches = [HeldBatch(b.images.contiguous(memory_format=layout), b.targets) for b in before]
+        self.batches = [batch.arranged(layout) for batch in before]
         try:
             with laid_out(self._model, memory_format):
                 yield
@@ -158,30 +158,31 @@ class HeldLoss:
         if distributed.is_main():
             parts.put(_FORMAT, {"place": torch.tensor(list(FORMATS).index(self._format))})
 
-    def __call__(self) -> tuple[Tensor, Tensor]:
-        """(n,) float64 and (n,) bool, on the CPU."""
+    def __call__(self) -> Scores:
+        """Of all images, on the CPU."""
         with torch.inference_mode():
             if self._norms:
                 self._estimate()
             seed_all(STEP, self._seed)  # a model that draws random numbers draws the same everywhere
             found = [self._score(batch) for batch in self.batches]
-        nll, right = (torch.cat(numbers) for numbers in zip(*found, strict=True))
-        return nll, right
+        return Scores(*(torch.cat(numbers) for numbers in zip(*found, strict=True)))
 
-    def of_a_model(self) -> tuple[Tensor, Tensor]:
+    def of_a_model(self) -> Scores:
         """The same where the weights are those of a model, not of a point beside it: they have to be finite there."""
         found = self()
         with torch.inference_mode():
             for batch in self.batches:
-                finite_scores(self._model, batch.images)
+                batch.require_finite(self._model)
         return found
 
-    def _score(self, batch: HeldBatch) -> tuple[Tensor, Tensor]:
-        scores = scores_of_images(self._model, batch.images)
-        nll = F.cross_entropy(scores, batch.targets, reduction="none")
-        truth = batch.targets if batch.targets.ndim == 1 else batch.targets.argmax(1)
-        right = (scores.argmax(1) == truth) & nll.isfinite()  # NaN would count as the largest score
-        return nll.double().cpu(), right.cpu()
+    def _score(self, batch: HeldBatch) -> Scores:
+        said = batch.said(self._model)
+        nll = self.task.losses(self._model, said, batch.targets)
+        counts = self.task.right(self._model, said, batch.targets)
+        right, counted = (nll.new_full((2, len(batch)), torch.nan)) if counts is None else counts
+        if counts is not None:
+            right = right * nll.isfinite()  # NaN would count as the largest score
+        return Scores(*(numbers.double().cpu() for numbers in (nll, right, counted)))
 
     def _estimate(self) -> None:
         """The statistics of batch norms on these images, as a mean over batches."""
@@ -192,7 +193,7 @@ class HeldLoss:
                 norm.momentum = None
                 norm.train()
             for batch in self.batches:
-                self._model(batch.images)
+                batch.said(self._model)
         finally:
             for norm, momentum in zip(self._norms, momenta, strict=True):
                 norm.momentum = momentum
@@ -223,7 +224,9 @@ def visit(
     `reference` gives, per place, the NLL of every image that the rise is counted from.
     """
     names = [" ".join(map(repr, place)) for place in places]
-    finished = parts.finished(names)
+    finished = {
+        name: part for name, part in parts.finished(names).items() if part["sums"].shape == (COLUMNS,)
+    }  # not those of an earlier version
     loss.remember_format(parts)
     rows = Rows(sums=(len(places), COLUMNS))
     if distributed.is_main():
@@ -238,7 +241,7 @@ def visit(
         for number in share:
             with interrupt.at_once():
                 plane.move(*places[number])
-                sums = score(*loss(), reference(places[number]))
+                sums = score(loss(), reference(places[number]))
             rows.fill(number, sums=sums)
             parts.put(names[number], {"sums": sums})
             advance(loss.n)
@@ -246,19 +249,3 @@ def visit(
             raise Stopped
     found: np.ndarray = rows.finish()["sums"]
     return found
-
-
-def score(nll: Tensor, right: Tensor, reference: Tensor) -> Tensor:
-    """(5,) sums over the images of one place."""
-    rise = nll - reference
-    return torch.stack([nll.sum(), nll.square().sum(), rise.sum(), rise.square().sum(), right.double().sum()])
-
-
-def summarise(sums: np.ndarray, n: int) -> dict[str, Any]:
-    """Estimates `nll`, `rise` and `accuracy`, each of the shape of `sums` without its last axis."""
-    with np.errstate(invalid="ignore", over="ignore"):  # places where the loss is not finite
-        found = {
-            "nll": mean_interval(sums[..., 0], sums[..., 1], n),
-            "rise": mean_interval(sums[..., 2], sums[..., 3], n),
-        }
-    return {**found, "accuracy": Estimate(sums[..., 4] / n, *share_interval(sums[..., 4], n))}

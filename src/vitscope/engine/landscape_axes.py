@@ -118,9 +118,8 @@ def choose_axes(
         ranges = [[mark.x for mark in marks], [mark.y for mark in marks]]
         x, y = ((_around(along, points) if span is None else reach) for along in ranges)
         return Axes(plane.directions, x, y, np.array(plane.explained), unknown, unknown)
-    first = loss.batches[0]
-    images, targets = first.images[:HESSIAN_IMAGES], first.targets[:HESSIAN_IMAGES]
-    found, values = eigen_directions(model, images, targets, moved, penalty, seed)
+    first = loss.batches[0].part(slice(HESSIAN_IMAGES))
+    found, values = eigen_directions(model, first.loss, moved, penalty, seed)
     if not values.converged.all() and distributed.is_main():
         warn(
             f"the directions did not converge (residual {values.residuals.max():.2g}): they are near the steepest ones"

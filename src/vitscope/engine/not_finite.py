@@ -16,6 +16,7 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import NotFinite, VitscopeError
 from vitscope.core.outputs import Place, class_scores, class_scores_if_any
 from vitscope.core.tensors import all_finite, checksum, images_not_finite, weights_not_finite
+from vitscope.engine.of_tasks import task_of_model
 from vitscope.models import name_of
 
 
@@ -26,6 +27,21 @@ def finite_scores(model: nn.Module, images: Tensor, said: Place | None = None) -
     scores = class_scores(model, output, len(images), said)
     _require_finite(scores, model, images)
     return scores
+
+
+def scored_outputs(model: nn.Module, images: Tensor, given: Any) -> Any:
+    """What a model says of images, which it is `given`: finite class scores, or what a detector finds in each of them.
+
+    A detector leaves out what is not finite, and would seem to have found nothing: its weights are looked at instead.
+    """
+    if task_of_model(model) != "detection":
+        with runs_on(model, images):
+            output = model(given)
+        scores = finite_scores_in(model, output, images, needed=True)
+        return scores
+    require_finite_weights(model)
+    with runs_on(model, images):
+        return model(given)
 
 
 def finite_scores_in(model: nn.Module, output: Any, images: Tensor, needed: bool = False) -> Tensor | None:
@@ -83,15 +99,15 @@ def _require_finite(scores: Tensor, model: nn.Module, images: Tensor) -> None:
         raise not_finite(model, images, scores)
 
 
-def not_finite(model: nn.Module, images: Tensor, scores: Tensor) -> NotFinite:
-    """The error for a model whose class scores for these images are not finite; it names the first unit that is not."""
+def not_finite(model: nn.Module, images: Tensor, scores: Tensor, what: str = "class scores") -> NotFinite:
+    """The error for a model whose scores for these images are not finite; it names the first unit that is not."""
     try:
         begins = _first_unit(model, images, anatomy(model, tuple(images.shape[1:])))
     except VitscopeError:  # a model without units that can be told: its outputs are all there is to name
         begins = None
     if begins is not None:
         return _error(model, f"the features after '{begins[0].name}'", begins[1])
-    return _error(model, "the class scores", images_not_finite(scores))
+    return _error(model, f"the {what}", images_not_finite(scores))
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,12 +14,12 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core import distributed
 from vitscope.core.interrupt import Interruptible, Stopped
 from vitscope.core.tensors import checksum
-from vitscope.data.task_data import TaskData
+from vitscope.data import data_config
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
-from vitscope.engine.not_finite import finite_scores_in, require_finite_features
+from vitscope.engine.not_finite import finite_scores_in, require_finite_features, require_finite_weights
+from vitscope.engine.of_tasks import require_task
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.pixel_scores import require_masks
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Asked, AskedUnnamed, TakesInterface, takes_interface
 from vitscope.results import Result, UnitRow
@@ -57,8 +58,10 @@ def examine(
         exam.check_batch_size(request.batch_size)
     labelled = any(exam.needs_labels for exam in exams)
     for exam in exams:
-        if exam.needs_masks:
-            require_masks(data, exam.result.exam)
+        if exam.task:
+            require_task(data, model, exam.task, exam.result.exam)
+        if exam.task == "detection":  # what is not finite would be left out, as if nothing were there
+            require_finite_weights(model)
     with own_passes(model, data, request, labelled, parts) as own:
         body = None
         if any(exam.needs_maps for exam in exams):
@@ -67,9 +70,14 @@ def examine(
             body = own.parts
         units = () if body is None else tuple(UnitRow.of(unit, stream) for unit in body.mapped)
         attending = () if body is None else tuple(unit for unit in body if unit.attention is not None)
-        pictures = data if isinstance(data, TaskData) else None
         subject = Subject(
-            **own.common, units=units, attending=attending, readout=own.readout, pictures=pictures
+            **own.common,
+            units=units,
+            attending=attending,
+            readout=own.readout,
+            pictures=own.pictures,
+            config=data_config(model),
+            score=partial(_score, own),
         )
         accumulators = {exam.result.exam: exam(subject) for exam in exams}
         own.resumable.restore(accumulators)
@@ -106,6 +114,15 @@ def _pass(
             raise Stopped
 
 
+def _score(own: OwnPasses, images: Tensor) -> Tensor:
+    """Class scores of images that are not those of the pass."""
+    shown = images.to(own.device, own.dtype)
+    with torch.inference_mode():
+        scores = finite_scores_in(own.model, own.model(shown), shown, needed=True)
+    assert scores is not None  # they were needed
+    return scores
+
+
 class _Shown:
     """Shows the model one batch after the other; what its taps give is measured for every exam."""
 
@@ -114,7 +131,7 @@ class _Shown:
     ) -> None:
         self.n_images = 0  # of the batch
         self._own, self._parts, self._stream = own, parts, stream
-        self._scored = any(a.needs_labels or a.needs_masks for a in accumulators)
+        self._scored = any(a.needs_labels or a.task in ("segmentation", "vqa") for a in accumulators)
         self._pieces = {a.result.exam: a.measure for a in accumulators if a.needs_maps and not a.whole_maps}
         self._wholes = {a.result.exam: a.measure for a in accumulators if a.needs_maps and a.whole_maps}
         self._attentive = {a.result.exam: a.measure_attention for a in accumulators if a.needs_attention}
@@ -129,16 +146,23 @@ class _Shown:
             self._clear()
             self.n_images = len(labels)
             shown = images.to(self._own.dtype)
+            given = self._own.shown(shown, indices)
             # where there is a tap, anatomy has seen the model run
             with torch.inference_mode(), tap or runs_on(model, shown):
-                output = model(shown)
+                output = model(given)
             scores = finite_scores_in(model, output, shown, needed=self._scored)
             if self._parts is not None:
                 require_finite_features(self._checksums, model, shown, self._parts)
             logits = torch.empty(0) if scores is None else scores
             yield {
                 exam: Batch(
-                    logits, labels, indices, tuple(self._values[exam]), self._attention_of(exam), images
+                    logits,
+                    labels,
+                    indices,
+                    tuple(self._values[exam]),
+                    self._attention_of(exam),
+                    images,
+                    output,
                 )
                 for exam in self._exams
             }

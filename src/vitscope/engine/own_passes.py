@@ -17,14 +17,14 @@ from vitscope.anatomy import Anatomy, Unit, anatomy, preserved
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError, warn
-from vitscope.core.tensors import kept_memory
+from vitscope.core.tensors import dtype_of, kept_memory
 from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
 from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.not_finite import look_inside
-from vitscope.engine.pixel_scores import is_masked
+from vitscope.engine.of_tasks import Shown, require_task, shown_by
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Request
 from vitscope.models import name_of
@@ -47,7 +47,8 @@ class OwnPasses:
     common: dict[str, Any]  # the fields that every result has, but for n
     readout: Readout  # how outputs are read as answers
     resumable: ResumablePass  # what was collected before an interruption
-    pictures: TaskData | None = None  # the data, where it says what every pixel is
+    shown: Shown  # what the model is given of images at some places
+    pictures: TaskData | None = None  # the data, where it is of a task
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -99,17 +100,19 @@ def own_passes(
     request: Request,
     labelled: bool = False,
     parts: Parts | None = None,
-    or_masked: bool = False,
+    or_task: bool = False,
 ) -> Iterator[OwnPasses]:
     """Put the model in its place and open the data; `examine` documents the arguments.
 
     Args:
         labelled: Labels have to fit the model's classes.
         parts: Where what is collected is kept (`OwnPasses.resumable`); batches that were taken in before are skipped.
-        or_masked: Instead of labels, the data may say what every pixel is (`OwnPasses.pictures`).
+        or_task: Instead of labels, the data may be of a task that the model is for (`OwnPasses.pictures`).
     """
-    pictures = data if or_masked and is_masked(data) else None
-    if labelled and pictures is None:
+    pictures = data if isinstance(data, TaskData) else None
+    if pictures is not None and or_task:
+        require_task(data, model, pictures.task, "this exam")
+    elif labelled:
         require_labels(data)
     resumable = ResumablePass(parts, request.batch_size)
     with preserved(model), placed(model, request.device) as place:
@@ -147,13 +150,9 @@ def own_passes(
             },
             readout=readout(data),
             resumable=resumable,
+            shown=shown_by(model, data),
             pictures=pictures,
         )
-
-
-def dtype_of(model: nn.Module) -> torch.dtype:
-    """In which the model computes."""
-    return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
 
 
 def compare_classes(model: nn.Module, data: Any) -> None:

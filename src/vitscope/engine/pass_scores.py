@@ -38,7 +38,8 @@ from vitscope.core.statistics import (
     student,
     without_interval,
 )
-from vitscope.engine.conditions import COLUMNS, FILLED, filled_bins, replicates, scored
+from vitscope.engine.condition_scores import COLUMNS, FILLED, filled_bins
+from vitscope.engine.conditions import replicates, scored
 from vitscope.engine.exam import OwnNumbers
 from vitscope.findings.passes import CHANGES, ENTROPIES
 from vitscope.results.condition_rows import QUANTITIES as SCORES

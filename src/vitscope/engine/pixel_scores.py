@@ -10,7 +10,8 @@ are two small arrays, whatever its size:
 Pixels of an image are not independent, images are: intervals are of a bootstrap over images.
 """
 
-from typing import Any
+import hashlib
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -19,28 +20,13 @@ from torch import Tensor
 from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.results.condition_rows import BINS, MEANS
-from vitscope.tasks.segmentation import DECODER, at_size
+from vitscope.tasks.enlarged import IN_DOUBLE, strips
+from vitscope.tasks.segmentation import DECODER
 from vitscope.tasks.task import unhalved
 
 SUMMED = 1 + len(MEANS)  # pixels, and the sum of each score
 PIXEL_COLUMNS = SUMMED + 3 * BINS
 TOP = 5
-_AT_ONCE = 1 << 22  # scores that are turned into probabilities in one piece
-
-
-def is_masked(data: Any) -> bool:
-    """Whether data says what every pixel is."""
-    return isinstance(data, TaskData) and data.task == "segmentation"
-
-
-def require_masks(data: Any, exam: str) -> None:
-    """Refuse data that does not say what every pixel is."""
-    if not is_masked(data):
-        what = f"data of {data.task}" if isinstance(data, TaskData) else "no data of segmentation"
-        raise BadData(
-            f"{getattr(data, 'spec', 'the data')} is {what}; {exam} needs a class for every pixel: give --data coral "
-            "or masks:PATH (see: vitscope data list)"
-        )
 
 
 def require_maps(scores: Tensor, model: str) -> None:
@@ -63,27 +49,37 @@ def mask_of(data: TaskData, index: int, classes: int) -> Tensor:
     return mask
 
 
+def order_of_showing(index: int, seed: int) -> int:
+    """A number above 0 by which images are chosen to be shown, the lowest first: all exams show the same ones."""
+    return 1 + int.from_bytes(hashlib.blake2b(f"{seed} {index}".encode(), digest_size=7).digest())
+
+
 @torch.no_grad()
 def score_pixels(scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Columns, table and predicted classes (H, W) of one image: scores (K, h, w) against a mask (H, W)."""
     scores = unhalved(scores.detach())
     scores = scores.cpu() if scores.device.type == "mps" else scores  # which has no float64
     mask, classes = mask.to(scores.device), len(scores)
-    whole = at_size(scores[None], mask.shape)[0]
-    said = whole.argmax(0)
-    known = mask != NO_CLASS
-    truth, chosen, values = mask[known], said[known], whole[:, known]
-    right = chosen == truth
     columns = torch.zeros(PIXEL_COLUMNS, dtype=torch.float64, device=scores.device)
-    for piece in torch.arange(len(truth), device=scores.device).split(max(1, _AT_ONCE // classes)):
-        columns += _columns(values[:, piece].double(), truth[piece], right[piece])
-    counted = [torch.bincount(one, minlength=classes) for one in (truth[right], truth, chosen)]
-    return columns.cpu(), torch.stack(counted).double().cpu(), said.cpu()
+    table = torch.zeros(3, classes, dtype=torch.int64, device=scores.device)
+    maps = []
+    for rows, whole in strips(scores, mask.shape):
+        said = whole.argmax(0)
+        known = mask[rows] != NO_CLASS
+        truth, chosen, values = mask[rows][known], said[known], whole[:, known]
+        right = chosen == truth
+        for piece in torch.arange(len(truth), device=scores.device).split(max(1, IN_DOUBLE // classes)):
+            columns += _columns(values[:, piece].double(), truth[piece], right[piece])
+        table += torch.stack(
+            [torch.bincount(one, minlength=classes) for one in (truth[right], truth, chosen)]
+        )
+        maps.append(said.cpu())
+    return columns.cpu(), table.double().cpu(), torch.cat(maps)
 
 
 @torch.no_grad()
 def score_images(
-    scores: Tensor, indices: Tensor, data: TaskData
+    scores: Iterable[Tensor], indices: Tensor, data: TaskData
 ) -> tuple[Tensor, Tensor, list[tuple[Tensor, Tensor]]]:
     """Columns (N, ...) and tables (N, 3, K) of scores (N, K, h, w), and of each image truth and prediction (H, W)."""
     columns, tables, maps = [], [], []

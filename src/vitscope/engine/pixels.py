@@ -16,7 +16,7 @@ of processes, and two models on the same images, see the same noise.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -25,7 +25,8 @@ from torch import Tensor, nn
 from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data import DataConfig, data_config
 from vitscope.data.config import IMAGENET_MEAN, IMAGENET_STD
-from vitscope.engine.not_finite import finite_scores
+from vitscope.engine.not_finite import scored_outputs
+from vitscope.engine.of_tasks import Shown
 from vitscope.engine.own_passes import OwnPasses
 
 NOISE, START, PATCHES, PAIRS = range(4)  # what a draw is for
@@ -34,7 +35,7 @@ _ROUNDING = 0.01
 _RINGING = 0.25  # at most,
 _RINGING_SHARE = 0.01  # and more than rounding in this share of a batch
 _REACHED = 0.02  # numbers that come as near to 0 and to 1 as this span the range of plain pixels
-Score = Callable[[Tensor], Tensor]  # from logits (N, classes) to (N,)
+Score = Callable[[Any], Tensor]  # from logits (N, classes) to (N,)
 
 
 def image_generators(purpose: int, seed: int, indices: Tensor) -> Iterator[np.random.Generator]:
@@ -159,35 +160,42 @@ class NoGradient(UnsupportedModel):
 
 
 class PixelModel:
-    """What a classifier says about pictures (N, C, H, W) with pixels from 0 to 1: the normalisation is folded in.
+    """What a model says about pictures (N, C, H, W) with pixels from 0 to 1: the normalisation is folded in.
 
-    `dtype` is that in which it computes, `space` is by default as its data configuration says.
+    `dtype` is that in which it computes, `space` is by default as its data configuration says, `shown` what it is given
+    of images at some places of the data. It says class scores, or what it has found (`scored_outputs`).
     """
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype, space: PixelSpace | None = None) -> None:
-        self._model, self._dtype = model, dtype
+    def __init__(
+        self,
+        model: nn.Module,
+        dtype: torch.dtype,
+        space: PixelSpace | None = None,
+        shown: Shown | None = None,
+    ) -> None:
+        self._model, self._dtype, self._shown = model, dtype, shown
         self.space = space or PixelSpace(data_config(model))
 
     @classmethod
     def of(cls, own: OwnPasses) -> Self:
         """The model of an exam, and its images."""
-        return cls(own.model, own.dtype, pixel_space(own))
+        return cls(own.model, own.dtype, pixel_space(own), own.shown)
 
     def pixels(self, images: Tensor) -> Tensor:
         """The pictures of images that are prepared for the model."""
         return self.space.to_pixels(images)
 
-    def clean(self, images: Tensor) -> Tensor:
+    def clean(self, images: Tensor, places: Tensor | None = None) -> Any:
         """(N, classes) of images that are prepared for the model, as they are."""
         with torch.inference_mode():
-            return finite_scores(self._model, images.to(self._dtype))
+            return self._said(images.to(self._dtype), places)
 
-    def logits(self, pixels: Tensor) -> Tensor:
+    def logits(self, pixels: Tensor, places: Tensor | None = None) -> Any:
         """(N, classes)."""
         with torch.inference_mode():
-            return self._forward(pixels)
+            return self._forward(pixels, places)
 
-    def gradient(self, pixels: Tensor, score: Score) -> Tensor:
+    def gradient(self, pixels: Tensor, score: Score, places: Tensor | None = None) -> Tensor:
         """The gradient of each picture's own score with respect to its pixels; parameters get none.
 
         Raises:
@@ -195,7 +203,7 @@ class PixelModel:
         """
         with torch.enable_grad():
             pixels = pixels.detach().requires_grad_()
-            total = score(self._forward(pixels)).sum()
+            total = score(self._forward(pixels, places)).sum()
             found = torch.autograd.grad(total, pixels, allow_unused=True)[0] if total.requires_grad else None
         if found is None:
             raise NoGradient(
@@ -206,10 +214,22 @@ class PixelModel:
     def has_gradient(self, pixels: Tensor) -> bool:
         """Whether `gradient` works."""
         try:
-            self.gradient(pixels, lambda logits: logits.amax(1))
+            self.gradient(pixels, best_scores)
         except NoGradient:
             return False
         return True
 
-    def _forward(self, pixels: Tensor) -> Tensor:
-        return finite_scores(self._model, self.space.to_input(pixels).to(self._dtype))
+    def _forward(self, pixels: Tensor, places: Tensor | None) -> Any:
+        return self._said(self.space.to_input(pixels).to(self._dtype), places)
+
+    def _said(self, images: Tensor, places: Tensor | None) -> Any:
+        given = images if places is None or self._shown is None else self._shown(images, places)
+        return scored_outputs(self._model, images, given)
+
+
+def best_scores(said: Any) -> Tensor:
+    """(N,): the largest class score, its mean over pixels, or the sum of the scores of all that was found."""
+    if isinstance(said, list):
+        return torch.stack([found["scores"].sum() for found in said])
+    best: Tensor = said.amax(1)
+    return best.flatten(1).mean(1) if best.ndim > 1 else best

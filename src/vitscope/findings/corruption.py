@@ -81,7 +81,7 @@ class CorruptionResult(Headlined, Result, exam="corruption", after="trajectory",
     @property
     def accuracy(self) -> float:
         """Mean over all corruptions."""
-        return self.of(ALL)
+        return self.of(ALL)  # of objects there is none: result.of("all", quantity="box_ap")
 
     def of(self, corruption: str, severity: int = 0, quantity: str = "accuracy") -> float:
         """A score: of a type, a family, `all` or `clean`; severity 0 is the mean over severities."""
@@ -90,8 +90,8 @@ class CorruptionResult(Headlined, Result, exam="corruption", after="trajectory",
             raise VitscopeError(
                 f"no {row.condition} in this result; it has {', '.join(self.types)} at {self.severities}"
             )
-        if quantity not in (*QUANTITIES, "miou") or (quantity == "miou" and self.scores.miou is None):
-            raise VitscopeError(f"no {quantity} in this result; it has {', '.join(QUANTITIES)}")
+        if quantity not in (known := self.scores.known(QUANTITIES)):
+            raise VitscopeError(f"no {quantity} in this result; it has {', '.join(known)}")
         return float(self.scores.of(quantity, self.rows.index(row)).value)
 
     def table(self) -> pd.DataFrame:
@@ -123,7 +123,8 @@ _SHORT = {"elastic_transform": "elastic", "jpeg_compression": "JPEG"}
 
 @figure(
     "corruption",
-    "Accuracy (of pixels: mIoU) against the severity of corruptions, by family; bar: 95 % interval.",
+    "Accuracy (of pixels: mIoU, of objects: AP of boxes) against the severity of corruptions, by family; bar: 95 % "
+    "interval.",
 )
 def plot_corruption(
     result: CorruptionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]

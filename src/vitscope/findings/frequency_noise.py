@@ -15,7 +15,7 @@ from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colours
 from vitscope.results import About, Result
-from vitscope.results.condition_rows import ConditionTable, Headlined, condition_rows
+from vitscope.results.condition_rows import SCORES, ConditionTable, Headlined, condition_rows
 from vitscope.results.numbers import by_name, points, reads
 
 CLEAN = "clean"
@@ -60,7 +60,8 @@ class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise", after="blu
 
 
 @figure(
-    "frequency_noise", "Accuracy lost to noise of one band of frequencies; all bands have the same energy."
+    "frequency_noise",
+    "Accuracy (of objects: AP of boxes) lost to noise of one band of frequencies; all bands have the same energy.",
 )
 def plot_frequency_noise(
     result: FrequencyNoiseResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
@@ -73,7 +74,7 @@ def plot_frequency_noise(
 
 @figure(
     "frequency_noise",
-    "Accuracy under the same noise; dashed: without noise.",
+    "Accuracy (of pixels: mIoU, of objects: AP of boxes) under the same noise; dashed: without noise.",
     "frequency_noise_accuracy",
 )
 def plot_frequency_noise_accuracy(
@@ -81,10 +82,10 @@ def plot_frequency_noise_accuracy(
 ) -> mpl.Axes:
     """Accuracy against the centre frequency of the noise."""
     ax = axes_or_new(ax)
-    accuracy = result.scores.of("accuracy")
-    ax.axhline(100 * accuracy.value[0], color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
-    draw_curve(ax, result.frequency, accuracy.at(slice(1, None)), colour)
-    _axes(ax, "Accuracy (%)")
+    score = result.scores.of(result.scores.main)
+    ax.axhline(100 * score.value[0], color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
+    draw_curve(ax, result.frequency, score.at(slice(1, None)), colour)
+    _axes(ax, f"{SCORES[result.scores.main]} (%)")
     return ax
 
 
@@ -111,7 +112,7 @@ def plot_frequency_noises(
 def _drop(ax: mpl.Axes, result: FrequencyNoiseResult, colour: str, label: str | None) -> None:
     draw_curve(ax, result.frequency, result.scores.drop.at(slice(1, None)), colour, label)
     ax.axhline(0.0, color=INK, linewidth=0.8)
-    _axes(ax, "Accuracy drop (points)")
+    _axes(ax, f"{SCORES[result.scores.dropping]} drop (points)")
 
 
 def _axes(ax: mpl.Axes, quantity: str) -> None:
@@ -122,15 +123,16 @@ def _axes(ax: mpl.Axes, quantity: str) -> None:
 
 
 @reads("frequency_noise")
-def _noise(result: Result) -> str:
+def _noise(result: FrequencyNoiseResult) -> str:
     rows = by_name(result.summary())
     low, high = rows.get("drop, noise below 0.5π"), rows.get("drop, noise above 0.5π")
     difference = rows.get("drop, noise above minus below 0.5π")
     if low is None or high is None or difference is None:
         return ""
+    lost = "accuracy" if result.scores.ap is None else SCORES[result.scores.dropping]
     more = "high" if difference.low > 0 else "low" if difference.high < 0 else ""
     judged = f"{more} frequencies hurt more" if more else "neither side clearly hurts more"
     return (
-        f"Noise of low frequencies costs {points(low)} of accuracy, of high frequencies {points(high)}; {judged} "
+        f"Noise of low frequencies costs {points(low)} of {lost}, of high frequencies {points(high)}; {judged} "
         f"(difference {points(difference)})."
     )

@@ -17,6 +17,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colours
 from vitscope.results import About, Result, tidy
 from vitscope.results.codec import stored_as
+from vitscope.results.loss_numbers import CLASSIFICATION
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -53,6 +54,7 @@ class HessianResult(Result, exam="hessian", after="covariance", version=2):
     augmentation: str
     mode: str
     tol: float
+    task: str = CLASSIFICATION  # whose loss `nll` is
     negative_share: Estimate[float] = field(metadata=stored_as("nep", "nep_low", "nep_high"))
     positive_mean: Estimate[float] = field(metadata=stored_as("ape", "ape_low", "ape_high"))
 

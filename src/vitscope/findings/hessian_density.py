@@ -12,6 +12,7 @@ from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.loss_numbers import CLASSIFICATION
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.table import Estimated
@@ -45,6 +46,7 @@ class HessianDensityResult(Estimated, Result, exam="hessian_density", after="hes
     params: str
     parameters: int
     augmentation: str
+    task: str = CLASSIFICATION  # whose loss it is
 
     def table(self) -> pd.DataFrame:
         """`trace`, `negative` (share of the eigenvalues), and `density` by `eigenvalue`."""

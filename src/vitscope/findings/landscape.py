@@ -15,7 +15,7 @@ from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure, projected
 from vitscope.drawing.style import MODELS, styled
 from vitscope.results import About, Result, tidy
-from vitscope.results.loss_numbers import LossPoints
+from vitscope.results.loss_numbers import CLASSIFICATION, LossPoints
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -88,6 +88,7 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
     decay_all: bool
     augmentation: str
     batch_norm: str
+    task: str = CLASSIFICATION  # whose loss `nll` is
 
     @property
     def edge(self) -> np.ndarray:
@@ -97,11 +98,11 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
         return found
 
     def table(self) -> pd.DataFrame:
-        """`nll`, `l2`, `loss`, `accuracy` and `rise` by `x` and `y`, after what `summary` holds."""
+        """`nll`, `l2`, `loss`, `accuracy` (if there is one) and `rise` by `x` and `y`, after what `summary` holds."""
         x, y = np.meshgrid(self.x, self.y)
         place = {"x": x.ravel(), "y": y.ravel()}
         grids = []
-        for quantity in QUANTITIES:
+        for quantity in (name for name in QUANTITIES if name != "accuracy" or self.has_accuracy):
             grids.append(tidy(quantity, *self.of(quantity).each(np.ravel), self.n, **place))
         return pd.concat([self.summary(), *grids], ignore_index=True)
 
@@ -123,7 +124,7 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
             ("centre nll", *c.nll),
             ("centre l2", c.l2, unknown, unknown),
             ("centre loss", *c.nll.each(lambda number: number + c.l2)),
-            ("centre accuracy", *c.accuracy),
+            *([("centre accuracy", *c.accuracy)] if self.has_accuracy else []),
             ("edge rise", *edge),
             ("points not finite", float(self.not_finite), unknown, unknown),
         ]
@@ -135,14 +136,12 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
 @reads("landscape")
 def _landscape(result: LandscapeResult) -> str:
     rows = by_name(result.summary())
-    text = f"At the model itself the NLL is {number(rows['centre nll'])}; along the edge of the grid it is higher by "
-    text += f"{number(rows['edge rise'])} on average."
+    loss = "NLL" if result.task == CLASSIFICATION else "loss"
+    text = f"At the model itself the {loss} is {number(rows['centre nll'])}; along the edge of the grid it is higher "
+    text += f"by {number(rows['edge rise'])} on average."
     if result.not_finite:
         text += f" At {result.not_finite} of {result.nll.value.size} points it is not finite."
     return text
-
-
-LABELS = {"nll": "NLL", "l2": "l2", "loss": "NLL + l2", "accuracy": "Accuracy", "rise": "Rise of the NLL"}
 
 
 COLOURS = "YlGnBu_r"
@@ -173,7 +172,8 @@ def common_height(results: Sequence[LandscapeResult]) -> dict[str, Any]:
 
 @figure(
     "landscape",
-    "NLL on the augmented training images around the weights (cross) along two directions; l2 left out. Lines join "
+    "NLL (of other tasks their loss) on the augmented training images around the weights (cross) along two directions; "
+    "l2 left out. Lines join "
     "points of equal loss; grey: not finite.",
     common=common_levels,
 )
@@ -197,7 +197,7 @@ def plot_landscape(
         extend = "max" if float(values.max()) > levels[-1] else "neither"
         filled = ax.contourf(result.x, result.y, values, levels=levels, cmap=COLOURS, extend=extend)
         ax.contour(result.x, result.y, values, levels=levels, colors="white", linewidths=0.5, alpha=0.7)
-        bar = ax.figure.colorbar(filled, ax=ax, label=LABELS[quantity], pad=0.03, aspect=28)
+        bar = ax.figure.colorbar(filled, ax=ax, label=result.label(quantity), pad=0.03, aspect=28)
         bar.outline.set_visible(False)
     _marks(ax, result)
     ax.plot(0.0, 0.0, "+", color=MARK, markersize=10, markeredgewidth=1.8, path_effects=_outlined(3.0))
@@ -256,7 +256,7 @@ def plot_landscape_surface(
         axis._axinfo["grid"].update(color="#80808040", linewidth=0.5)
     space.set_xlabel(_direction(result, 0), labelpad=0.0)
     space.set_ylabel(_direction(result, 1), labelpad=0.0)
-    space.set_zlabel(LABELS[quantity], labelpad=1.0)
+    space.set_zlabel(result.label(quantity), labelpad=1.0)
     if height is not None:
         _raise_to(space, height)
     if result.not_finite:

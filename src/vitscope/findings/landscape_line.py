@@ -11,9 +11,9 @@ from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
-from vitscope.findings.landscape import LABELS, masked, note_missing
+from vitscope.findings.landscape import masked, note_missing
 from vitscope.results import About, Result, tidy
-from vitscope.results.loss_numbers import LossPoints
+from vitscope.results.loss_numbers import CLASSIFICATION, LossPoints
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -46,10 +46,12 @@ class LandscapeLineResult(LossPoints, Result, exam="landscape_line", after="land
     decay_all: bool
     augmentation: str
     batch_norm: str
+    task: str = CLASSIFICATION  # whose loss `nll` is
 
     def table(self) -> pd.DataFrame:
-        """`nll`, `l2`, `loss`, `accuracy` and `excess` by `t`, after what `summary` holds."""
-        grids = [tidy(quantity, *self.of(quantity), self.n, t=self.t) for quantity in QUANTITIES]
+        """`nll`, `l2`, `loss`, `accuracy` (if there is one) and `excess` by `t`, after what `summary` holds."""
+        shown = [quantity for quantity in QUANTITIES if quantity != "accuracy" or self.has_accuracy]
+        grids = [tidy(quantity, *self.of(quantity), self.n, t=self.t) for quantity in shown]
         return pd.concat([self.summary(), *grids], ignore_index=True)
 
     def summary(self) -> pd.DataFrame:
@@ -75,24 +77,27 @@ def _line(result: Result) -> str:
 
 @figure(
     "landscape_line",
-    "NLL (left axis) and accuracy (right axis) between two models; shaded: 95 % interval over images.",
+    "NLL, or the loss of another task (left axis), and accuracy if there is one (right axis) between two models; "
+    "shaded: 95 % interval over images.",
 )
 def plot_landscape_line(
     result: LandscapeLineResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
 ) -> mpl.Axes:
     """NLL and accuracy along the line from one model to the other."""
     ax = axes_or_new(ax)
-    right = ax.twinx()
-    right.spines["right"].set_visible(True)
-    lines = []
-    for panel, quantity, shade, style in ((ax, "nll", colour, "-"), (right, "accuracy", MODELS[1], "--")):
+    panels, lines = [(ax, "nll", colour, "-")], []
+    if result.has_accuracy:
+        right = ax.twinx()
+        right.spines["right"].set_visible(True)
+        right.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, decimals=0))
+        panels.append((right, "accuracy", MODELS[1], "--"))
+    for panel, quantity, shade, style in panels:
         value, low, high = (masked(part) for part in result.of(quantity))
         panel.fill_between(result.t, low, high, color=shade, alpha=0.2, linewidth=0)
         lines += panel.plot(
-            result.t, value, style, color=shade, marker="o", markersize=3.0, label=LABELS[quantity]
+            result.t, value, style, color=shade, marker="o", markersize=3.0, label=result.label(quantity)
         )
-        panel.set_ylabel(LABELS[quantity])
-    right.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, decimals=0))
+        panel.set_ylabel(result.label(quantity))
     ax.set_xlim(0.0, 1.0)
     ax.set_xlabel(f"0: {result.model}      1: {result.other}")
     ax.legend(handles=lines, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)

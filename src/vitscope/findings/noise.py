@@ -52,6 +52,7 @@ class PerturbedRows(Headlined):
     draw_low: np.ndarray  # (perturbations,): interval over draws
     draw_high: np.ndarray
     draw_miou: np.ndarray | None = None  # (perturbations, draws), of pixels
+    draw_ap: np.ndarray | None = None  # (perturbations, draws): AP of boxes, of objects
 
     def table(self) -> pd.DataFrame:
         """Scores by `condition`, `perturbation` and `strength`; those `_over_draws` have interval and n over draws."""
@@ -64,10 +65,10 @@ class PerturbedRows(Headlined):
         if self.draws < 2:
             return rows
         found = {"accuracy_over_draws": (self.draw_accuracy.mean(1), self.draw_low, self.draw_high)}
+        if self.draw_ap is not None:
+            found = {"box_ap_over_draws": _over_draws(self.draw_ap)}
         if self.draw_miou is not None:
-            sums = self.draw_miou.sum(1), np.square(self.draw_miou).sum(1)
-            value, low, high = mean_interval(*sums, self.draws)
-            found["miou_over_draws"] = (value, np.maximum(low, 0.0), np.minimum(high, 1.0))
+            found["miou_over_draws"] = _over_draws(self.draw_miou)
         tables = [
             tidy(quantity, *numbers, self.draws, condition=names, **own).iloc[1:]
             for quantity, numbers in found.items()
@@ -77,7 +78,14 @@ class PerturbedRows(Headlined):
     @property
     def main_draws(self) -> np.ndarray:
         """(perturbations, draws): what `scores.main` is in each draw."""
-        return self.draw_accuracy if self.draw_miou is None else self.draw_miou
+        own = self.draw_miou if self.draw_ap is None else self.draw_ap
+        return self.draw_accuracy if own is None else own
+
+
+def _over_draws(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Means of (perturbations, draws) with the ends of their intervals, which stay in their range."""
+    value, low, high = mean_interval(scores.sum(1), np.square(scores).sum(1), scores.shape[1])
+    return value, np.maximum(low, 0.0), np.minimum(high, 1.0)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,7 +106,8 @@ class NoiseResult(PerturbedRows, Result, exam="noise", after="corruption", versi
 
 @figure(
     "noise",
-    "Accuracy (of pixels: mIoU) under slight noise; bar: 95 % interval over images, dots: single draws of the noise.",
+    "Accuracy (of pixels: mIoU, of objects: AP of boxes) under slight noise; bar: 95 % interval over images, dots: "
+    "single draws of the noise.",
 )
 def plot_noise(result: NoiseResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy without noise and under each noise."""

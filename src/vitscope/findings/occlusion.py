@@ -87,7 +87,8 @@ _LINES = {RANDOM: "-o", SALIENT: "--s", NON_SALIENT: ":^"}
 
 @figure(
     "occlusion",
-    "Accuracy (of pixels: mIoU) when patches are masked, in three orders; diamond: the centre is masked.",
+    "Accuracy (of pixels: mIoU, of objects: AP of boxes) when patches are masked, in three orders; diamond: the centre "
+    "is masked.",
 )
 def plot_occlusion(result: OcclusionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
     """Accuracy against the share of the picture that is masked."""

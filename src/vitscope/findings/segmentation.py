@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import colorsys
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +11,7 @@ from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, nothing
 from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.reliability import MANY, class_colour, draw_reliability
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
 from vitscope.results.codec import ByteArray, stored_as
@@ -69,6 +69,7 @@ class SegmentationResult(Estimated, Result, exam="segmentation", after="predicti
         "Pixels of one image are alike: only images count as independent. Pixels that nobody has labelled do not "
         "count.",
     )
+    shown_by_class = CLASS_QUANTITIES
     needs = "data of segmentation (--data coral, masks:PATH ...) and a model that was trained for it"
 
     pixels: int  # that have a class
@@ -133,10 +134,6 @@ class SegmentationResult(Estimated, Result, exam="segmentation", after="predicti
         return pd.DataFrame({**columns, **counts})
 
 
-MANY = 25  # more classes than that are not named one by one
-FEW = 0.001  # bins with a smaller share of the pixels are drawn faintly
-
-
 @figure(
     "segmentation",
     "Intersection over union of each class with 95 % intervals over images, from the worst to the best; the dashed "
@@ -178,30 +175,11 @@ def plot_segmentation_reliability(
     result: SegmentationResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
 ) -> mpl.Axes:
     """Accuracy of the pixels in each confidence bin, against the diagonal of perfect calibration."""
-    ax = axes_or_new(ax)
-    centres = (np.arange(BINS) + 0.5) / BINS
-    share = result.bin_count / max(result.pixels, 1)
-    filled = result.bin_count > 0
-    for chosen, opacity in ((share >= FEW, 0.75), (filled & (share < FEW), 0.25)):
-        if chosen.any():
-            height = result.bin_accuracy.value[chosen]
-            ax.bar(centres[chosen], height, 0.9 / BINS, color=colour, alpha=opacity, linewidth=0)
-    accuracy = result.bin_accuracy.at(filled)
-    draw_bars(ax, centres[filled], accuracy, fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5)
-    ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1.0, alpha=0.7)
-    for centre, part in zip(centres[filled], share[filled], strict=True):
-        said = f"{100 * part:.1f} %" if part >= FEW else "< 0.1 %"
-        ax.text(centre, 0.012, said, rotation=90, ha="center", va="bottom", fontsize=7)
-    value, low, high = result.estimate.at(QUANTITIES.index("ece")).scaled(100)
+    ece = result.estimate.at(QUANTITIES.index("ece"))
     gap = result.quantity("signed_ece")
-    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} %"
-    ax.text(0.0, 1.03, told, transform=ax.transAxes, fontsize=9)
-    ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(0.0, 1.0)
-    ax.set_xlabel("Confidence")
-    ax.set_ylabel("Accuracy of pixels")
-    grid(ax)
-    return ax
+    return draw_reliability(
+        axes_or_new(ax), result.bin_count, result.bin_accuracy, ece, gap, "pixels", colour
+    )
 
 
 WRONG = (0.86, 0.15, 0.20)
@@ -233,7 +211,7 @@ def plot_segmentation_overlays(
     for column, name in enumerate(PANELS):
         ax.text(column + 0.5, rows + 0.04, name, ha="center", va="bottom", fontsize=9)
     handles = [
-        mpl.Patch(facecolor=_colour(k), edgecolor="none", label=result.class_names[k])
+        mpl.Patch(facecolor=class_colour(k), edgecolor="none", label=result.class_names[k])
         for k in _most_seen(result.overlays)
     ]
     handles.append(mpl.Patch(facecolor=WRONG, edgecolor="none", label="wrong"))
@@ -259,7 +237,7 @@ def _cells(overlay: Overlay) -> list[np.ndarray]:
 
 def _painted(classes: np.ndarray, grey: np.ndarray) -> np.ndarray:
     """Classes in their colours over a faint copy of the picture."""
-    colours = np.array([*(_colour(k) for k in range(max(int(classes.max()), 0) + 1)), UNKNOWN])
+    colours = np.array([*(class_colour(k) for k in range(max(int(classes.max()), 0) + 1)), UNKNOWN])
     return np.asarray(np.clip(0.8 * colours[classes] + 0.2 * grey, 0, 1))
 
 
@@ -270,17 +248,6 @@ def _most_seen(overlays: tuple[Overlay, ...]) -> list[int]:
     )
     seen = np.argsort(-counts, kind="stable")[: min(LISTED, int((counts > 0).sum()))]
     return sorted(seen.tolist())
-
-
-_FIRST = ("#2f7dc8", "#e8b23a", "#1f9174", "#a75fb0", "#7fc4e8", "#7a4f2a", "#b7c94a", "#e68fac", "#20366b")
-
-
-def _colour(k: int) -> tuple[float, float, float]:
-    """Of class `k`: chosen for the first ones, then turned by the golden angle, which repeats nothing for long."""
-    if k < len(_FIRST):
-        red, green, blue = mpl.to_rgb(_FIRST[k])
-        return red, green, blue
-    return colorsys.hsv_to_rgb(k * 0.6180339887 % 1.0, (0.75, 0.5)[k % 2], (0.85, 0.6, 0.95)[k % 3])
 
 
 def _figures(result: SegmentationResult) -> str:

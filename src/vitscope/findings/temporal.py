@@ -22,6 +22,9 @@ from vitscope.results.table import Estimated
 QUANTITIES = (*SCORES, "consistency")
 
 
+SHOWN = ("nll", "accuracy", "ece", "consistency", "throughput")
+
+
 RATIOS = ("error", "nll", "brier", "ece", "flips")
 
 
@@ -30,11 +33,11 @@ KEPT = (
     "nll",
     "ece",
     "consistency",
-)  # replicates of the first two conditions, to compare models by
+)  # whose replicates are kept, to compare models by
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TemporalResult(Estimated, Result, exam="temporal", after="passes", version=2):
+class TemporalResult(Estimated, Result, exam="temporal", after="passes", version=3):
     """Scores of frames, each condition as it is and then smoothed over time; `n` counts frames."""
 
     about = About(
@@ -46,7 +49,7 @@ class TemporalResult(Estimated, Result, exam="temporal", after="passes", version
         misleads="Consistency rises by itself if predictions are merely slow: look at accuracy where labels change. "
         "Frames of one scene are alike, so intervals come from blocks of frames; few blocks, wide intervals.",
     )
-    needs = "a stream of frames (--data frames:PATH)"
+    needs = "a stream of frames (--data frames:PATH, coral-stream)"
 
     why: str  # there is nothing to see; "": there is
     sequences: int
@@ -66,7 +69,7 @@ class TemporalResult(Estimated, Result, exam="temporal", after="passes", version
     throughput: np.ndarray  # (conditions, 3): relative to the first condition, and its interval over frames
     labels: np.ndarray  # (3,): consistency of the labels themselves, and its interval
     trace: np.ndarray  # (conditions, frames): probability of the true class in the first sequence
-    drawn: np.ndarray  # (2, KEPT, 1 + replicates): of the first two conditions
+    drawn: np.ndarray  # (conditions, KEPT, 1 + replicates)
 
     def replicates(self) -> dict[str, np.ndarray]:
         """`KEPT` by "quantity, condition", over the same blocks of frames as those of another model."""
@@ -111,6 +114,25 @@ class TemporalResult(Estimated, Result, exam="temporal", after="passes", version
         rows["condition"] = self.names * len(quantities)
         return rows.drop(columns=["way", "spatial", "temporal"])
 
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """All quantities one below the other, and the conditions one below the other."""
+        return {**super().tables(), "combinations": self.combinations()}
+
+    def combinations(self) -> pd.DataFrame:
+        """A row per condition with `SHOWN` and their intervals: what each smoothing does, and both together."""
+        rows: dict[str, Any] = {
+            "way": list(self.way),
+            "spatial": self.spatial.astype(bool),
+            "temporal": self.temporal.astype(bool),
+        }
+        for name in SHOWN:
+            ends = self._shown(name)
+            rows |= {name: ends.value, f"{name}_low": ends.low, f"{name}_high": ends.high}
+        return pd.DataFrame({**rows, "frames": self.n, "blocks": self.blocks})
+
+    def _shown(self, name: str) -> Estimate[np.ndarray]:
+        return Estimate(*self.throughput.T) if name == "throughput" else column(self, QUANTITIES, name)
+
     def _rows(self, quantity: str, numbers: Estimate[np.ndarray], n: int) -> pd.DataFrame:
         conditions: dict[str, Any] = {
             "way": list(self.way),
@@ -121,6 +143,56 @@ class TemporalResult(Estimated, Result, exam="temporal", after="passes", version
 
 
 LABELS = {"error": "error", "nll": "NLL", "brier": "Brier", "ece": "ECE", "flips": "flips"}
+
+
+_HEADS = {
+    "nll": "NLL",
+    "accuracy": "Accuracy",
+    "ece": "ECE",
+    "consistency": "Consistency",
+    "throughput": "Throughput",
+}
+
+
+@figure(
+    "temporal",
+    "Every way to predict frames without and with smoothing over space and over time, with 95 % intervals over blocks "
+    "of frames (of throughput: over frames); the best of each column is in the model's colour.",
+    "temporal_combinations",
+)
+def plot_temporal_combinations(
+    result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
+) -> mpl.Axes:
+    """The table of `combinations`."""
+    ax = axes_or_new(ax)
+    if result.why:
+        return nothing(ax, result.why)
+    rows = len(result.names)
+    places = 0.34 + 0.66 * (np.arange(len(SHOWN)) + 0.5) / len(SHOWN)
+    size = 7.5 if rows <= 8 else 6.5
+    for x, name in zip(places, SHOWN, strict=True):
+        ax.text(x, rows + 0.1, _HEADS[name], ha="center", va="bottom", fontsize=size, color=INK)
+        numbers = result._shown(name).scaled(1.0 if name == "nll" else 100.0)
+        less = name in ("nll", "ece")
+        best = int(np.nanargmin(numbers.value) if less else np.nanargmax(numbers.value))
+        for i, (value, low, high) in enumerate(zip(*numbers, strict=True)):
+            text, ends = (f"{value:.3f}", f"{low:.3f} – {high:.3f}")
+            if name != "nll":
+                text, ends = f"{value:.1f} %", f"{low:.1f} – {high:.1f}"
+            y = rows - i - 0.5
+            chosen: dict[str, Any] = {"color": colour, "weight": "bold"} if i == best else {"color": INK}
+            known = bool(np.isfinite(low) and np.isfinite(high))
+            ax.text(x, y + (0.14 if known else 0.0), text, ha="center", va="center", fontsize=size, **chosen)
+            if known:
+                ax.text(x, y - 0.24, ends, ha="center", va="center", fontsize=size - 2, color=INK, alpha=0.7)
+    for i, name in enumerate(result.names):
+        ax.text(0.0, rows - i - 0.5, name, ha="left", va="center", fontsize=size, color=INK)
+        if i % 2 == 0:
+            ax.axhline(rows - i, color=INK, linewidth=0.5, alpha=0.4)
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, rows + 0.5)
+    ax.set_axis_off()
+    return ax
 
 
 MARKERS = "os^Dv"  # of ways to predict; the colour is the model's

@@ -9,7 +9,7 @@ import numpy as np
 
 from vitscope.core.arguments import checked
 from vitscope.drawing.style import INK, MODELS
-from vitscope.findings.landscape import LABELS, LandscapeResult
+from vitscope.findings.landscape import LandscapeResult
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -30,7 +30,7 @@ def interactive_landscape(
     from plotly import graph_objects as go
 
     drawing = go.Figure()
-    for name in SHOWN:
+    for name in _shown(result):
         ends = height if name == "nll" else None
         drawing.add_trace(_surface(go, result, name, name == quantity, ends))
         drawing.add_trace(_places(go, result, name, visible=name == quantity))
@@ -43,15 +43,19 @@ def interactive_landscape(
         scene={
             "xaxis": {"title": "first direction"},
             "yaxis": {"title": "second direction"},
-            "zaxis": {"title": LABELS[quantity], **_ends(quantity, height)},
+            "zaxis": {"title": result.label(quantity), **_ends(quantity, height)},
             "aspectmode": "manual",
             "aspectratio": {"x": 1.0, "y": 1.0, "z": 0.7},
             "camera": {"eye": {"x": 1.3, "y": -1.5, "z": 0.9}},
         },
-        updatemenus=[_buttons(quantity, height)],
+        updatemenus=[_buttons(result, quantity, height)],
         annotations=_note(result),
     )
     return drawing
+
+
+def _shown(result: LandscapeResult) -> tuple[str, ...]:
+    return SHOWN if result.has_accuracy else SHOWN[:-1]
 
 
 def _surface(
@@ -59,6 +63,7 @@ def _surface(
 ) -> Any:
     value = result.of(quantity)[0]
     low, high = ends or (None, None)
+    accuracy = "<br>accuracy %{customdata[4]:.1%}" if result.has_accuracy else ""
     numbers = np.stack([*result.nll, result.l2, result.accuracy.value], axis=-1)
     return go.Surface(
         x=result.x,
@@ -68,12 +73,13 @@ def _surface(
         colorscale=_COLOURS,
         cmin=low,
         cmax=high,
-        colorbar={"title": LABELS[quantity], "thickness": 14, "len": 0.7, "outlinewidth": 0},
+        colorbar={"title": result.label(quantity), "thickness": 14, "len": 0.7, "outlinewidth": 0},
         contours={"z": {"show": True, "usecolormap": True, "project": {"z": True}}},
-        hovertemplate="(%{x:.3g}, %{y:.3g})<br>NLL %{customdata[0]:.4g} [%{customdata[1]:.4g}, "
-        "%{customdata[2]:.4g}]<br>l2 %{customdata[3]:.4g}<br>accuracy %{customdata[4]:.1%}<extra></extra>",
+        hovertemplate=f"(%{{x:.3g}}, %{{y:.3g}})<br>{result.label('nll')} "
+        "%{customdata[0]:.4g} [%{customdata[1]:.4g}, %{customdata[2]:.4g}]<br>l2 %{customdata[3]:.4g}"
+        f"{accuracy}<extra></extra>",
         visible=visible,
-        name=LABELS[quantity],
+        name=result.label(quantity),
     )
 
 
@@ -105,23 +111,24 @@ def _ends(quantity: str, height: tuple[float, float] | None) -> dict[str, Any]:
     return {"range": list(height)} if height and quantity == "nll" else {"autorange": True}
 
 
-def _buttons(quantity: str, height: tuple[float, float] | None) -> dict[str, Any]:
+def _buttons(result: LandscapeResult, quantity: str, height: tuple[float, float] | None) -> dict[str, Any]:
+    shown = _shown(result)
     buttons = [
         {
-            "label": LABELS[name],
+            "label": result.label(name),
             "method": "update",
             "args": [
-                {"visible": [other == name for other in SHOWN for _ in range(2)]},
+                {"visible": [other == name for other in shown for _ in range(2)]},
                 {
-                    "scene.zaxis.title.text": LABELS[name],
+                    "scene.zaxis.title.text": result.label(name),
                     **{f"scene.zaxis.{key}": value for key, value in _ends(name, height).items()},
                 },
             ],
         }
-        for name in SHOWN
+        for name in shown
     ]
     place = {"direction": "right", "x": 0.0, "y": 1.08, "xanchor": "left", "yanchor": "top"}
-    return {"type": "buttons", "buttons": buttons, "active": SHOWN.index(quantity), **place}
+    return {"type": "buttons", "buttons": buttons, "active": shown.index(quantity), **place}
 
 
 def _note(result: LandscapeResult) -> list[dict[str, Any]]:

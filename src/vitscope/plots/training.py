@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,34 +16,51 @@ from vitscope.core.errors import BadResult
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new
 from vitscope.drawing.style import MODELS, depth_colours, grid
+from vitscope.results import Run
+from vitscope.results.own_score import own_score
 from vitscope.results.plain_files import check_plain
 
-_TRAIN, _HELD_OUT, _ACCURACY = MODELS[1], MODELS[0], MODELS[2]
+_TRAIN, _HELD_OUT, _SCORE = MODELS[1], MODELS[0], MODELS[2]
 
 
 @checked
 def plot_training(run: str | os.PathLike[str], ax: mpl.Axes | None = None) -> mpl.Axes:
-    """Training loss and held-out loss, and on a second axis the held-out accuracy with its 95 % interval.
+    """Training loss and held-out loss, and on a second axis the score of its task with its 95 % interval.
 
     The training loss is that of augmented and mixed images; it need not lie below the other one.
     """
     table = _read_metrics(Path(run))
-    ax = axes_or_new(ax)
+    score = own_score(table.columns, _task(Path(run)))
+    columns = dict(zip(score.columns, ("value", "low", "high"), strict=True))
+    drawn = table[["epoch", "train_loss", "nll", *columns]].rename(columns=columns)
+    return _draw_curves(drawn, score.label, axes_or_new(ax))
+
+
+def plot_curve(training: Mapping[str, Any], ax: mpl.Axes | None = None) -> mpl.Axes:
+    """The same from what the record of an examined model says about its training (`score` and `curve`)."""
+    columns = ["epoch", "train_loss", "nll", "value", "low", "high"]
+    table = pd.DataFrame(training["curve"], columns=columns, dtype=float)
+    return _draw_curves(table, training["score"], axes_or_new(ax))
+
+
+def _draw_curves(table: pd.DataFrame, score: str, ax: mpl.Axes) -> mpl.Axes:
+    """Of columns epoch, train_loss, nll, value, low and high."""
     marker = "o" if len(table) < 30 else None
     style: dict[str, Any] = {"marker": marker, "markersize": 3.5, "linewidth": 1.6}
     label = "training loss (augmented)"
     lines = ax.plot(table["epoch"], table["train_loss"], color=_TRAIN, label=label, **style)
-    measured = table[table["accuracy"].notna()]
+    measured = table[table["value"].notna()]
     if len(measured):
         epoch = measured["epoch"]
-        lines += ax.plot(epoch, measured["nll"], color=_HELD_OUT, label="held-out loss", **style)
+        if measured["nll"].notna().any():  # a detector has no loss of held-out images
+            lines += ax.plot(epoch, measured["nll"], color=_HELD_OUT, label="held-out loss", **style)
         right = ax.twinx()
         right.spines["right"].set_visible(True)
-        label = "held-out accuracy (95 %)"
-        lines += right.plot(epoch, measured["accuracy"], color=_ACCURACY, label=label, **style)
-        right.fill_between(epoch, measured["low"], measured["high"], color=_ACCURACY, alpha=0.18, linewidth=0)
+        said = score if score[1:] != score[1:].lower() else score.lower()  # mIoU stays as it is
+        lines += right.plot(epoch, measured["value"], color=_SCORE, label=f"held-out {said} (95 %)", **style)
+        right.fill_between(epoch, measured["low"], measured["high"], color=_SCORE, alpha=0.18, linewidth=0)
         right.yaxis.set_major_formatter(mpl.PercentFormatter(1.0))
-        right.set_ylabel("Accuracy")
+        right.set_ylabel(score)
     ax.set_xlabel("Epoch")
     ax.set_ylabel("Loss (nats)")
     ax.xaxis.set_major_locator(mpl.MaxNLocator(integer=True, min_n_ticks=1))
@@ -95,6 +113,16 @@ def _draw_whole_model(ax: mpl.Axes, rows: pd.DataFrame) -> None:
     ax.plot(epoch[~good], value[~good], "o", **dots, markerfacecolor="none", label="not converged")
     if not good.all():
         ax.legend()
+
+
+def _task(run: Path) -> str | None:
+    """What the training in a folder was for, if its record says so."""
+    try:
+        record = Run.open(run).record
+    except BadResult:  # the rows can be drawn all the same
+        return None
+    told = [(one.get("model") or {}).get("task") for one in (record, *record.get("earlier", []))]
+    return next((task for task in told if task), None)
 
 
 def _read_metrics(run: Path) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """The card of a model: what it is made of, what it costs, what was done to it, how it was trained."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -7,6 +8,7 @@ from typing import Any
 
 from vitscope.results import Result, Run
 from vitscope.results.numbers import by_name
+from vitscope.results.own_score import exam_scores
 
 KINDS = {
     "stem": "stem",
@@ -80,9 +82,9 @@ def _facts(model: Mapping[str, Any], results: Mapping[str, Result]) -> list[tupl
         facts.append(("Cost of an image", count(int(model["flops"]), "FLOP")))
     if model.get("input_size"):
         facts.append(("Input", _shape(model["input_size"])))
-    if "prediction" in results:
-        row = by_name(results["prediction"].table())["accuracy"]
-        facts.append(("Accuracy", _share(row.value, row.low, row.high)))
+    for exam, (quantity, label) in exam_scores(results).items():
+        if row := by_name(results[exam].table()).get(quantity):
+            facts.append((label, _share(row.value, row.low, row.high)))
     examined = dict.fromkeys((result.n, result.data) for result in results.values())
     most, data = max(examined)
     facts.append(("Examined on", f"{most:,} images of {data}".replace(",", "\u202f")))
@@ -133,9 +135,16 @@ def _training(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Recipe", f"{recipe.get('name') or 'own'}, {recipe.get('optimizer')}, lr {recipe.get('lr'):g}"),
         ("Trained on", f"{images}{facts.get('data')}"),
         ("Epochs", f"{facts['epochs']} of {recipe.get('epochs'):g}"),
-        ("Accuracy while training", _share(*facts["accuracy"])),
+        *_while_training(facts),
         ("Training time", _duration(facts["seconds"])),
     ]
+
+
+def _while_training(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The score of the task; earlier versions knew accuracy alone."""
+    label, ends = facts.get("score") or "Accuracy", facts.get("own") or facts.get("accuracy") or ()
+    known = [value for value in ends if value is not None and not math.isnan(value)]
+    return [(f"{label} while training", _share(*known))] if len(known) == 3 else []
 
 
 def _share(value: float, low: float, high: float) -> str:

@@ -10,6 +10,7 @@ from vitscope.core.interrupt import check_stop
 from vitscope.drawing.figures import new_panel
 from vitscope.drawing.style import shared_limits, styled
 from vitscope.plots import PLOTS, Plot
+from vitscope.plots.training import plot_curve
 from vitscope.report.card import KINDS
 from vitscope.report.inline import (
     SharedStyles,
@@ -27,6 +28,7 @@ from vitscope.report.sections import (
     Download,
     Grid,
     Sign,
+    classes_grid,
     counts_grid,
     downloads,
     reading,
@@ -68,6 +70,7 @@ class Section:
     readings: list[tuple[RunSubject, str]]
     rows: list[Row]
     whole: Grid | None  # what belongs to whole models
+    classes: Grid | None  # how well each class is found
     counts: Grid | None  # across how many units of a kind the quantity falls or rises
     taken: list[str]  # which maps were measured, where there is a choice
     tables: list[Download]
@@ -95,6 +98,7 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
             title=title or _listed([s.name for s in subjects]),
             subjects=subjects,
             kinds={kind: KINDS[kind] for kind in KINDS if any(kind in s.card.kinds for s in subjects)},
+            trainings=_trainings(subjects, styles),
             sections=sections,
             signs=signs,
             pairs=compared,
@@ -124,6 +128,7 @@ def _section(exam: str, subjects: Sequence[RunSubject], styles: SharedStyles) ->
         readings=[(s, text) for s in having if (text := reading(s.results[exam]))],
         rows=[_row(plot, exam, having, styles) for plot in PLOTS.get(exam, [])],
         whole=whole_grid(results),
+        classes=classes_grid(results),
         counts=counts_grid(results),
         taken=taken(results),
         tables=[table for name, result in results for table in downloads(name, result)],
@@ -131,6 +136,23 @@ def _section(exam: str, subjects: Sequence[RunSubject], styles: SharedStyles) ->
         outdated=[s.name for s in subjects if s.is_outdated(exam)],
         barren=[s.name for s in subjects if exam in s.results and not s.applies(exam)],
     )
+
+
+def _trainings(subjects: Sequence[RunSubject], styles: SharedStyles) -> Row | None:
+    """How the models were trained, epoch by epoch, where their records say so."""
+    told = [(s, training) for s in subjects if (training := s.run.model.get("training") or {}).get("curve")]
+    if not told:
+        return None
+    caption = (
+        "How it was trained: losses, and the score of its task on held-out images with its 95 % interval. The training "
+        "loss is of augmented images."
+    )
+    panels = []
+    for position, (subject, training) in enumerate(told):
+        with styled(**{"svg.hashsalt": f"training {position}"}):
+            svg = inline_svg(plot_curve(training, new_panel()), f"{caption} Model: {subject.name}.")
+        panels.append(Panel(subject, styles.share(svg), None))
+    return Row(caption, panels)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -7,8 +7,9 @@ without one gets its first numbers. Short tables stand open; all numbers are fol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from vitscope.claims import Verdict, verdict_table
@@ -176,6 +177,30 @@ def whole_rows(result: Result) -> list[tuple[str, Any]]:
         for name, row in zip(names, rows.itertuples(), strict=True)
     ]
     return list(zip(told, rows.itertuples(), strict=True))
+
+
+def classes_grid(results: Sequence[tuple[str, Result]]) -> Grid | None:
+    """A row per class, and model where there are several, of results that say what they show by class."""
+    told = [
+        (name, result, shown) for name, result in results if (shown := getattr(result, "shown_by_class", ()))
+    ]
+    if not told:
+        return None
+    quantities, several = told[0][2], len(results) > 1
+    cells = []
+    for name, result, _ in told:
+        for row in result.tables()["classes"].to_dict("records"):
+            words = [name, str(row["name"])] if several else [str(row["name"])]
+            cells.append([*words, *(_of_class(row, quantity) for quantity in quantities)])
+    heads = [*(["model"] if several else []), "class", *(spoken(quantity) for quantity in quantities)]
+    return Grid(heads, cells, words=1 + several)
+
+
+def _of_class(row: Mapping[Any, Any], quantity: str) -> str:
+    value, low, high = (float(row[f"{quantity}{end}"]) for end in ("", "_low", "_high"))
+    if value != value:
+        return "–"
+    return with_interval(SimpleNamespace(quantity=quantity, value=value, low=low, high=high))
 
 
 def counts_grid(results: Sequence[tuple[str, Result]]) -> Grid | None:

@@ -16,6 +16,7 @@ from vitscope.results.numbers import by_name, with_interval
 BINS = 15
 MEANS = ("accuracy", "top5", "nll", "brier", "confidence")
 QUANTITIES = (*MEANS, "ece")
+AP_QUANTITIES = ("box_ap", "box_ap50", "mask_ap", "mask_ap50")  # those of masks only where there are some
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,9 @@ class ConditionTable:
     """Scores by condition; arrays are (conditions, quantities) in the order of `QUANTITIES`.
 
     `drop` is what accuracy loses against the reference condition on the same images, (conditions,). Where every pixel
-    is a prediction, there is the `miou` besides: (3, conditions), values and both ends of their intervals.
+    is a prediction, there is the `miou` besides: (3, conditions), values and both ends of their intervals. Of objects
+    there is the `ap` alone, (3, conditions, 2 or 4) in the order of `AP_QUANTITIES`; all else is NaN, and `drop` is
+    what the AP of boxes loses.
     """
 
     n: int
@@ -88,16 +91,32 @@ class ConditionTable:
     high: np.ndarray
     drop: Estimate[np.ndarray]
     miou: np.ndarray | None = None
+    ap: np.ndarray | None = None
 
     @property
     def main(self) -> str:
         """The quantity that figures show."""
+        if self.ap is not None:
+            return AP_QUANTITIES[0]
         return "accuracy" if self.miou is None else "miou"
+
+    @property
+    def dropping(self) -> str:
+        """The quantity that `drop` is of."""
+        return "accuracy" if self.ap is None else AP_QUANTITIES[0]
+
+    def known(self, quantities: Sequence[str]) -> tuple[str, ...]:
+        """Of these quantities of predictions, those there are, after what the task has of its own."""
+        if self.ap is not None:
+            return AP_QUANTITIES[: self.ap.shape[-1]]
+        return (*quantities,) if self.miou is None else ("miou", *quantities)
 
     def of(self, quantity: str, rows: Any = slice(None)) -> Estimate[np.ndarray]:
         """Value and interval of one quantity under some or all conditions."""
         if quantity == "miou" and self.miou is not None:
             return Estimate(*self.miou).at(rows)
+        if quantity in AP_QUANTITIES and self.ap is not None:
+            return Estimate(*self.ap).at((rows, AP_QUANTITIES.index(quantity)))
         return column(self, QUANTITIES, quantity, rows)
 
 
@@ -109,22 +128,25 @@ def condition_rows(
 ) -> pd.DataFrame:
     """A tidy table: each quantity, and `drop` against the first condition, per condition; `own` are further columns."""
     columns: dict[str, Any] = {"condition": list(conditions), **own}
-    quantities = quantities if scores.miou is None else ("miou", *quantities)
-    pieces = [tidy(name, *scores.of(name), scores.n, **columns) for name in quantities]
+    pieces = [tidy(name, *scores.of(name), scores.n, **columns) for name in scores.known(quantities)]
     drops = tidy("drop", *scores.drop, scores.n, **columns)
     return pd.concat([*pieces, drops.iloc[1:]], ignore_index=True)
 
 
-SCORES = {"miou": "mIoU", "accuracy": "Accuracy"}  # what models are compared by first, and how it is written
+SCORES = {
+    "box_ap": "Box AP",
+    "miou": "mIoU",
+    "accuracy": "Accuracy",
+}  # what models are compared by first, and how it is written
 
 
 def main_quantity(table: pd.DataFrame) -> str:
-    """By which a model is judged: mIoU where there is one, else accuracy."""
-    return "miou" if (table["quantity"] == "miou").any() else "accuracy"
+    """By which a model is judged: AP of boxes or mIoU where there is one, else accuracy."""
+    return next(name for name in SCORES if name == "accuracy" or (table["quantity"] == name).any())
 
 
 def main_scores_of(result: Result) -> list[Any]:
-    """The rows of the summary that are accuracies, or mIoUs where there are some, lowest first."""
+    """The rows of the summary that are accuracies, or mIoUs or APs where there are some, lowest first."""
     summary = result.summary()
     quantity = main_quantity(summary)
     rows = [row for row in by_name(summary).values() if row.quantity == quantity]

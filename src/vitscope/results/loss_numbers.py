@@ -85,11 +85,36 @@ def _interval(
     return np.maximum(low, 0.0), high  # positive values have a positive mean
 
 
+CLASSIFICATION = "classification"
+# what the loss of each task is called, which results hold as `nll`, and what it counts as right
+LOSSES = {
+    CLASSIFICATION: "NLL",
+    "segmentation": "NLL of pixels",
+    "detection": "Loss of detection",
+    "vqa": "Loss of answers",
+}
+ACCURACIES = {"segmentation": "Pixel accuracy"}
+
+
 class LossPoints:
     """What landscapes and lines between models share: `nll`, `l2` and more at every point, intervals but for l2."""
 
     nll: Estimate[np.ndarray]
+    accuracy: Estimate[np.ndarray]
     l2: np.ndarray
+    task: str
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether the task says what is right: that of objects does not, and its accuracy is NaN."""
+        return not bool(np.isnan(self.accuracy.value).all())
+
+    def label(self, quantity: str) -> str:
+        """What stands at an axis of a quantity."""
+        loss = LOSSES.get(self.task, "Loss")
+        labels = {"nll": loss, "loss": f"{loss} + l2", "rise": f"Rise of the {loss}"}
+        labels["accuracy"] = ACCURACIES.get(self.task, "Accuracy")
+        return labels.get(quantity, quantity)
 
     @property
     def loss(self) -> np.ndarray:

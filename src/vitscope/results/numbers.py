@@ -10,15 +10,18 @@ from typing import Any
 from vitscope.core import pd
 
 SHARES = frozenset(
-    "accuracy top5 miou confidence ece signed_ece adaptive_ece drop scaled_confidence scaled_ece ece_change".split()
+    "accuracy top5 miou confidence ece signed_ece adaptive_ece drop scaled_confidence scaled_ece ece_change "
+    "box_ap box_ap50 box_ap75 box_ap_small box_ap_medium box_ap_large "
+    "mask_ap mask_ap50 mask_ap75 mask_ap_small mask_ap_medium mask_ap_large iou precision recall share".split()
 )
 
 
 # How the quantities of whole models are called on a page, word by word.
 _WORDS = {
-    **{word: word.upper() for word in ("nll", "ece", "nep", "ape", "cka")},
+    **{word: word.upper() for word in ("nll", "ece", "nep", "ape", "cka", "ap", "ap50", "ap75")},
     "top5": "top-5",
     "miou": "mIoU",
+    "iou": "IoU",
     "mc": "MC",
     "brier": "Brier score",
     "std": "standard deviation",

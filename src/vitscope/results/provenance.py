@@ -94,6 +94,9 @@ class TrainingFacts(TypedDict, total=False):
     images: int | None
     epochs: int
     accuracy: list[float]
+    score: str  # what its task is about, such as mIoU
+    own: list[float | None]  # with its interval
+    curve: list[list[float | None]]  # per epoch: number, training loss, held-out loss, score and its interval
     seconds: float
 
 

@@ -6,8 +6,8 @@
 
 `run.json` holds the schema version, command, effective options, seed, versions, git revision, device, times
 and the state: running, done, interrupted or failed. While a process writes it holds a lock on the folder; the
-lock dies with the process, so that a run which was killed is told from one that is under way. A command that made the
-folder and is refused before anything else is in it takes the folder away again.
+lock dies with the process, so that a run which was killed is told from one that is under way. A command that is refused
+before it has written anything else leaves the folder as it was, and takes away one that it made.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +23,7 @@ from typing import Any, Self
 from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, warn
+from vitscope.results.as_it_was import AsItWas
 from vitscope.results.atomic import LOCK, FolderLock, atomic_write
 from vitscope.results.plain_files import read_plain, refuse_ways_out
 from vitscope.results.provenance import Record, State, now, provenance
@@ -37,11 +38,15 @@ class Run:
     """A run folder, open for reading (`Run.open`) or for writing (`with Run.start(...)`)."""
 
     def __init__(
-        self, path: Path, record: dict[str, Any], lock: FolderLock | None = None, made: Sequence[Path] = ()
+        self,
+        path: Path,
+        record: dict[str, Any],
+        lock: FolderLock | None = None,
+        before: AsItWas | None = None,
     ) -> None:
         self.path = path
-        self._made = made  # folders that were not there before, the innermost first
         self.record = record
+        self._before = before
         self._lock = lock
         self._began = time.monotonic()
 
@@ -69,6 +74,7 @@ class Run:
         made = [folder for folder in (path, *path.parents) if not folder.exists()]
         path.mkdir(parents=True, exist_ok=True)
         refuse_ways_out(path)
+        new = () if (path / LOCK).exists() else (LOCK,)
         lock = FolderLock(path)
         if not lock.acquire():
             raise BadResult(f"{path} is being written by another process; wait for it or give another folder")
@@ -83,7 +89,7 @@ class Run:
                 "model": _plain(model),
                 "earlier": _earlier(path, _plain(options)),
             }
-            run = cls(path, record, lock, made)
+            run = cls(path, record, lock, AsItWas(path, (FILE,), new, made))
             run._write()
         except BaseException:
             lock.release()
@@ -126,7 +132,7 @@ class Run:
     ) -> None:
         if error is None:
             self.finish("done")
-        elif isinstance(error, VitscopeError) and self._take_away():
+        elif isinstance(error, VitscopeError) and self._before is not None and self._before.put_back():
             self._release()
         else:
             stopped = isinstance(error, (KeyboardInterrupt, SystemExit))
@@ -174,17 +180,6 @@ class Run:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
-
-    def _take_away(self) -> bool:
-        """Remove the folders that this run has made if there is nothing in them but the record of it."""
-        if not self._made or {entry.name for entry in os.scandir(self.path)} - {FILE, LOCK}:
-            return False
-        with contextlib.suppress(OSError):  # others may have begun to use them
-            for name in (FILE, LOCK):
-                (self.path / name).unlink(missing_ok=True)
-            for folder in self._made:
-                folder.rmdir()
-        return True
 
     def _write(self) -> None:
         atomic_write(self.path / FILE, json.dumps(self.record, indent=1) + "\n")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vitscope.results import Run
+from vitscope.results.own_score import EXAM_SCORES, own_score
 from vitscope.results.plain_files import is_shortage, read_plain
 from vitscope.serve.access import below
 
@@ -20,13 +21,13 @@ _INSIDE = {"exams", "figures", "checkpoints"}
 _DEEPEST = 32  # folders within folders that are looked into
 _LONGEST = 200  # characters of a text
 Fingerprint = tuple[tuple[str, int, int], ...]
-Accuracy = tuple[float, float, float]
+Score = tuple[str, tuple[float, float, float]]  # what it is called; value and interval
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One run; `accuracy` is that of its predictions exam, else of its last epoch."""
+    """One run; `accuracy` is the score of its task (accuracy, mIoU ...), of an exam of it, else of its last epoch."""
 
     path: str  # from the served folder, with slashes; "." is the folder itself
     name: str
@@ -40,6 +41,7 @@ class Entry:
     high: float | None
     started: str
     trouble: str = ""  # what of it cannot be read
+    score: str = "Accuracy"  # what it is
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -75,8 +77,12 @@ class Index:
 
 def files_of(folder: Path) -> list[Path]:
     """The files that a page of a run is made from."""
-    alone = [folder / name for name in ("run.json", "metrics.csv", "exams/prediction/prediction.csv")]
+    alone = [folder / name for name in ("run.json", "metrics.csv", *(_csv(exam) for exam in EXAM_SCORES))]
     return [file for file in (*alone, *sorted(folder.glob("exams/*/result.json"))) if os.path.lexists(file)]
+
+
+def _csv(exam: str) -> str:
+    return f"exams/{exam}/{exam}.csv"
 
 
 def fingerprint(folder: Path) -> Fingerprint:
@@ -151,7 +157,7 @@ def _read(root: Path, folder: Path) -> Entry:
     rows = attempt(lambda: _rows(folder / "metrics.csv"), nothing)
     exams = attempt(lambda: len(list(folder.glob("exams/*/result.json"))), 0)
     accuracy = attempt(lambda: _predicted(folder) or _trained(rows), None)
-    value, low, high = accuracy or (None, None, None)
+    score, (value, low, high) = accuracy or ("Accuracy", (None, None, None))
     model, data, state, started = attempt(lambda: _facts(folder), ("", "", "damaged", ""))
     path = folder.relative_to(root).as_posix()
     if path != _text(path, longest=len(path)):
@@ -169,6 +175,7 @@ def _read(root: Path, folder: Path) -> Entry:
         high,
         _text(started),
         "; ".join(dict.fromkeys(troubles)),
+        score,
     )
 
 
@@ -186,19 +193,24 @@ def _text(value: Any, longest: int = _LONGEST) -> str:
     return str(value)[:longest].encode("utf-8", "replace").decode()
 
 
-def _predicted(folder: Path) -> Accuracy | None:
-    table = _rows(folder / "exams" / "prediction" / "prediction.csv")
-    rows = [row for row in table if row.get("quantity") == "accuracy"]
-    return _numbers(rows[0], "value") if rows else None
+def _predicted(folder: Path) -> Score | None:
+    for exam, (quantity, label) in EXAM_SCORES.items():
+        rows = [row for row in _rows(folder / _csv(exam)) if row.get("quantity") == quantity]
+        if rows:
+            return _numbers(rows[0], ("value", "low", "high"), label)
+    return None
 
 
-def _trained(rows: list[dict[str, str]]) -> Accuracy | None:
-    return _numbers(rows[-1], "accuracy") if rows else None
+def _trained(rows: list[dict[str, str]]) -> Score | None:
+    if not rows:
+        return None
+    columns, label = own_score(rows[-1])
+    return _numbers(rows[-1], columns, label)
 
 
-def _numbers(row: dict[str, str], value: str) -> Accuracy | None:
+def _numbers(row: dict[str, str], columns: tuple[str, str, str], label: str) -> Score | None:
     try:
-        numbers = float(row[value]), float(row["low"]), float(row["high"])
+        value, low, high = (float(row[name]) for name in columns)
     except (KeyError, TypeError, ValueError):
         return None
-    return numbers if all(map(math.isfinite, numbers)) else None
+    return (label, (value, low, high)) if all(map(math.isfinite, (value, low, high))) else None

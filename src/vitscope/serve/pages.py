@@ -23,7 +23,9 @@ from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, trainin
 KEPT_PAGES = 16  # reports of a few MB each
 KEPT_CURVES = 64
 MOST_WAITING = 8  # requests for something that has to be drawn
-_COLUMNS = ("epoch", "train_loss", "nll", "accuracy", "lr", "images_per_second", "seconds")
+_COLUMNS = (
+    *"epoch train_loss nll miou box_ap mask_ap accuracy lr images_per_second seconds".split(),
+)  # those that a task has
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)"')
 _NO_SCRIPTS = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
@@ -174,10 +176,11 @@ def policy_of(page: str) -> str:
 
 
 def percent(entry: Entry) -> str:
-    """Accuracy with its interval."""
+    """The score of its task with its interval; accuracy goes without saying."""
     if entry.accuracy is None or entry.low is None or entry.high is None:
         return "–"
-    return f"{100 * entry.accuracy:.1f} % [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
+    named = "" if entry.score == "Accuracy" else f"{entry.score} "
+    return f"{named}{100 * entry.accuracy:.1f} % [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
 
 
 def _bar(entry: Entry) -> str:

@@ -19,7 +19,7 @@ from vitscope.studies.images import Part
 from vitscope.studies.rehearsal import Pace, Rehearsal, Speed
 from vitscope.studies.reproduce import OUT, STORE
 from vitscope.studies.scales import Scale, ScaleName, read_scale
-from vitscope.studies.stand_ins import StandIns
+from vitscope.studies.stand_ins import StandIns, with_stand_ins
 from vitscope.studies.store import Store
 
 _SHORT = Pace(steps=2, images=8, batch=4)  # for the papers' models where there is no GPU
@@ -93,13 +93,14 @@ class _DryRun:
         if self.scale.name not in card.scales:
             note = f"at scale {' or '.join(card.scales)} only"
             return ClaimCost(card.claim, len(card.arms), note=note)
-        self.images.lacking = {}
         try:
-            study = card_study(card, self.scale, self.seeds)
+            study, self.images.lacking = with_stand_ins(card_study(card, self.scale, self.seeds), self.scale)
             plan = plan_study(study, self.store, images=self.images)
             for key in self.counted & plan.missing.keys():
                 del plan.missing[key]
-            rehearsal = Rehearsal(study, plan.arms, self.store, self.images, self.pace, self.speeds)
+            rehearsal = Rehearsal(
+                study, plan.arms, self.store, self.images, self.pace, self.speeds, weights=False
+            )
             costs = costs_of(plan, rehearsal)
         except VitscopeError as error:
             return ClaimCost(card.claim, len(card.arms), known=False, note=f"cannot be done: {error}")

@@ -144,7 +144,8 @@ def _of_training(asked: Quantity, training: Mapping[str, Any] | None) -> Measure
     if asked.where or asked.name not in known:
         raise BadArgument(f"no quantity '{asked}'; {did_you_mean(asked.name, known)}")
     value = float(training[asked.name])
-    ends = (training.get("low"), training.get("high")) if asked.name == "accuracy" else (None, None)
+    names = ("low", "high") if asked.name == "accuracy" else (f"{asked.name}_low", f"{asked.name}_high")
+    ends = [training.get(name) for name in names]
     low, high = (math.nan if end is None else float(end) for end in ends)
     return Measured(value, low, high)
 

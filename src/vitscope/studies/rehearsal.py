@@ -62,8 +62,13 @@ class Rehearsal:
         pace: Pace | None = None,
         speeds: dict[str, Speed] | None = None,
         made: set[str] | None = None,
+        weights: bool = True,
     ) -> None:
-        """`images` are opened anew if not given; `speeds` and `made` are of arms that other studies have tried out."""
+        """`images` are opened anew if not given; `speeds` and `made` are of arms that other studies have tried out.
+
+        Without `weights`, pretrained ones are not fetched.
+        """
+        self.weights = weights
         self.study, self.arms, self.store = study, arms, store
         self.images, self.pace = images or Images(), pace or Pace()
         self._speeds: dict[str, Speed] = {} if speeds is None else speeds
@@ -82,7 +87,10 @@ class Rehearsal:
         if arm.start is not None:
             net = self._make(self.study.arm(arm.start))
         else:
-            model = {"name": arm.model, "arguments": resolved.arguments, "trust_code": resolved.trusted}
+            arguments = dict(resolved.arguments)
+            if not self.weights:
+                arguments.pop("pretrained", None)
+            model = {"name": arm.model, "arguments": arguments, "trust_code": resolved.trusted}
             with said_of(f"arm {arm.name}"):
                 images = self._training_images(arm) if arm.train else None
                 if images is not None:

@@ -101,15 +101,36 @@ class PublishedData:
         test: Images that models are examined on.
         train: Images that they are trained on.
         prepare: What to do to have them.
+        task: What they are for; of vqa, images are questions and classes answers.
     """
 
     classes: Count
     test: Count
     train: int = 0
     prepare: str = ""
+    task: Literal["classification", "segmentation", "detection", "vqa"] = "classification"
 
     def __post_init__(self) -> None:
         check_fields(self, "data: ")
+
+
+@names_checked
+@dataclass(frozen=True)
+class StandInModel:
+    """What a dry run builds in the place of a model that is not on this machine.
+
+    Attributes:
+        model: One of the same shape, without its weights.
+        arguments: Of `create_model`.
+        prepare: What to do to have the model itself.
+    """
+
+    model: str
+    arguments: _Named = field(default_factory=dict)
+    prepare: str = ""
+
+    def __post_init__(self) -> None:
+        check_fields(self, "models: ")
 
 
 @names_checked
@@ -127,6 +148,7 @@ class Scale:
         limits: In what models and trainings fall short of the papers', for those who read that something fails.
         own: Claims that have a setting of their own, such as those that a paper studied with other models.
         data: Of data that a user has to bring along, what it costs to train on it can be told from.
+        models: Of models that are fetched, what has their cost.
     """
 
     name: str
@@ -138,6 +160,7 @@ class Scale:
     limits: str = ""
     own: Mapping[str, str] = field(default_factory=dict)
     data: Mapping[str, PublishedData] = field(default_factory=dict)
+    models: Mapping[str, StandInModel] = field(default_factory=dict)
 
     def setting(self, claim: str, usual: str) -> Setting:
         """The setting of a claim whose card asks for the `usual` one."""
@@ -153,8 +176,9 @@ def read_scale(name: str) -> Scale:
     said = read_yaml(path, f"the scale {path.name}", "seeds: 3")
     settings = said.pop("settings")
     data = {key: PublishedData(**value) for key, value in said.pop("data", {}).items()}
+    models = {key: StandInModel(**value) for key, value in said.pop("models", {}).items()}
     made = {key: Setting(**_whole(key, settings)) for key in settings}
-    return Scale(name=name, settings=made, data=data, **said)
+    return Scale(name=name, settings=made, data=data, models=models, **said)
 
 
 def _whole(name: str, settings: Mapping[str, _Named]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The jobs of a study from the first to the last, on whatever does them.
 
-A job begins when those that it needs are done and there is room. One that fails is tried again, then it is reported
-with its log, and what needs it is left out while the rest goes on. What is done is in the store: after Ctrl-C, or after
+A job begins when those that it needs are done and there is room; what a trained model is wanted for comes before the
+next training, so that no weights lie about half used. One that fails is tried again, then it is reported with its log,
+and what needs it is left out while the rest goes on. What is done is in the store: after Ctrl-C, or after
 a machine that went down, the same study goes on from there.
 """
 
@@ -101,7 +102,7 @@ class Schedule:
         running = [task.node for task in self.tasks.values() if task.state == "running"]
         room = self._runner.room - len(running)
         under_way = {key for node in running for key in node.makes}
-        for task in self.tasks.values():
+        for task in sorted(self.tasks.values(), key=lambda task: task.node.kind == "train"):
             if room <= 0:
                 return
             if task.state != "waiting" or task.node.makes & under_way:  # which it will find when it begins

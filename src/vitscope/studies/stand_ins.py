@@ -5,7 +5,8 @@ They show that a model can be built, fed and trained, and how long that takes, b
 
 import io
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -14,10 +15,14 @@ from vitscope.core.errors import BadData
 from vitscope.data import ImageData
 from vitscope.data.catalog import CATALOG
 from vitscope.data.labels import REAL
+from vitscope.models.create import check_name
+from vitscope.models.errors import UnknownModel
 from vitscope.studies.images import Part
 from vitscope.studies.parts import VALIDATION
 from vitscope.studies.resolve import Images
 from vitscope.studies.scales import PublishedData, Scale
+from vitscope.studies.study import Study
+from vitscope.studies.task_stand_ins import SIZE, task_stand_in
 
 _PHOTO = (375, 500)  # height and width of an average picture of ImageNet
 _SIDE = 32
@@ -59,7 +64,7 @@ class StandIns(Images):
             raise error
         if entry is None:
             return self._scale.data[part.data]
-        return PublishedData(len(entry.classes), entry.test, entry.train)
+        return PublishedData(len(entry.classes), entry.test, entry.train, task=entry.task)  # type: ignore[arg-type]
 
     def _wanted(self, part: Part, error: BadData) -> dict[str, str]:
         """What has to be fetched for a part; raises the error if that is not what is wrong."""
@@ -83,8 +88,31 @@ def _can_be_opened(part: Part) -> bool:
     return True
 
 
-def stand_in(part: Part, published: PublishedData) -> ImageData:
+def with_stand_ins(study: Study, scale: Scale) -> tuple[Study, dict[str, str]]:
+    """The study with models of the same shape for those that are not there and cannot be fetched; what is not there."""
+    arms, lacking = [], {}
+    for arm in study.arms:
+        known = scale.models.get(arm.model)
+        if known is not None and not _is_there(arm.model):
+            lacking[arm.model] = known.prepare
+            arm = replace(arm, model=known.model, arguments={**known.arguments, **arm.arguments})
+        arms.append(arm)
+    return replace(study, arms=tuple(arms)), lacking
+
+
+def _is_there(model: str) -> bool:
+    try:
+        check_name(model, False)
+    except UnknownModel:
+        return False
+    return True
+
+
+def stand_in(part: Part, published: PublishedData) -> Any:
     """Images for a part of data of which it is known how many images and classes it has."""
+    if published.task != "classification":
+        pixels = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), dtype=np.uint8)
+        return task_stand_in(part, published, _SamePhoto.of(pixels))
     number = published.train if part.split == "train" else published.test
     number = max(published.classes, round(number * part.fraction))
     labels = np.arange(number) % published.classes

@@ -2,9 +2,18 @@
 
 from vitscope.tasks.classification import Classification
 from vitscope.tasks.detection import Detection
-from vitscope.tasks.find import find_task, task_of
+from vitscope.tasks.find import find_task, fitting_task, task_of
 from vitscope.tasks.segmentation import Segmentation
 from vitscope.tasks.task import Task
 from vitscope.tasks.vqa import VQA
 
-__all__ = ["VQA", "Classification", "Detection", "Segmentation", "Task", "find_task", "task_of"]
+__all__ = [
+    "VQA",
+    "Classification",
+    "Detection",
+    "Segmentation",
+    "Task",
+    "find_task",
+    "fitting_task",
+    "task_of",
+]

@@ -13,11 +13,13 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import share_interval
-from vitscope.data import DataConfig, batches
+from vitscope.core.tensors import dtype_of
+from vitscope.curvature.loss import BatchLoss, CrossEntropy
+from vitscope.data import DataConfig, batches, check_labels
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData, Mix
 from vitscope.recipes.recipe import Recipe
-from vitscope.tasks.task import Measuring, Prepared, Task, unhalved
+from vitscope.tasks.task import Draws, Measuring, Prepared, Task, unhalved
 
 
 class Classification(Task):
@@ -25,10 +27,11 @@ class Classification(Task):
 
     name = "classification"
     batch_size = 250
+    yes_or_no = True
 
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
         """See `Task`."""
-        images = torch.zeros(1, *config.input_size, device=device)
+        images = torch.zeros(1, *config.input_size, device=device, dtype=dtype_of(model))
         with preserved(model), torch.no_grad(), runs_on(model, images):
             logits = class_scores(model, model(images), 1)
         if logits.ndim != 2:
@@ -54,7 +57,22 @@ class Classification(Task):
     def losses(self, model: nn.Module, outputs: Any, targets: Tensor) -> Tensor:
         """See `Task`."""
         scores = unhalved(class_scores(model, outputs, len(targets)))
-        return cross_entropy(scores, targets.to(scores.dtype), reduction="none")
+        soft = targets.is_floating_point()
+        return cross_entropy(scores, targets.to(scores.dtype) if soft else targets, reduction="none")
+
+    def loss(self, inputs: Tensor, targets: Tensor, draws: Sequence[Draws]) -> BatchLoss:
+        """See `Task`."""
+        return CrossEntropy(inputs, targets)
+
+    def right(self, model: nn.Module, outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Whether the highest score is that of the likeliest class."""
+        scores = class_scores(model, outputs, len(targets))
+        truth = targets if targets.ndim == 1 else targets.argmax(1)
+        return scores.argmax(1) == truth, torch.ones_like(truth)
+
+    def check(self, targets: Tensor, n_classes: int) -> None:
+        """See `Task`; of labels before they are mixed."""
+        check_labels(targets.numpy(force=True), n_classes, "the training data")
 
     def prepared(self, data: Any, model: nn.Module, how: Measuring) -> Prepared:
         """See `Task`; any form of labelled images."""

@@ -17,18 +17,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.interface import unwrap
-from vitscope.core.statistics import percentile_interval, poisson_weights
+from vitscope.core.statistics import biased_intervals, poisson_weights
 from vitscope.data import DataConfig
 from vitscope.data.task_data import Objects
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData
+from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.tasks.average_precision import Found, Kind, average_precision
 from vitscope.tasks.objects import ObjectsExample
 from vitscope.tasks.segmentation import refuse_choices
-from vitscope.tasks.task import Draws, Measuring, Task, decoded, whole_pictures
+from vitscope.tasks.task import Draws, Measuring, Task, decoded, unhalved, whole_pictures
 
 DECODER = "maskrcnn"
 _MEANINGLESS = ("auto_augment", "erase", "mixup", "cutmix", "label_smoothing")
@@ -82,8 +83,27 @@ class Detection(Task):
 
     def losses(self, model: nn.Module, outputs: Any, targets: Any) -> Tensor:
         """See `Task`."""
-        found: Tensor = outputs.float()
-        return found
+        return unhalved(outputs)
+
+    def check(self, targets: Sequence[dict[str, Tensor]], n_classes: int) -> None:
+        """See `Task`."""
+        largest = max((int(one["labels"].max()) for one in targets if len(one["labels"])), default=0)
+        if largest >= n_classes:
+            raise BadData(
+                f"objects are of class {largest}, the model finds those of 0 to {n_classes - 1}; give a model that was "
+                "trained on this data"
+            )
+
+    def plain(
+        self, items: Sequence[tuple[Any, Any]], how: Measuring
+    ) -> tuple[Tensor, list[dict[str, Tensor]]]:
+        """Whole images at the model's size, with their objects in pixels of that; crowds are left out."""
+        example = ObjectsExample(
+            get_recipe(self.recipe, flip=0.0, colour_jitter=0.0, crop="auto"), how.config
+        )
+        _, targets = self.collate([example(*item) for item in items])
+        there = [{key: value.to(how.device) for key, value in one.items()} for one in targets]
+        return whole_pictures([picture for picture, _ in items], how), there
 
     def batch(
         self, items: Sequence[tuple[Any, Any]], how: Measuring
@@ -107,14 +127,16 @@ class Detection(Task):
         images = [Found(**one) for batch in sums for one in batch]
         classes = 1 + max((o["category_id"] for one in images for o in (*one.there, *one.found)), default=0)
         weights = poisson_weights(np.arange(len(images)), 0, _REPLICATES)
-        masks = any("segmentation" in o for one in images for o in one.there)
+        masks = any("segmentation" in o for one in images for o in one.there) and all(
+            "segmentation" in o for one in images for o in one.found
+        )
         kinds: dict[str, Kind] = {"box": "bbox", **({"mask": "segm"} if masks else {})}
         row = dict.fromkeys(("nll", "accuracy", "low", "high", *self.columns), math.nan)
         row["n"] = float(len(images))
         for what, kind in kinds.items():
             found = average_precision(images, classes, weights, kind)
             for name, values in zip((f"{what}_ap", f"{what}_ap50"), found.T, strict=True):
-                low, high = percentile_interval(values[1:])
+                low, high = biased_intervals(values, len(images))
                 row |= {name: float(values[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
         return row
 

@@ -1,8 +1,9 @@
 """What a task has to say for a model to be trained and measured for it.
 
 An item of a data set is (picture, target). `augmented` makes examples of items, `collate` batches of examples, `losses`
-a number per image; `prepared`, `sums` and `scores` measure a model on held-out items: sums per batch, which processes
-gather in the order of the batches, so that any number of them finds the same digits.
+a number per image; `plain` makes batches that `losses` takes without augmentation. `prepared`, `sums` and `scores`
+measure a model on held-out items: sums per batch, which processes gather in the order of the batches, so that any
+number of them finds the same digits.
 """
 
 import itertools
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
+from vitscope.curvature.loss import BatchLoss
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.models.sources import dense
@@ -73,6 +75,7 @@ class Task(ABC):
         columns: Of `metrics.csv`, besides nll, accuracy, low and high.
         batch_size: Of held-out images.
         recipe: Where none is named.
+        yes_or_no: Whether an image is either right or wrong; else it may be so in part.
     """
 
     name: ClassVar[str]
@@ -80,6 +83,7 @@ class Task(ABC):
     columns: ClassVar[tuple[str, ...]] = ()
     batch_size: ClassVar[int] = 16
     recipe: ClassVar[str] = "mini"
+    yes_or_no: ClassVar[bool] = False
 
     def model_name(self, name: str | os.PathLike[str]) -> str | os.PathLike[str]:
         """What `create_model` is asked for where somebody names `name` for this task."""
@@ -121,6 +125,21 @@ class Task(ABC):
     def losses(self, model: nn.Module, outputs: Any, targets: Targets) -> Tensor:
         """(N,) the loss of every image, in at least float32."""
 
+    def loss(self, inputs: Inputs, targets: Targets, draws: Sequence[Draws]) -> BatchLoss:
+        """The loss of a batch that is held, as its curvature is taken of."""
+        return TaskLoss(self, inputs, targets, draws)
+
+    def right(self, model: nn.Module, outputs: Any, targets: Targets) -> tuple[Tensor, Tensor] | None:
+        """(N,) how much of every image the model is right about, and (N,) out of how much; None: nothing is counted."""
+        return None
+
+    def plain(self, items: Sequence[tuple[Any, Any]], how: Measuring) -> tuple[Inputs, Targets]:
+        """Items as `losses` takes them, prepared as for a measurement."""
+        return self.batch(items, how)
+
+    def check(self, targets: Targets, n_classes: int) -> None:  # noqa: B027 nothing, where nothing can be wrong
+        """Refuse targets of a batch that a model of so many classes cannot be held to."""
+
     def prepared(self, data: Any, model: nn.Module, how: Measuring) -> Prepared:
         """This process's batches of held-out items."""
         self.bind(model)
@@ -145,6 +164,28 @@ class Task(ABC):
     @abstractmethod
     def words(self, row: dict[str, Any]) -> str:
         """How good a model is, in a few words; empty where nothing was measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaskLoss:
+    """The loss of a task on a batch that is held; what is drawn follows from `draws`."""
+
+    task: Task
+    inputs: Inputs
+    targets: Targets
+    draws: Sequence[Draws]
+    what = "outputs"
+
+    def __len__(self) -> int:
+        return len(self.draws)
+
+    def said(self, model: nn.Module) -> Any:
+        """What the task's losses are made of."""
+        return self.task.forward(model, self.inputs, self.targets, self.draws)
+
+    def total(self, model: nn.Module, said: Any) -> Tensor:
+        """The sum over the images."""
+        return self.task.losses(model, said, self.targets).sum()
 
 
 def whole_pictures(pictures: Sequence[Any], how: Measuring) -> Tensor:
@@ -180,6 +221,20 @@ def moved(batch: Any, device: torch.device, layout: torch.memory_format) -> Any:
         moved(one, device, layout) if isinstance(one, Tensor | dict | list) else one.to(device)
         for one in batch
     ]
+
+
+def converted(batch: Any, dtype: torch.dtype) -> Any:
+    """Inputs or targets with all that is not whole numbers in this type."""
+    if isinstance(batch, Tensor):
+        return batch.to(dtype) if batch.is_floating_point() else batch
+    if isinstance(batch, dict):
+        return {key: converted(value, dtype) for key, value in batch.items()}
+    return [converted(one, dtype) for one in batch]
+
+
+def taken(batch: Any, which: slice) -> Any:
+    """Inputs or targets of some images."""
+    return {key: value[which] for key, value in batch.items()} if isinstance(batch, dict) else batch[which]
 
 
 def cut(batch: Any, parts: int) -> list[Any]:

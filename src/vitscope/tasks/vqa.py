@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision import transforms
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.interface import unwrap
 from vitscope.core.outputs import class_scores
 from vitscope.core.statistics import mean_interval
@@ -86,6 +86,20 @@ class VQA(Task):
         """See `Task`."""
         scores = unhalved(class_scores(model, outputs, len(targets)))
         return F.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none").sum(1)
+
+    def right(self, model: nn.Module, outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """How right the answer with the highest score is, of 1."""
+        best = class_scores(model, outputs, len(targets)).argmax(1, keepdim=True)
+        found = targets.gather(1, best)[:, 0]
+        return found, torch.ones_like(found)
+
+    def check(self, targets: Tensor, n_classes: int) -> None:
+        """See `Task`."""
+        if targets.shape[1] != n_classes:
+            raise BadData(
+                f"questions have {targets.shape[1]} answers, the model {n_classes}; give a model that was trained on "
+                "this data"
+            )
 
     def blank(self, config: DataConfig, device: torch.device | None) -> dict[str, Tensor]:
         """See `Task`."""

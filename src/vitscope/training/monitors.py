@@ -15,12 +15,13 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-from torch import Tensor, nn
+from torch import nn
 
 from vitscope.core import distributed, pd
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import VitscopeError, did_you_mean
-from vitscope.curvature import top_eigenvalues
+from vitscope.curvature import BatchLoss, hessian_of_loss, lanczos
+from vitscope.curvature.spectrum import random_start
 from vitscope.exams import EXAMS, Accumulator, examine
 from vitscope.recipes.seeding import STEP, order, seed_all
 from vitscope.results import atomic_write, tidy
@@ -59,7 +60,7 @@ class Monitors:
         self._images = images.held_out if images.held_out is not None else images.train.data
         self._epochs = math.ceil(stepper.recipe.total_epochs)
         self._path = plan.folder / FILE
-        self._probe: tuple[Tensor, Tensor] | None = None
+        self._probe: BatchLoss | None = None
         self._rows = self._earlier(start.position.epoch if start.resumed else -1)
 
     @property
@@ -110,22 +111,24 @@ class Monitors:
         return tables
 
     def _hessian_table(self, model: nn.Module) -> pd.DataFrame:
-        images, targets = self._hessian_batch()
-        found = top_eigenvalues(model, images, targets, k=1, tol=1e-2)
+        batch = self._hessian_batch()
+        with hessian_of_loss(model, batch) as product:
+            found = lanczos(product, random_start(product, seed=0), k=1, tol=1e-2)
         none = np.full(1, np.nan)
-        table = tidy("eigenvalue", found.values, none, none, len(images))
+        table = tidy("eigenvalue", found.values, none, none, len(batch))
         table.insert(0, "exam", HESSIAN)
         return table.assign(residual=found.residuals, converged=found.converged)
 
-    def _hessian_batch(self) -> tuple[Tensor, Tensor]:
-        """Images and targets, drawn once as the first step of the first epoch would."""
+    def _hessian_batch(self) -> BatchLoss:
+        """The loss of images and targets that are drawn once, as the first step of the first epoch would."""
         if self._probe is None:
             step = self._stepper
             step.data.epoch = 0
             chosen = order(step.n_images, step.seed, 0)[:HESSIAN_IMAGES]
             batch = step.task.collate([step.data[index] for index in chosen])
             seed_all(STEP, step.seed, 0, 0)
-            self._probe = step.mixed(*batch)
+            draws = [(STEP, step.seed, 0, 0, place) for place in range(len(chosen))]
+            self._probe = step.task.loss(*step.mixed(*batch), draws)
         return self._probe
 
     def _earlier(self, epoch: int) -> pd.DataFrame:

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
-from vitscope.core.arguments import Count, check_fields, names_checked
+from vitscope.core.arguments import Count, Positive, check_fields, names_checked
 from vitscope.core.errors import BadArgument, BadData
+from vitscope.core.interface import unwrap
 from vitscope.data import DataConfig, data_config
 from vitscope.models import BadWeights, UnknownArgument, create_model, name_of, origin
 from vitscope.models.create import check_name
@@ -35,6 +36,9 @@ class TrainOptions:
     """What for: classification, segmentation ...; default: what the data is for."""
     held_out: Any = None
     """Images to measure on after each epoch; default: the test split of the data."""
+    window: Positive | None = None
+    """Segmentation: held-out pictures as windows of the model's size, in a picture whose shorter side is so many
+    times it; default: the whole picture at the size of the model."""
     fraction: float = 1.0
     """Class-stratified, seeded part of the training images to use."""
     img_size: int | None = None
@@ -128,7 +132,7 @@ def make_plan(
     seed_all(options.seed)
     own = {"epochs": options.epochs, "batch_size": options.batch_size, "lr": options.lr}
     found = find_images(data, options.held_out, options.fraction, options.seed, options.skip_broken)
-    task = find_task(options.task, found.train)
+    task = find_task(options.task, found.train, options.window)
     choices = get_recipe(recipe or task.recipe, **own | dict(options.changes or {}))
     task.check_recipe(choices)
     images = readable(found, options.skip_broken)
@@ -137,6 +141,7 @@ def make_plan(
     net = find_model(model, images.classes, options.img_size, choices, trusted, task, **named).to(device)
     task.bind(net)
     config, classes = settle(net, images.classes, device, task)
+    _require_batch(net, choices.batch_size, len(images.train))
     if isinstance(teacher, str | os.PathLike):
         teacher = create_model(teacher, pretrained=None, trust_code=trusted)
     folder = Path(out) if out is not None else Path("runs") / _file_name(f"{name_of(net)}-{images.name}")
@@ -148,8 +153,20 @@ def make_plan(
         "name": name_of(net),
         "parameters": sum(parameter.numel() for parameter in net.parameters()),
         "input_size": config.input_size,
+        "task": task.name,
     }
     return Plan(options, choices, images, task, net, teacher, device, config, classes, folder, setting, facts)
+
+
+def _require_batch(model: nn.Module, size: int, images: int) -> None:
+    """Refuse batches that a model cannot learn from; one image that is left over in an epoch is passed over anyway."""
+    least: int = getattr(unwrap(model), "vitscope_least_batch", 1)
+    if min(size, images) < least:
+        seen = f"batch_size is {size}" if size < least else f"there is {images} image to train on"
+        raise BadArgument(
+            f"{seen}; {name_of(model)} needs at least {least} images in a batch, since it normalises what it has "
+            "pooled to one point: give a larger --batch-size, more images, or unet:NAME in the place of upernet:NAME"
+        )
 
 
 def find_model(
@@ -215,6 +232,8 @@ def _setting(
         "teacher": name_of(teacher) if isinstance(teacher, nn.Module) else teacher and os.fspath(teacher),
         "recipe": recipe.to_dict(),
     }
+    if options.window is not None:
+        setting["window"] = options.window
     return json.loads(json.dumps(setting))
 
 

@@ -111,6 +111,16 @@ def test_a_number_that_is_no_class_is_named_before_a_training(tmp_path: Path) ->
         data[0]
 
 
+def test_masks_in_which_nobody_has_said_anything(tmp_path: Path) -> None:
+    fill(tmp_path)
+    (tmp_path / "classes.txt").write_text("a\nb\nc\n")
+    for i in range(3):
+        masks_of(tmp_path).check()  # one that says something is enough
+        save_mask(tmp_path / "masks" / f"{i}.png", np.full(SIZE[::-1], 255, np.uint8))
+    with pytest.raises(BadData, match=r"none of its 3 targets says anything, the first is that of .*0\.jpg"):
+        masks_of(tmp_path).check()
+
+
 def test_a_mask_of_another_size(tmp_path: Path) -> None:
     fill(tmp_path)
     save_mask(tmp_path / "masks" / "1.png", np.zeros((8, 13), np.uint8))

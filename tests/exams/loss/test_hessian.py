@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import vitscope as vs
 from tests.curvature.networks import batch, dense_hessian, largest, small_vit
-from tests.exams.hessian_job import numbers, refusal
+from tests.exams.hessian_job import numbers, of_tasks, refusal
 from tests.processes import run
 from vitscope.core.errors import VitscopeError
 from vitscope.engine.held_batches import HeldBatches
@@ -148,5 +148,9 @@ def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
     for name in ("values", "losses", "summed up", "density"):  # batches split: sums in another order
         np.testing.assert_allclose(two[0]["split"][name], alone[name], rtol=1e-7, atol=1e-12)
     assert np.array(two[0]["split"]["converged"]).all()
+    tasks = of_tasks(split=False)
+    assert two[0]["tasks"] == tasks
+    for task, by_one in tasks.items():
+        np.testing.assert_allclose(two[0]["split tasks"][task], by_one, rtol=1e-7, err_msg=task)
     assert "split_batch over 2 processes needs as many images per batch; a batch has 1" in two[0]["refusal"]
     assert refusal() == ""

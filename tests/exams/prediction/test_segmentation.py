@@ -15,7 +15,7 @@ from vitscope.core.statistics import mean_interval_of_few
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.engine.pixel_scores import score_pixels
-from vitscope.exams.prediction import segmentation as module
+from vitscope.engine.shown_images import FEW
 from vitscope.findings.segmentation import UNKNOWN, WRONG, Overlay, SegmentationResult, _cells
 from vitscope.plots import plot_segmentation_overlays
 from vitscope.tasks.segmentation import Segmentation
@@ -114,7 +114,7 @@ def test_pieces_of_an_image_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> N
     torch.manual_seed(0)
     scores, mask = torch.randn(7, 6, 5), torch.randint(-1, 7, (12, 10))
     columns, table, said = score_pixels(scores, mask)
-    monkeypatch.setattr("vitscope.engine.pixel_scores._AT_ONCE", 70)
+    monkeypatch.setattr("vitscope.engine.pixel_scores.IN_DOUBLE", 70)
     again, _, _ = score_pixels(scores, mask)
     np.testing.assert_allclose(again, columns, rtol=1e-12)
     assert int(columns[0]) == int((mask != NO_CLASS).sum()) == int(table[1].sum()) == int(table[2].sum())
@@ -124,7 +124,7 @@ def test_pieces_of_an_image_make_the_whole(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_same_few_images_are_shown_whatever_the_batches(result: SegmentationResult) -> None:
     other = vs.exams.segmentation(SmallSegmenter().eval(), masked(40), batch_size=7)
     assert [one.place for one in other.overlays] == [one.place for one in result.overlays]
-    assert len(result.overlays) == module.OVERLAYS
+    assert len(result.overlays) == FEW
     data = masked(40)
     for one in other.overlays:
         assert (one.truth == data.target(one.place)).all()
@@ -151,7 +151,7 @@ def test_errors_are_red_and_pixels_without_a_class_grey() -> None:
 def test_a_figure_names_the_classes_that_it_shows(result: SegmentationResult) -> None:
     ax = plot_segmentation_overlays(result)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["sand", "coral", "weed", "wrong"]
-    assert len(ax.images) == 4 * module.OVERLAYS
+    assert len(ax.images) == 4 * FEW
 
 
 def test_images_without_any_class_do_not_count() -> None:
@@ -204,3 +204,29 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
         vs.exams.segmentation(model, masked(6))
     with pytest.raises(BadData, match="data of segmentation, in which no picture has a class of its own"):
         vs.diagnose(SmallSegmenter(), masked(6), ["prediction"])
+
+
+def test_windows_are_what_a_training_measures_with_them() -> None:
+    model, data = SmallSegmenter().eval(), masked(6)
+    found = vs.exams.segmentation(model, data, batch_size=4, window=1.5)
+    rows = found.table().set_index("quantity")
+    row = measure(model, Segmentation(1.5), data, CONFIG)
+    assert rows.loc["miou", "value"] == pytest.approx(row["miou"], rel=1e-9)
+    assert rows.loc["nll", "value"] == pytest.approx(row["nll"], rel=1e-6)
+    whole = vs.exams.segmentation(model, data, batch_size=4)
+    assert whole.quantity("nll") != found.quantity("nll")
+    one = vs.diagnose(model, data, ["segmentation"], options={"segmentation": {"window": 1.5}})
+    assert one["segmentation"].table()["value"][0] == rows["value"].iloc[0]
+
+
+def test_attention_is_shown_on_the_same_images(result: SegmentationResult) -> None:
+    data = masked(40)
+    maps = vs.exams.maps(small_vit(), data, count=5, batch_size=2)
+    assert maps.indices[:3].tolist() == [overlay.place for overlay in result.overlays]
+    few = vs.exams.segmentation(SmallSegmenter().eval(), data, limit=12, seed=3)
+    maps = vs.exams.maps(small_vit(), data, count=3, limit=12, seed=3)
+    assert maps.indices.tolist() == [overlay.place for overlay in few.overlays]
+    for place, thumbnail in zip(maps.indices, maps.images.array, strict=True):
+        picture = np.asarray(data.picture(int(place)), float)
+        own = np.corrcoef(picture.ravel(), np.moveaxis(thumbnail, 0, -1).ravel())[0, 1]
+        assert own > 0.99

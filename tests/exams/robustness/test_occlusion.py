@@ -179,7 +179,8 @@ def test_saliency_of_a_linear_model_is_weight_times_distance_to_the_fill() -> No
     model, pixels, fill = LinearClassifier(), pictures(5), torch.tensor([0.1, 0.5, 0.9]).view(1, 3, 1, 1)
     number = patch_numbers(4, 4, 2)
     seen = PixelModel(model, torch.float32)
-    found = patch_saliency(seen, pixels, lambda logits: logits.amax(1), fill, number, 4)
+    gradient = seen.gradient(pixels, lambda logits: logits.amax(1))
+    found = patch_saliency(gradient, pixels, fill, number, 4)
     weight = model.weight.detach().view(3, 4, 4) / 2  # of either logit, but for the sign
     for i in range(5):
         for patch in range(4):

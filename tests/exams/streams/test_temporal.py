@@ -15,6 +15,8 @@ from tests.exams.moving_pictures import Known, known_table, level_stream, random
 from tests.exams.scores_by_hand import scores
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import FrameData, ImageData, data_config, moving_crops, preprocess
+from vitscope.data.task_data import TaskData
+from vitscope.data.tasks.prepared import MaskArrays
 from vitscope.exams import prediction, temporal
 from vitscope.findings.temporal import QUANTITIES, RATIOS, TemporalResult
 from vitscope.results import Result
@@ -128,6 +130,20 @@ def test_points_of_masks_equal_a_loop_over_points(scale: int) -> None:
     assert np.isfinite(result.trace[0, :4]).all()
 
 
+def test_a_stream_of_segmentation_is_taken_as_frames_with_masks_are() -> None:
+    generator = np.random.default_rng(2)
+    levels = generator.integers(0, 30, (9, 8, 8)).astype(np.uint8)
+    masks = generator.integers(0, 4, (9, 8, 8)).astype(np.uint8)
+    reader = MaskArrays("points", np.repeat(levels[..., None], 3, 3), masks)
+    stream = TaskData("segmentation", "points", "test", "abcd", reader, lengths=[5, 4])
+    model = Known(known_table(), points=True)
+    found = temporal(model, stream, batch_size=4)
+    frames = FrameData("points", "test", "abcd", None, [5, 4], images=levels[..., None], masks=masks)
+    pd.testing.assert_frame_equal(without_speed(found), without_speed(temporal(model, frames)), rtol=1e-9)
+    with pytest.raises(BadData, match=r"points \(test\) is no stream of frames, which temporal needs; give"):
+        temporal(model, stream.subset(range(9)))
+
+
 @pytest.fixture(scope="module")
 def moving() -> FrameData:
     """Garments that move by a few points under noise."""
@@ -169,6 +185,18 @@ def test_mc_dropout_and_single_draws(small_vit: nn.Module, moving: FrameData) ->
     nll = -p[torch.arange(12), labels].log().mean()
     assert column(result, "nll")[2] == pytest.approx(float(nll), rel=1e-4)
     assert column(result, "nll")[4] != column(result, "nll")[0]
+    drawn = result.replicates()  # of every condition, so that models are compared in each of them
+    for row, name in enumerate(result.names):
+        assert drawn[f"consistency, {name}"][0] == column(result, "consistency")[row]
+    table = result.combinations()
+    assert table[["way", "temporal"]].to_numpy().tolist() == [
+        [way, smoothed] for way in ("one pass", "mc dropout", "one draw") for smoothed in (False, True)
+    ]
+    for name in ("nll", "accuracy", "ece", "consistency"):
+        assert table[name].tolist() == column(result, name).tolist()
+        low = result.low[:, QUANTITIES.index(name)].tolist()
+        assert table[f"{name}_low"].tolist() == pytest.approx(low, nan_ok=True)
+    assert table["throughput"].tolist() == result.throughput[:, 0].tolist()
 
 
 def test_a_model_that_smooths_already_is_compared_with_itself_without() -> None:

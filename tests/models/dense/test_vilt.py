@@ -14,6 +14,8 @@ from vitscope.core.errors import VitscopeError
 from vitscope.models import save_model
 from vitscope.models.dense.words import Words
 from vitscope.models.errors import CannotBuild, UnknownArgument
+from vitscope.recipes.named import get_recipe
+from vitscope.training.setup import find_model
 
 QUESTIONS = ["Is there a circle?", "What color is the square?", "is the CIRCLE green?"]
 WORDS = Words.of(QUESTIONS[:2], length=9)
@@ -135,6 +137,11 @@ def test_a_folder_of_hugging_face(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
     words = vs.create_model(f"hf:{tmp_path}").vitscope_words
     assert words(["Is circle"])["input_ids"].tolist() == [[2, 5, 6, 3, 0, 0, 0, 0, 0]]
+    # for a training: other answers, the weights of the rest; it has no stochastic depth, of which recipes speak
+    tuned = find_model(f"hf:{tmp_path}", "abcde", None, get_recipe("vqa"), pretrained=True)
+    assert tuned.num_classes == 5
+    for name, weights in theirs.vilt.state_dict().items():
+        assert torch.equal(tuned.vilt.state_dict()[name], weights)
 
 
 def test_wrong_arguments_are_refused() -> None:

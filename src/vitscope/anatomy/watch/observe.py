@@ -19,10 +19,13 @@ from vitscope.anatomy.watch.one_forward import ForwardWatch, Site, examined_outp
 from vitscope.core.errors import UnsupportedModel
 
 
-def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | None = None) -> Graph:
+def observe(
+    model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | None = None, whole: bool = False
+) -> Graph:
     """Run `model(example)` once, without gradients, and return the graph of the pass.
 
-    With named `inputs`, `example` among them, it is `model(**inputs)`; what the others give counts as constant.
+    With named `inputs`, `example` among them, it is `model(**inputs)`; what the others give counts as constant. The
+    head of a dense model is one step, unless the `whole` is to be seen.
     """
     run = partial(model, example) if inputs is None else partial(model, **inputs)
     others = [] if inputs is None else list(inputs.values())
@@ -30,9 +33,9 @@ def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | No
         try:
             if example.device.type != "meta":
                 run()  # models that compute tables on their first pass take their usual path on the second
-            watch, outputs = _watched(model, example, run, others)
+            watch, outputs = _watched(model, example, run, others, whole)
             if kept := watch.kept_by_the_model():
-                watch, outputs = _watched(model, example, run, [*others, *kept])
+                watch, outputs = _watched(model, example, run, [*others, *kept], whole)
         except UnsupportedModel:  # of what it returned, not of how it ran
             raise
         except Exception as error:
@@ -46,10 +49,10 @@ def observe(model: nn.Module, example: Tensor, inputs: Mapping[str, Tensor] | No
 
 
 def _watched(
-    model: nn.Module, example: Tensor, run: Callable[[], Any], constants: list[Tensor]
+    model: nn.Module, example: Tensor, run: Callable[[], Any], constants: list[Tensor], whole: bool
 ) -> tuple["_Observer", tuple[int, ...]]:
     """One watched pass, and the nodes of what the model returned."""
-    watch = _Observer(model, example)
+    watch = _Observer(model, example, whole)
     for constant in constants:
         watch.constant(constant)  # known from the start, so that it shows which modules are given it
     with watch.following(model), watch:
@@ -58,7 +61,7 @@ def _watched(
 
 
 class _Observer(ForwardWatch):
-    def __init__(self, model: nn.Module, example: Tensor) -> None:
+    def __init__(self, model: nn.Module, example: Tensor, whole: bool) -> None:
         super().__init__()
         self.nodes: list[Node] = []
         self.module_calls: list[ModuleCall] = []
@@ -67,7 +70,7 @@ class _Observer(ForwardWatch):
         self._unseen: list[weakref.ref[Tensor]] = []  # tensors that nobody saw being made
         self._own = {id(t) for t in (*model.parameters(), *model.buffers())}
         # a decoder is no part of the stream, and a detector has thousands of operations: one step, of all it was given
-        self._one_step = next(reversed(getattr(model, "vitscope_parts", ())), None)
+        self._one_step = None if whole else next(reversed(getattr(model, "vitscope_parts", ())), None)
         self._remember(example, "input", (), Site("", 0, "input", 0), dynamic=True)
 
     def operation(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """Operations whose derivative can be differentiated again at about the cost of their arithmetic.
 
-torch has a second derivative of each of them, but composes some out of many passes over memory, or calls a convolution
+torch has a second derivative of most of them, but composes some out of many passes over memory, or calls a convolution
 in a shape it is slow at. A product with a Hessian goes through three functions of an operation y = f(x, w):
 
     once, while the graph is built     y,  and  (gx, gw) = f'(gy; x, w)
@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torchvision  # registers its operations  # noqa: F401
 from torch import Tensor
 
 from vitscope.anatomy.watch.one_forward import OperationMode, scaled_dot_product_probabilities
 from vitscope.curvature.double_backward.linear import conv2d, gelu, linear
 from vitscope.curvature.double_backward.normalisation import batch_norm, layer_norm
+from vitscope.curvature.double_backward.regions import roi_align
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -37,6 +39,7 @@ REPLACED: dict[Any, Callable[..., Tensor]] = {
     F.layer_norm: layer_norm,
     F.batch_norm: batch_norm,
     F.scaled_dot_product_attention: attention,
+    torch.ops.torchvision.roi_align: roi_align,
 }
 
 

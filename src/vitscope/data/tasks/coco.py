@@ -64,6 +64,11 @@ class CocoReader:
         self._same_size(index, found.size)
         return found
 
+    def size(self, index: int) -> tuple[int, int]:
+        """Height and width."""
+        width, height = self.pictures[index].size
+        return height, width
+
     def target(self, index: int) -> Objects:
         """See `TaskReader`."""
         about = self.pictures[index]

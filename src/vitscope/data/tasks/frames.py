@@ -42,6 +42,11 @@ class _FrameMasks(MaskFiles):
         mask = data.target(index)
         return np.where(mask == NO_CLASS, UNLABELLED, mask).astype(np.uint8)
 
+    def digest(self) -> bytes:
+        """Of what the stream is made of; masks need not lie in files."""
+        data: TaskData = self.data  # type: ignore[attr-defined]
+        return data.digest
+
 
 def as_frames(data: TaskData) -> FrameData:
     """The stream with its masks as `frames:PATH` would give it."""

@@ -60,12 +60,11 @@ class MaskFolder:
         """See `TaskReader`."""
         return self.pictures[index]
 
-    def check(self, index: int) -> None:
+    def check(self, index: int) -> bool:
         """See `TaskReader`."""
         path = self.masks[index]
         self._same_size(index, _size(self.pictures[index]))
-        if path is not None:
-            self.numbering.classes(path)
+        return path is not None and bool((self.numbering.classes(path) != NO_CLASS).any())
 
     def digest(self, places: Indices) -> bytes:
         """See `TaskReader`."""

@@ -37,6 +37,10 @@ class ArrayPictures:
         """See `TaskReader`."""
         return Image.fromarray(np.asarray(self.images[index]))
 
+    def size(self, index: int) -> tuple[int, int]:
+        """Height and width."""
+        return int(self.images.shape[1]), int(self.images.shape[2])
+
     def name(self, index: int) -> str:
         """See `TaskReader`."""
         return f"picture {index} of {self.what}"

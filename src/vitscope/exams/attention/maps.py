@@ -11,6 +11,7 @@ or images are shown beside it, and maps of two models can be compared. The same 
 map is kept as a byte per point (`findings/maps.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,13 +22,17 @@ from torch import Tensor, nn
 from vitscope.anatomy import Anatomy, AttentionMap, Tap, Unit, anatomy, preserved
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
+from vitscope.core.tensors import dtype_of
 from vitscope.data import batches, data_config
+from vitscope.data.images import limit_indices
+from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.heads import attention_matrix, every_point_asks, geometry, why_not
 from vitscope.engine.not_finite import finite_scores_in
-from vitscope.engine.own_passes import dtype_of, placed
-from vitscope.engine.takes_interface import Asked
+from vitscope.engine.own_passes import placed
+from vitscope.engine.pixel_scores import order_of_showing
+from vitscope.engine.takes_interface import Asked, Request
 from vitscope.engine.token_attention import has_class_token, key_map, rollout, rollout_run
 from vitscope.findings.maps import LayerMaps, MapsResult
 from vitscope.models import name_of
@@ -46,7 +51,7 @@ def maps(
     count: Count = COUNT,
     unit: str | None = None,
 ) -> MapsResult:
-    """Take the attention maps of `model` on the first images of the seeded order.
+    """Take the attention maps of `model` on the first images of the seeded order, or those that `segmentation` shows.
 
     Under torchrun every process takes the same few images. A model without attention has an empty result.
 
@@ -57,10 +62,14 @@ def maps(
         unit: The last layer to take, where the rollout ends; default: the last whose attention lies on the map.
     """
     with preserved(model), placed(model, request.device) as place, torch.inference_mode():
-        how: dict[str, Any] = {"config": data_config(model), "limit": request.limit, "seed": request.seed}
-        shown, indices = _first_images(
-            batches(data, batch_size=min(count, request.batch_size), device=place, **how), count
-        )
+        how: dict[str, Any] = {"config": data_config(model), "batch_size": min(count, request.batch_size)}
+        if isinstance(data, TaskData):
+            chosen = _shown_elsewhere(data, count, request)
+            shown, places = _first_images(batches(data.subset(chosen), device=place, **how), count)
+            shown, indices = shown[places.argsort()], torch.tensor(chosen)
+        else:
+            how |= {"limit": request.limit, "seed": request.seed}
+            shown, indices = _first_images(batches(data, device=place, **how), count)
         parts = anatomy(model, tuple(shown.shape[1:]))
         fields = _look(model, parts, shown, request.batch_size, unit)
     return MapsResult(
@@ -73,6 +82,14 @@ def maps(
         indices=indices.cpu().numpy().astype(np.int64),
         **fields,
     )
+
+
+def _shown_elsewhere(data: TaskData, count: int, request: Request) -> list[int]:
+    """The places of the images that `segmentation` shows of the same data, and of as many more as are wanted."""
+    places: Sequence[int] = range(len(data))
+    if request.limit is not None:
+        places = limit_indices(np.zeros(len(data), np.int64), request.limit, request.seed).tolist()
+    return sorted(places, key=lambda place: order_of_showing(place, request.seed))[:count]
 
 
 def _first_images(stream: Any, count: int) -> tuple[Tensor, Tensor]:

@@ -86,7 +86,7 @@ def summarise(
     }
 
 
-@procedure(LesionResult)
+@procedure(LesionResult, needs_labels=True)
 def lesion(
     model: nn.Module,
     data: Any,

@@ -4,7 +4,11 @@ For each mini-batch of the augmented training set, the k eigenvalues of largest 
 
     H = d²/dw² [ NLL(w) + l2(w) ],        l2 = wd/2 sum ||p||²  over the decayed parameters p
 
-in evaluation mode. The spectrum is the collection of all of them. Two numbers sum it up:
+in evaluation mode. NLL is the loss of the task that the data is for, its mean over the images of the batch (`tasks/`).
+What Mask R-CNN selects at w (proposals, and which of them are compared with which object) is held: its loss is made of
+boxes that torchvision does not differentiate, so that H is that of the loss with these boxes.
+
+The spectrum is the collection of all of them. Two numbers sum it up:
 
     NEP = share of negative values             (how far from convex)
     APE = mean of the positive values          (how sharp)
@@ -26,7 +30,7 @@ from vitscope.curvature.lanczos import MAX_PRODUCTS, OnStep
 from vitscope.curvature.loss import Convention
 from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.exam import Rows, procedure
-from vitscope.engine.held_batches import penalty_of, training_split
+from vitscope.engine.held_batches import find_recipe, penalty_of, training_split
 from vitscope.engine.resuming import Parts
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian import HessianResult
@@ -48,7 +52,7 @@ def hessian(
     l2: Convention = "half_square",
     params: str | None = None,
     mode: Mode = "lanczos",
-    recipe: str | Recipe | None = "hdv",
+    recipe: str | Recipe | None = "auto",
     max_products: Count = MAX_PRODUCTS,
     split_batch: bool = False,
     seed: int = 0,
@@ -61,10 +65,10 @@ def hessian(
     Under torchrun the batches are shared out over the processes, and all return the same result.
 
     Args:
-        model: Any classifier without random draws in evaluation mode; it is left as it was found.
-        data: The training images: what `load_data` gives, a Dataset of pictures, or images that are prepared already
-            (a pair of tensors, a DataLoader), which are then only mixed. A subset with the class shares of the whole
-            is taken, in random order; of a DataLoader the first images, in its own order.
+        model: Any model of the data's task without random draws in evaluation mode; it is left as it was found.
+        data: The training images: what `load_data` gives, of whichever task; a Dataset of pictures with labels; or
+            images that are prepared already (a pair of tensors, a DataLoader), which are then only mixed. A subset with
+            the class shares of the whole is taken, in random order; of a DataLoader the first images, in its own order.
         k: Eigenvalues per batch.
         batch_size: Images per batch; the spectrum depends on it. The images of a DataLoader are put together to
             batches of this size, whatever its own is.
@@ -75,7 +79,8 @@ def hessian(
         params: Over these parameters only: "layer4", "blocks.*.attn", "kind:msa"; default: all that learn.
         mode: "lanczos", or "power" for the answers that PyHessian's power iteration gives.
         recipe: Whose augmentation, mixing and label smoothing is drawn, once per batch, and which says what parameters
-            are decayed; None takes the images as for evaluation and decays all.
+            are decayed; None takes the images as for evaluation and decays all. "auto": that of the task, which is
+            "hdv" for images with labels, "dense" for pixels and objects, "vqa-mini" for questions.
         max_products: Stop a batch after so many products even if it has not converged.
         split_batch: Split each batch over the processes instead, where one is too large for one.
         seed: Of the batches, the augmentation, the start vectors and the bootstrap.
@@ -83,6 +88,7 @@ def hessian(
         name: What to call the model in the result.
         parts: Where what is finished is kept.
     """
+    recipe = find_recipe(recipe, data)
     penalty = penalty_of(recipe, weight_decay, l2)
     setup = CurvatureSetup(batch_size, batches, penalty, params, recipe, split_batch, seed)
     with curvature_passes(model, data, setup, device, name) as passes:
@@ -110,7 +116,7 @@ def hessian(
     return result
 
 
-@procedure(HessianResult, costly=True, resumable=True, options=hessian)
+@procedure(HessianResult, costly=True, resumable=True, needs_labels=True, or_task=True, options=hessian)
 def hessian_of_training_images(
     model: nn.Module, data: Any, limit: int | None = None, batch_size: int = 128, **options: Any
 ) -> HessianResult:

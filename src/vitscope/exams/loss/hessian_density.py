@@ -32,7 +32,7 @@ from vitscope.curvature.lanczos import OnStep
 from vitscope.curvature.loss import Convention
 from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.exam import Rows
-from vitscope.engine.held_batches import penalty_of
+from vitscope.engine.held_batches import find_recipe, penalty_of
 from vitscope.engine.resuming import Parts
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian_density import HessianDensityResult
@@ -52,7 +52,7 @@ def hessian_density(
     weight_decay: NotNegative = 5e-2,
     l2: Convention = "half_square",
     params: str | None = None,
-    recipe: str | Recipe | None = "hdv",
+    recipe: str | Recipe | None = "auto",
     split_batch: bool = False,
     seed: int = 0,
     device: str | torch.device | None = None,
@@ -62,6 +62,7 @@ def hessian_density(
     """The density of eigenvalues and the trace, from `steps` products per batch; `hessian` documents the others."""
     if steps < 2:
         raise VitscopeError(f"steps is {steps}; expected at least 2")
+    recipe = find_recipe(recipe, data)
     setup = CurvatureSetup(
         batch_size, batches, penalty_of(recipe, weight_decay, l2), params, recipe, split_batch, seed
     )

@@ -3,8 +3,10 @@
     L(x, y) = NLL(w + x a + y b) + l2(w + x a + y b),      l2 = wd/2 sum ||p||²  over the decayed parameters p
 
 on a grid, along two directions a and b (see `curvature.plane`) of the filters that the image's data is multiplied
-by (see `curvature.moved`). NLL, l2 and accuracy are kept apart. All points see the same images and the same draw of
-their augmentation, in evaluation mode. Beside the NLL stands its rise over the centre, image by image:
+by (see `curvature.moved`). NLL is the loss of the task that the data is for; NLL, l2 and accuracy (of images, pixels or
+answers; NaN for objects) are kept apart. All points see the same images and the same draw of their augmentation, in
+evaluation mode. What Mask R-CNN selects is selected anew at every point, with the same draws, as in its training: the
+loss may jump a little where another box is taken. Beside the NLL stands its rise over the centre, image by image:
 
     rise(x, y) = 1/n sum_i [ NLL_i(x, y) - NLL_i(0, 0) ]
 """
@@ -23,8 +25,9 @@ from vitscope.curvature.loss import Convention
 from vitscope.curvature.parameters import moved_parameters
 from vitscope.curvature.plane import Normalisation, Plane, PlanePenalty
 from vitscope.engine.exam import procedure
-from vitscope.engine.held_batches import penalty_of, training_split
-from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, score, summarise, visit
+from vitscope.engine.held_batches import find_recipe, penalty_of, training_split
+from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, visit
+from vitscope.engine.held_scores import score, summarise
 from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
@@ -45,7 +48,7 @@ def landscape(
     normalisation: Normalisation = "filter",
     weight_decay: NotNegative = 5e-2,
     l2: Convention = "half_square",
-    recipe: str | Recipe | None = "hdv",
+    recipe: str | Recipe | None = "auto",
     batch_norm: BatchNorm = "kept",
     run: str | os.PathLike[str] | None = None,
     others: Sequence[Other] = (),
@@ -76,6 +79,7 @@ def landscape(
         memory_format: Order of maps in memory: "contiguous", "channels_last", or "auto": what is faster.
         seed: Of the images, the augmentation and the directions.
     """
+    recipe = find_recipe(recipe, data)
     penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
@@ -88,17 +92,18 @@ def landscape(
             )
             on_plane = PlanePenalty(model, penalty, list(tensors.values()), axes.directions)
             with Plane(list(tensors.values()), axes.directions) as plane:
-                nll, right = loss.of_a_model()
+                own = loss.of_a_model()
                 places = [(float(x), float(y)) for y in axes.y for x in axes.x]
                 heading = f"{name or name_of(model)}: landscape"
-                sums = visit(loss, plane, places, lambda _: nll, parts, heading)
+                sums = visit(loss, plane, places, lambda _: own.nll, parts, heading)
         sums = sums.reshape(len(axes.y), len(axes.x), -1)
-        centre = summarise(score(nll, right, nll).numpy(), loss.n)
+        counts = own.counted.numpy(), loss.task.yes_or_no
+        centre = summarise(score(own, own.nll).numpy(), *counts)
         return LandscapeResult(
             **loss.about(name, data, penalty),
             x=axes.x,
             y=axes.y,
-            **summarise(sums, loss.n),
+            **summarise(sums, *counts),
             l2=np.array([on_plane(*place) for place in places]).reshape(sums.shape[:2]),
             centre=Centre(centre["nll"].each(float), centre["accuracy"].each(float), on_plane()),
             directions=directions,
@@ -113,7 +118,15 @@ def landscape(
         )
 
 
-@procedure(LandscapeResult, costly=True, batch_matters=True, resumable=True, options=landscape)
+@procedure(
+    LandscapeResult,
+    costly=True,
+    batch_matters=True,
+    resumable=True,
+    needs_labels=True,
+    or_task=True,
+    options=landscape,
+)
 def landscape_of_training_images(
     model: nn.Module, data: Any, limit: int | None = None, **options: Any
 ) -> LandscapeResult:

@@ -20,8 +20,9 @@ from vitscope.anatomy import preserved
 from vitscope.core.arguments import NotNegative
 from vitscope.curvature.loss import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
-from vitscope.engine.held_batches import penalty_of
-from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, summarise, visit
+from vitscope.engine.held_batches import find_recipe, penalty_of
+from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, visit
+from vitscope.engine.held_scores import summarise
 from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import Parts
@@ -40,7 +41,7 @@ def landscape_line(
     points: Points = 21,
     weight_decay: NotNegative = 5e-2,
     l2: Convention = "half_square",
-    recipe: str | Recipe | None = "hdv",
+    recipe: str | Recipe | None = "auto",
     batch_norm: BatchNorm = "kept",
     limit: int | None = 512,
     batch_size: int = 128,
@@ -54,6 +55,7 @@ def landscape_line(
 
     `landscape` documents the other arguments. Statistics of batch norms that are "kept" lie on the line, too.
     """
+    recipe = find_recipe(recipe, data)
     penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
     with preserved(model), draws_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
@@ -66,15 +68,15 @@ def landscape_line(
                 ends = []
                 for end in (0.0, 1.0):
                     line.move(end)
-                    ends.append(loss.of_a_model()[0])
+                    ends.append(loss.of_a_model())
 
                 def chord(place: Place) -> Tensor:
-                    return (1.0 - place[0]) * ends[0] + place[0] * ends[1]
+                    return (1.0 - place[0]) * ends[0].nll + place[0] * ends[1].nll
 
                 t = np.linspace(0.0, 1.0, points)
                 heading = f"{name or name_of(model)}: landscape_line"
                 sums = visit(loss, line, [(float(one),) for one in t], chord, parts, heading)
-        found = summarise(sums, loss.n)
+        found = summarise(sums, ends[0].counted.numpy(), loss.task.yes_or_no)
         found["excess"] = found.pop("rise")
         parameters = {id(parameter) for parameter in model.parameters()}
         steps = [d for tensor, d in zip(tensors, direction, strict=True) if id(tensor) in parameters]

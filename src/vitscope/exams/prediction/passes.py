@@ -19,7 +19,7 @@ from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import asked_output, declared, interface_of
 from vitscope.data import Readout
-from vitscope.engine.conditions import score_columns
+from vitscope.engine.condition_scores import score_columns
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pass_scores import PassScores, RunningMean, Stopwatch
@@ -34,7 +34,7 @@ from vitscope.surgery.ensemble import DeepEnsemble
 FEW = 4  # noise images on which a model shows whether its passes differ
 
 
-@procedure(PassesResult, evaluation=True, resumable=True)
+@procedure(PassesResult, evaluation=True, resumable=True, needs_labels=True)
 def passes(
     model: nn.Module | Sequence[nn.Module],
     data: Any,

@@ -25,7 +25,8 @@ from vitscope.core.statistics import (
     share_interval,
     standard_error,
 )
-from vitscope.engine.conditions import COLUMNS, replicates, score_columns
+from vitscope.engine.condition_scores import COLUMNS, score_columns
+from vitscope.engine.conditions import replicates
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.one_pass import examine
 from vitscope.engine.scores import (

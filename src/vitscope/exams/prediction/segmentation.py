@@ -10,9 +10,10 @@ prediction. Pixels of one image are not independent: intervals are over images, 
 Memory depends on the number of classes alone, apart from a few small images that are kept to be shown.
 """
 
-import hashlib
-import warnings
-from typing import Any, Self, cast
+import json
+from collections.abc import Iterator
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -20,11 +21,12 @@ from PIL import Image
 from torch import Tensor, nn
 
 from vitscope.core import distributed
+from vitscope.core.arguments import Positive
 from vitscope.core.statistics import (
     REPLICATES,
     Estimate,
     difference_interval,
-    mean_interval_of_few,
+    known_intervals,
     of_few,
     poisson_weights,
     standard_error,
@@ -39,46 +41,52 @@ from vitscope.engine.pixel_scores import (
     score_images,
 )
 from vitscope.engine.scores import error_interval, least_error, lengthened
+from vitscope.engine.shown_images import ShowsImages
 from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.segmentation import CLASS_QUANTITIES, QUANTITIES, Overlay, SegmentationResult
 from vitscope.results.condition_rows import BINS, MEANS
 from vitscope.tasks.segmentation import class_iou, mean_iou
+from vitscope.tasks.windows import scaled_picture, windowed_scores
 
-OVERLAYS = 3  # images that are kept to be shown
-SIDE = 160  # of them, at most
-_KEPT = ("keys", "places", "sizes", "shown")
+Window = Positive | None
+SIDE = 160  # of images that are kept to be shown, at most
 
 
-class SegmentationAccumulator(Accumulator):
+class SegmentationAccumulator(ShowsImages):
     """Sums over images of what their pixels add up to, plain and in every bootstrap replicate."""
 
     result = SegmentationResult
-    needs_masks = True
+    task = "segmentation"
     evaluation = True
+    window: ClassVar[float | None] = None
+    OPTIONS = MappingProxyType({"window": Window})
 
     n: Tensor
     sums: Tensor  # (PIXEL_COLUMNS, 1 + replicates); the first column is plain
     classes: Tensor  # (classes, 3, 1 + replicates): pixels right, there, predicted
-    keys: Tensor  # (overlays,) of the images that are kept: the lowest ones; 0: none yet
-    places: Tensor  # (overlays,) in the data
-    sizes: Tensor  # (overlays, 2)
-    shown: Tensor  # (overlays, 5, SIDE, SIDE): red, green, blue, truth, prediction
+    sizes: Tensor  # (few, 2)
+    shown: Tensor  # (few, 5, SIDE, SIDE): red, green, blue, truth, prediction
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         rows = 1 + REPLICATES
         self.add_sums(sums=(PIXEL_COLUMNS, rows), classes=(0, 3, rows))
         self.add_counts("n")
-        for name, shape in (("keys", ()), ("places", ()), ("sizes", (2,))):
-            self.add_sum(name, (OVERLAYS, *shape), torch.int64)
-        self.add_sum("shown", (OVERLAYS, 5, SIDE, SIDE), torch.int32)
+        self.add_kept("sizes", (2,))
+        self.add_kept("shown", (5, SIDE, SIDE), torch.int32)
+
+    @classmethod
+    def with_options(cls, **options: Any) -> type[Accumulator]:
+        """The exam of windows."""
+        return in_windows(**options)
 
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
         assert self.subject.pictures is not None
         require_maps(batch.logits, self.subject.model)
         self.classes = lengthened(self.classes, batch.logits.shape[1])
-        columns, tables, maps = score_images(batch.logits, batch.indices, self.subject.pictures)
+        scores = batch.logits if self.window is None else self._windowed(batch.indices.tolist(), self.window)
+        columns, tables, maps = score_images(scores, batch.indices, self.subject.pictures)
         for index, (mask, said) in zip(batch.indices.tolist(), maps, strict=True):
             self._show(index, mask.numpy(), said.numpy())
         weights = torch.from_numpy(poisson_weights(batch.indices.cpu().numpy(), self.subject.seed))
@@ -86,12 +94,20 @@ class SegmentationAccumulator(Accumulator):
         self.sums += columns.T @ weights
         self.classes += torch.einsum("nck,nr->kcr", tables, weights)
 
+    def _windowed(self, places: list[int], window: float) -> Iterator[Tensor]:
+        """Scores (K, H, W) of every picture, from windows of it."""
+        data, config, score = self.subject.pictures, self.subject.config, self.subject.score
+        assert data is not None
+        assert config is not None
+        assert score is not None
+        for place in places:
+            image = scaled_picture(data.picture(place), config, window)
+            yield windowed_scores(score, image, config.input_size[1:])
+
     def _show(self, index: int, mask: np.ndarray, said: np.ndarray) -> None:
-        """Keep an image if its key is among the lowest: a choice that depends on the seed and its place alone."""
-        text = f"{self.subject.seed} {index}".encode()
-        key = 1 + int.from_bytes(hashlib.blake2b(text, digest_size=7).digest())
-        slot = int(self.keys.argmax()) if bool((self.keys > 0).all()) else int((self.keys == 0).nonzero()[0])
-        if 0 < int(self.keys[slot]) <= key:
+        """Keep an image if it is one of the few."""
+        slot = self.slot_for(index)
+        if slot is None:
             return
         assert self.subject.pictures is not None
         scale = min(1.0, SIDE / max(mask.shape))
@@ -101,37 +117,20 @@ class SegmentationAccumulator(Accumulator):
             np.arange(small) * side // small for small, side in zip((tall, wide), mask.shape, strict=True)
         )
         layers = [*np.moveaxis(picture, -1, 0), *(layer[y][:, x] for layer in (mask, said))]
-        self.keys[slot], self.places[slot] = key, index
         self.sizes[slot] = torch.tensor([tall, wide])
-        self.shown[slot] = 0
         self.shown[slot, :, :tall, :wide] = torch.from_numpy(np.stack(layers).astype(np.int32))
 
     def merge_state(self, other: Self) -> None:
-        """Take in another one's sums, and those of its images whose keys are lowest."""
+        """Take in another one's sums; one that has seen fewer classes has fewer rows."""
         length = max(len(one.classes) for one in (self, other))
         for one in (self, other):
             one.classes = lengthened(one.classes, length)
-        kept = _lowest([{name: getattr(one, name) for name in _KEPT} for one in (self, other)])
         super().merge_state(other)
-        for name, tensor in kept.items():
-            setattr(self, name, tensor)
 
     def finish(self) -> SegmentationResult:
-        """The result; before sums are taken, each process holds its own images in the places that all agree on."""
+        """The result; before sums are taken, every process has as many classes as the others."""
         self.classes = lengthened(self.classes, max(distributed.gather(len(self.classes))))
-        own = {name: getattr(self, name) for name in _KEPT}
-        everyone = sorted(key for keys in distributed.gather(self.keys.tolist()) for key in keys if key)
-        for name, tensor in own.items():
-            setattr(self, name, torch.zeros_like(tensor))
-        for slot, key in enumerate(everyone[:OVERLAYS]):
-            for place in (own["keys"] == key).nonzero()[:, 0].tolist():
-                for name, tensor in own.items():
-                    getattr(self, name)[slot] = tensor[place]
-        try:
-            return cast(SegmentationResult, super().finish())
-        finally:
-            for name, tensor in own.items():
-                setattr(self, name, tensor)
+        return cast(SegmentationResult, super().finish())
 
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval, the reliability diagram, the classes, and the images to show."""
@@ -150,7 +149,7 @@ class SegmentationAccumulator(Accumulator):
             "signed_ece": means["confidence"] - means["accuracy"],
         }
         drawn = np.column_stack([found[quantity] for quantity in QUANTITIES])
-        low, high = _intervals(drawn, n)
+        low, high = known_intervals(drawn, n)
         signed = found["signed_ece"]
         special = {
             "signed_ece": difference_interval(signed[0], of_few(standard_error(signed[1:]), n), n),
@@ -167,7 +166,7 @@ class SegmentationAccumulator(Accumulator):
             "drawn": drawn[1:],
             "bin_count": count[0].astype(np.int64),
             "bin_confidence": bin_confidence,
-            "bin_accuracy": Estimate(bin_accuracy[0], *_intervals(bin_accuracy, n)),
+            "bin_accuracy": Estimate(bin_accuracy[0], *known_intervals(bin_accuracy, n)),
             **self._class_fields(tables, n),
             "overlays": self._overlays(),
         }
@@ -187,13 +186,12 @@ class SegmentationAccumulator(Accumulator):
             "class_names": tuple(known[k] if k < len(known) else str(k) for k in range(there.shape[1])),
             "class_pixels": there[0].astype(np.int64),
             "class_predicted": predicted[0].astype(np.int64),
-            "by_class": Estimate(drawn[0], *_intervals(drawn, n)),
+            "by_class": Estimate(drawn[0], *known_intervals(drawn, n)),
         }
 
     def _overlays(self) -> tuple[Overlay, ...]:
-        order = [int(slot) for slot in self.keys.argsort() if int(self.keys[slot])]
         found = []
-        for slot in order:
+        for slot in self.slots:
             tall, wide = self.sizes[slot].tolist()
             layers = self.shown[slot, :, :tall, :wide].numpy()
             picture = np.ascontiguousarray(np.moveaxis(layers[:3], 0, -1).astype(np.uint8))
@@ -201,26 +199,25 @@ class SegmentationAccumulator(Accumulator):
         return tuple(found)
 
 
-def _lowest(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Of the images that several have kept, those with the lowest keys."""
-    joined = {name: torch.cat([part[name] for part in parts]) for name in _KEPT}
-    keys = joined["keys"]
-    last = torch.where(keys > 0, keys, torch.full_like(keys, torch.iinfo(torch.int64).max))
-    chosen = last.argsort()[:OVERLAYS]
-    return {name: tensor[chosen] for name, tensor in joined.items()}
+def in_windows(window: Window) -> type[SegmentationAccumulator]:
+    """The exam of windows, which the shared pass over whole pictures is no help for."""
+    if window is None:
+        return SegmentationAccumulator
 
+    class Windowed(SegmentationAccumulator):
+        settings = json.dumps({"window": window})
 
-def _intervals(drawn: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of (1 + replicates, ...): between the ends of `mean_interval_of_few`; NaN where there is no number."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="All-NaN slice")
-        low, high = mean_interval_of_few(drawn[1:], n)
-    unknown = np.isnan(drawn[0])
-    return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+    Windowed.window = window
+    return Windowed
 
 
 @takes_interface
-def segmentation(model: nn.Module, data: Any, request: Asked) -> SegmentationResult:
-    """Examine what `model` takes every pixel of `data` for; `examine` documents the arguments."""
-    results = examine(model, data, [SegmentationAccumulator], **vars(request))
+def segmentation(model: nn.Module, data: Any, request: Asked, window: Window = None) -> SegmentationResult:
+    """Examine what `model` takes every pixel of `data` for; `examine` documents the other arguments.
+
+    Args:
+        window: Show it windows of its own size, in a picture whose shorter side is so many times that; scores are
+            averaged where they overlap. Default: the whole picture, at the size of the model.
+    """
+    results = examine(model, data, [in_windows(window)], **vars(request))
     return cast(SegmentationResult, results["segmentation"])

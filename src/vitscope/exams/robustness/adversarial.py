@@ -38,7 +38,7 @@ STEPS = 4
 REACH = 2.5  # all steps of PGD together, in eps: enough to cross the ball from any start
 
 
-@procedure(AdversarialResult, evaluation=True, resumable=True)
+@procedure(AdversarialResult, evaluation=True, resumable=True, needs_labels=True)
 def adversarial(
     model: nn.Module,
     data: Any,

@@ -14,7 +14,7 @@ from vitscope.findings.blur import BlurResult
 from vitscope.findings.noise import BLUR, Perturbation
 
 
-@procedure(BlurResult, evaluation=True, resumable=True, masked=True)
+@procedure(BlurResult, evaluation=True, resumable=True, needs_labels=True, or_task=True)
 def blur(
     model: nn.Module,
     data: Any,

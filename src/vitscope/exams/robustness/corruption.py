@@ -34,7 +34,7 @@ from vitscope.findings.corruption import CLEAN, CorruptionResult
 GENERATED, PUBLISHED = "generated", "published"
 
 
-@procedure(CorruptionResult, evaluation=True, resumable=True, masked=True)
+@procedure(CorruptionResult, evaluation=True, resumable=True, needs_labels=True, or_task=True)
 def corruption(
     model: nn.Module,
     data: Any,
@@ -68,8 +68,15 @@ def corruption(
     if source is not None:
         published = open_published(source, data, conditions, _chosen(data, request.limit, request.seed))
     parts = parts or Parts()
-    with own_passes(model, data, request, labelled=True, or_masked=True) as own, parts:
-        if reference is not None and reference.n != (n := sum(distributed.gather(own.n_images))):
+    with own_passes(model, data, request, labelled=True, or_task=True) as own, parts:
+        asked = (
+            own.pictures is not None and own.pictures.task == "vqa"
+        )  # images are shown once for each question
+        if (
+            reference is not None
+            and not asked
+            and reference.n != (n := sum(distributed.gather(own.n_images)))
+        ):
             raise VitscopeError(
                 f"the reference is of {reference.n} images; expected the same {n}; use its limit"
             )
@@ -124,6 +131,10 @@ def _chosen(data: Any, limit: int | None, seed: int) -> np.ndarray:
 def _check_reference(
     reference: CorruptionResult, types: Sequence[str], severities: Sequence[int], data: str, seed: int
 ) -> None:
+    if reference.scores.ap is not None:
+        raise VitscopeError(
+            "a mean corruption error is made of accuracies, which models of objects do not have; leave reference= out"
+        )
     seen = (reference.data, reference.seed, reference.types, reference.severities)
     if seen != (data, seed, tuple(types), tuple(severities)):
         raise VitscopeError(

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import UnsupportedModel
-from vitscope.engine.conditions import drawn_accuracy, score_conditions, scored
+from vitscope.engine.condition_scores import Part
+from vitscope.engine.conditions import drawn_score, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import NOISE, PixelModel, gaussian
@@ -67,7 +68,7 @@ def band_noise(spectrum: Tensor, mask: Tensor, size: tuple[int, int], rms: float
     return noise * (rms / noise.square().mean((1, 2, 3), keepdim=True).sqrt())
 
 
-@procedure(FrequencyNoiseResult, evaluation=True, resumable=True)
+@procedure(FrequencyNoiseResult, evaluation=True, resumable=True, needs_labels=True, or_task=True)
 def frequency_noise(
     model: nn.Module,
     data: Any,
@@ -81,7 +82,7 @@ def frequency_noise(
         strength: Root mean square of the noise in 1/255. At 32, models of a few hundred thousand weights lose up to
             20 points of accuracy on 32-pixel images: a clear drop, far from chance.
     """
-    with own_passes(model, data, request, labelled=True, parts=parts) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts, or_task=True) as own:
         seen = PixelModel.of(own)
         size = (own.input_shape[1], own.input_shape[2])
         number = band_numbers(*size, BANDS)
@@ -90,11 +91,12 @@ def frequency_noise(
 
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
             pixels = seen.pixels(images)
-            yield CLEAN, seen.clean(images)
+            yield CLEAN, seen.clean(images, indices)
             white = gaussian(NOISE, request.seed, indices, tuple(images.shape[1:])).to(pixels.device)
             spectrum = torch.fft.rfft2(white)
             for band, mask in masks.items():
-                yield band, seen.logits(pixels + band_noise(spectrum, mask, size, strength / 255))
+                noisy = pixels + band_noise(spectrum, mask, size, strength / 255)
+                yield band, seen.logits(noisy, indices)
 
         found = score_conditions("frequency_noise", own, [CLEAN, *masks], predict)
         scores = scored(list(found.values()), reference=found[CLEAN])
@@ -124,10 +126,10 @@ def _centres(bands: Sequence[int]) -> np.ndarray:
     return (np.array(bands, dtype=np.float64) + 0.5) / BANDS
 
 
-def _headlines(bands: Sequence[int], found: Mapping[str, Mapping[str, Tensor]]) -> tuple[Headline, ...]:
+def _headlines(bands: Sequence[int], found: Mapping[str, Part]) -> tuple[Headline, ...]:
     """Mean drop over the lower and the upper bands, replicate by replicate, and their difference."""
-    clean = drawn_accuracy(found[CLEAN])
-    drops = np.stack([clean - drawn_accuracy(found[_name(k)]) for k in bands])
+    clean = drawn_score(found[CLEAN])
+    drops = np.stack([clean - drawn_score(found[_name(k)]) for k in bands])
     lower = _centres(bands) < MIDDLE
     if lower.all() or not lower.any():
         return ()

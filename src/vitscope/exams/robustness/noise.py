@@ -21,7 +21,14 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
 from vitscope.data.corruptions.camera import shot_noise
 from vitscope.data.corruptions.filters import draws_for, gaussian_blur, normals, to_unit
-from vitscope.engine.conditions import Scored, drawn_accuracy, drawn_miou, main_headlines, score_conditions
+from vitscope.engine.conditions import (
+    Scored,
+    drawn_accuracy,
+    drawn_miou,
+    drawn_score,
+    main_headlines,
+    score_conditions,
+)
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import PixelModel
@@ -64,15 +71,16 @@ def scored_under(
     draws: int,
 ) -> dict[str, Any]:
     """The fields of the result: every perturbation of every batch in one pass over the images."""
-    with own_passes(model, data, request, labelled=True, parts=parts, or_masked=True) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts, or_task=True) as own:
         seen = PixelModel.of(own)
         runs = {_run(p, draw): (p, draw) for p in perturbations for draw in range(draws)}
 
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
-            yield CLEAN, seen.clean(images)
+            yield CLEAN, seen.clean(images, indices)
             pixels = seen.pixels(images)
             for run, (perturbation, draw) in runs.items():
-                yield run, seen.logits(perturbed(perturbation, pixels, request.seed, indices, draw))
+                changed = perturbed(perturbation, pixels, request.seed, indices, draw)
+                yield run, seen.logits(changed, indices)
 
         found = score_conditions(exam, own, [CLEAN, *runs], predict)
         return {**own.common, **_summarised(found, perturbations, draws)}
@@ -92,6 +100,8 @@ def _summarised(
     _, draw_low, draw_high = mean_interval(accuracy.sum(1), (accuracy**2).sum(1), draws)
     mious = [[drawn_miou(part) for part in parts] for parts in groups]
     miou = np.array([[own[0] for own in row if own is not None] for row in mious])
+    objects = "ap" in found[CLEAN]
+    ap = np.array([[drawn_score(part)[0] for part in parts] for parts in groups]) if objects else None
     return {
         "n": int(found[CLEAN]["n"]),
         "perturbations": (Perturbation(CLEAN, 0.0), *perturbations),
@@ -101,6 +111,7 @@ def _summarised(
         "draw_low": np.clip(draw_low, 0.0, 1.0),
         "draw_high": np.clip(draw_high, 0.0, 1.0),
         "draw_miou": miou if miou.size else None,
+        "draw_ap": ap,
         "headlines": tuple(
             headline
             for p, own in zip(perturbations, runs, strict=True)
@@ -109,7 +120,7 @@ def _summarised(
     }
 
 
-@procedure(NoiseResult, evaluation=True, resumable=True, masked=True)
+@procedure(NoiseResult, evaluation=True, resumable=True, needs_labels=True, or_task=True)
 def noise(
     model: nn.Module,
     data: Any,
@@ -120,7 +131,7 @@ def noise(
 ) -> NoiseResult:
     """Score `model` under shot noise and Gaussian noise; `examine` documents the other arguments.
 
-    A model of pixels is scored on data that says what every pixel is.
+    A model of pixels, objects or questions is scored on data of its task.
 
     Args:
         strengths: Deviations of the Gaussian noise, in 1/255.

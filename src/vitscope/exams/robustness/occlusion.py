@@ -32,7 +32,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.engine.conditions import main_headlines, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.pixels import PATCHES, PixelModel, Score, image_generators
+from vitscope.engine.pixels import PATCHES, PixelModel, best_scores, image_generators
 from vitscope.engine.resuming import Parts
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.occlusion import CENTRE, CLEAN, NON_SALIENT, RANDOM, SALIENT, Occluded, OcclusionResult
@@ -48,14 +48,11 @@ def patch_numbers(height: int, width: int, side: int) -> Tensor:
     return rows[:, None] * side + columns[None, :]
 
 
-def patch_saliency(
-    seen: PixelModel, pixels: Tensor, score: Score, fill: Tensor, number: Tensor, patches: int
-) -> Tensor:
-    """(N, patches): how much a score, such as the largest logit, hangs on each patch.
+def patch_saliency(gradient: Tensor, pixels: Tensor, fill: Tensor, number: Tensor, patches: int) -> Tensor:
+    """(N, patches): how much a score, such as the largest logit, hangs on each patch, from its gradient.
 
     `fill` (1, C, 1, 1) stands in masked places, `number` (H, W) says which patch a pixel belongs to.
     """
-    gradient = seen.gradient(pixels, score)
     effect = (gradient * (pixels - fill)).abs().sum(1).flatten(1)
     total = torch.zeros(len(pixels), patches, dtype=effect.dtype, device=effect.device)
     return total.index_add_(1, number.flatten().to(effect.device), effect)
@@ -85,7 +82,7 @@ def masked(pixels: Tensor, mask: Tensor, fill: Tensor) -> Tensor:
     return torch.where(mask.bool(), fill, pixels)
 
 
-@procedure(OcclusionResult, evaluation=True, resumable=True, masked=True)
+@procedure(OcclusionResult, evaluation=True, resumable=True, needs_labels=True, or_task=True)
 def occlusion(
     model: nn.Module,
     data: Any,
@@ -107,7 +104,7 @@ def occlusion(
         raise VitscopeError(
             f"side is {side}, shares are {tuple(shares)}; expected 2 or more, and numbers between 0 and 1"
         )
-    with own_passes(model, data, request, labelled=True, parts=parts, or_masked=True) as own:
+    with own_passes(model, data, request, labelled=True, parts=parts, or_task=True) as own:
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
         seen = PixelModel.of(own)
         mean = seen.space.config.mean if fill == "mean" else 0.0
@@ -120,21 +117,21 @@ def occlusion(
 
         def predict(images: Tensor, labels: Tensor, indices: Tensor) -> Iterator[tuple[str, Tensor]]:
             pixels = seen.pixels(images)
-            yield CLEAN, seen.clean(images)
-            yield CENTRE, seen.logits(masked(pixels, centre, colour))
+            yield CLEAN, seen.clean(images, indices)
+            yield CENTRE, seen.logits(masked(pixels, centre, colour), indices)
             rank = {RANDOM: random_ranks(request.seed, indices, side**2).to(pixels.device)}
             if guided:
 
-                def score(logits: Tensor) -> Tensor:
-                    best = own.readout(logits, labels, indices)[0].amax(1)
-                    return best.flatten(1).mean(1) if best.ndim > 1 else best
+                def score(said: Any) -> Tensor:
+                    return best_scores(own.readout(said, labels, indices)[0])
 
-                rank[SALIENT] = ranks(patch_saliency(seen, pixels, score, colour, number, side**2))
+                gradient = seen.gradient(pixels, score, indices)
+                rank[SALIENT] = ranks(patch_saliency(gradient, pixels, colour, number, side**2))
                 rank[NON_SALIENT] = side**2 - 1 - rank[SALIENT]
             for own_order in conditions[2:]:
                 dropped = rank[own_order.order] < round(own_order.share * side**2)
                 mask = dropped[:, number.flatten()].view(len(pixels), 1, *size)
-                yield own_order.condition, seen.logits(masked(pixels, mask, colour))
+                yield own_order.condition, seen.logits(masked(pixels, mask, colour), indices)
 
         names = [o.condition for o in conditions]
         found = score_conditions("occlusion", own, names, predict)

@@ -104,7 +104,7 @@ def decisions_for(chosen: Tensor, first: Tensor, second: Tensor) -> Tensor:
     return torch.stack([low, high, ~(low | high)], 1).double()
 
 
-@procedure(ShapeBiasResult, batch_matters=True, evaluation=True, resumable=True)
+@procedure(ShapeBiasResult, batch_matters=True, evaluation=True, resumable=True, needs_labels=True)
 def shape_bias(
     model: nn.Module,
     data: Any,

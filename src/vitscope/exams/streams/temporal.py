@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import preserved
 from vitscope.core import distributed
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, Probability
+from vitscope.core.tensors import dtype_of
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
 from vitscope.data.frames import FrameData, pieces
@@ -25,7 +26,7 @@ from vitscope.engine.choosing import require_frames
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.frame_scores import FrameScores, blocks_of
-from vitscope.engine.own_passes import compare_classes, dtype_of, placed, progress
+from vitscope.engine.own_passes import compare_classes, placed, progress
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.random_passes import RandomPasses, random_network, without_grafts
 from vitscope.engine.resuming import Parts, ResumablePass
@@ -60,7 +61,8 @@ def temporal(
     Args:
         model: Puts out (N, classes), or (N, classes, H, W) for frames with masks. One that smooths over time already
             is compared with itself without that; its own rate and memory are used.
-        data: A `FrameData`: what `load_data("frames:PATH")` or `moving_crops` gives.
+        data: A stream: what `load_data("frames:PATH")`, `load_data("coral-stream")`, `load_data("camvid-frames:PATH")`
+            or `moving_crops` gives.
         limit: Use at most this many frames, the first ones of each sequence.
         batch_size: Frames of a sequence per forward pass.
         rate: A frame of age a weighs exp(-rate a).
@@ -71,8 +73,8 @@ def temporal(
         block: Frames of a block of the bootstrap; 0: whole sequences; default: these if there are 20, else 25 frames.
     """
     seed = request.seed
+    data = require_frames(data)
     common: dict[str, Any] = {"model": request.name or name_of(model), "data": data_name(data), "seed": seed}
-    require_frames(data)
     model, own_smoothing = without_grafts(model, TemporalSmoothing)
     if own_smoothing is not None:
         rate, previous = own_smoothing.rate, own_smoothing.previous

@@ -56,7 +56,7 @@ class DetectionHead(nn.Module):
         names = [str(level) for level in range(len(widths))]
         detector = TorchvisionMaskRCNN(
             _Width(channels),
-            rpn_anchor_generator=AnchorGenerator(
+            rpn_anchor_generator=_Anchors(
                 tuple((round(ANCHOR * step),) for step in steps), (RATIOS,) * len(steps)
             ),
             box_roi_pool=MultiScaleRoIAlign(names, output_size=7, sampling_ratio=2),
@@ -167,6 +167,14 @@ class _Width(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.out_channels = channels
+
+
+class _Anchors(AnchorGenerator):
+    """torchvision's, which keeps its anchors from the first pass on: of inference mode, learning could not use them."""
+
+    def set_cell_anchors(self, dtype: torch.dtype, device: torch.device) -> None:
+        with torch.inference_mode(False):
+            super().set_cell_anchors(dtype, device)
 
 
 @contextmanager

@@ -52,6 +52,8 @@ class Segmenter(Dense):
 class UperNet(Segmenter):
     """UperNet: pooled context of the coarsest map, a feature pyramid, and both fused; `channels` wide."""
 
+    vitscope_least_batch = 2  # of a training
+
     def __init__(
         self, backbone: nn.Module, size: tuple[int, int, int], num_classes: int, channels: int = 64
     ) -> None:

@@ -15,7 +15,7 @@ from torch import nn
 from vitscope.core.errors import VitscopeError
 from vitscope.data.processors import stated
 from vitscope.models.dense.words import HubWords
-from vitscope.models.errors import BadWeights, UnknownModel, UntrustedCode
+from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel, UntrustedCode
 from vitscope.models.origin import pair, set_input
 from vitscope.models.sources import Request, no_vain_tries
 from vitscope.models.trust import HOW, HUGGING_FACE
@@ -89,7 +89,9 @@ def _build(transformers: Any, request: Request) -> nn.Module:
     changes = request.arguments | ({"num_labels": request.num_classes} if new_head else {})
     unknown = sorted(key for key in changes if not hasattr(config, key))
     if unknown:
-        raise VitscopeError(f"the configuration of {name} has no '{unknown[0]}'; see {type(config).__name__}")
+        raise UnknownArgument(
+            f"the configuration of {name} has no '{unknown[0]}'; see {type(config).__name__}", unknown[0]
+        )
     if size is not None and hasattr(config, "image_size"):
         changes["image_size"] = size if isinstance(config.image_size, list | tuple) else size[0]
     for key, value in changes.items():

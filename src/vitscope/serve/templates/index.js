@@ -19,7 +19,8 @@ function address(path) {
 function accuracy(run) {
   if (run.accuracy === null) return "–";
   const [value, low, high] = [run.accuracy, run.low, run.high].map((number) => (100 * number).toFixed(1));
-  return `${value} % [${low}, ${high}]`;
+  const named = run.score === "Accuracy" ? "" : run.score + " ";
+  return `${named}${value} % [${low}, ${high}]`;
 }
 
 function passes(run) {

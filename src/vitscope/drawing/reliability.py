@@ -1,0 +1,63 @@
+"""Reliability diagrams, bars per class, and colours of classes: what figures of several tasks are made of."""
+
+from __future__ import annotations
+
+import colorsys
+
+import numpy as np
+
+from vitscope.core.statistics import Estimate
+from vitscope.drawing import mpl
+from vitscope.drawing.curves import draw_bars, nothing
+from vitscope.drawing.style import INK, grid
+
+MANY = 25  # more classes than that are not named one by one
+FEW = 0.001  # bins with a smaller share of what was predicted are drawn faintly
+_FIRST = ("#2f7dc8", "#e8b23a", "#1f9174", "#a75fb0", "#7fc4e8", "#7a4f2a", "#b7c94a", "#e68fac", "#20366b")
+
+
+def class_colour(k: int) -> tuple[float, float, float]:
+    """Of class `k`: chosen for the first ones, then turned by the golden angle, which repeats nothing for long."""
+    if k < len(_FIRST):
+        red, green, blue = mpl.to_rgb(_FIRST[k])
+        return red, green, blue
+    return colorsys.hsv_to_rgb(k * 0.6180339887 % 1.0, (0.75, 0.5)[k % 2], (0.85, 0.6, 0.95)[k % 3])
+
+
+def draw_reliability(
+    ax: mpl.Axes,
+    count: np.ndarray,
+    accuracy: Estimate[np.ndarray],
+    ece: Estimate[float],
+    gap: float,
+    what: str,
+    colour: str,
+) -> mpl.Axes:
+    """Accuracy of `what` in each confidence bin, against the diagonal of perfect calibration.
+
+    `count` (bins,) are the predictions in each, `gap` is mean confidence minus accuracy.
+    """
+    bins = len(count)
+    if not count.sum():
+        return nothing(ax, f"there are no {what}")
+    centres = (np.arange(bins) + 0.5) / bins
+    share = count / count.sum()
+    filled = count > 0
+    for chosen, opacity in ((share >= FEW, 0.75), (filled & (share < FEW), 0.25)):
+        if chosen.any():
+            height = accuracy.value[chosen]
+            ax.bar(centres[chosen], height, 0.9 / bins, color=colour, alpha=opacity, linewidth=0)
+    draw_bars(ax, centres[filled], accuracy.at(filled), fmt="none", ecolor=INK, elinewidth=0.8, capsize=1.5)
+    ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1.0, alpha=0.7)
+    for centre, part in zip(centres[filled], share[filled], strict=True):
+        said = f"{100 * part:.1f} %" if part >= FEW else "< 0.1 %"
+        ax.text(centre, 0.012, said, rotation=90, ha="center", va="bottom", fontsize=7)
+    value, low, high = ece.scaled(100)
+    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} %"
+    ax.text(0.0, 1.03, told, transform=ax.transAxes, fontsize=9)
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.0)
+    ax.set_xlabel("Confidence")
+    ax.set_ylabel(f"Accuracy of {what}")
+    grid(ax)
+    return ax
