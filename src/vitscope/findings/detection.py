@@ -55,7 +55,6 @@ class DetectionResult(Estimated, Result, exam="detection", after="segmentation")
         misleads="AP counts a rare class as much as a frequent one. Objects of fewer than 32 x 32 pixels are small to "
         "COCO, whatever the picture's size. A second box on the same object is wrong, however well it fits.",
     )
-    shown_by_class = CLASS_QUANTITIES
     needs = "data of detection (--data coral-objects, coco:PATH ...) and a model that was trained for it"
 
     score: float  # that boxes have at least of which precision, recall and number are told
