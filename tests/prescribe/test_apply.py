@@ -58,11 +58,10 @@ def test_nothing_to_apply_is_said_in_one_line() -> None:
         ({"data": "fasion"}, "no data set 'fasion'"),
     ],
 )
-def test_names_are_checked_before_the_rules_look(words: dict[str, Any], said: str, tmp_path: Path) -> None:
-    vs.diagnose("vit_mini", "fashion", ["prediction"], limit=20, out=tmp_path / "run")
+def test_names_are_checked_before_the_rules_look(words: dict[str, Any], said: str, diagnosed: Path) -> None:
     told: list[Prescriptions] = []
     with pytest.raises(VitscopeError, match=re.escape(said)):
-        apply(tmp_path / "run", 1, told=told.append, **words)
+        apply(diagnosed / "vit_mini", 1, told=told.append, **words)
     assert not told
 
 

@@ -13,7 +13,15 @@ from torchvision.ops import StochasticDepth
 from transformers.models.convnext.modeling_convnext import ConvNextDropPath
 
 import vitscope as vs
-from tests.cases import HUGGING_FACE, Case, hf_case, timm_case, tv_case
+from tests.cases import (
+    HUGGING_FACE,
+    NARROW,
+    Case,
+    hf_case,
+    small_torchvision_convnext,
+    timm_case,
+    tv_case,
+)
 from tests.surgery.checks import assert_close, assert_equal, check_operated, outputs, set_origin
 from tests.surgery.measures import tiny
 from vitscope.anatomy.structure.dissect import dissect
@@ -102,15 +110,23 @@ HF_RESNET = hf_case(
     None,
 )
 HOSTS = [
-    (timm_case("resnet18", 64, drop_path_rate=0.1), (1, 1, 1, 1), "ReLU"),
-    (timm_case("resnetv2_50", 64, layers=(2, 2, 2, 2)), (1, 1, 1, 1), None),
-    (timm_case("resnext50_32x4d", 64, layers=(2, 2, 2, 2)), (1, 1, 1, 1), "ReLU"),
+    (timm_case("resnet18", 64, drop_path_rate=0.1, channels=NARROW), (1, 1, 1, 1), "ReLU"),
+    (
+        timm_case("resnetv2_50", 64, layers=(2, 2, 2, 2), channels=(64, 128, 256, 256)),
+        (1, 1, 1, 1),
+        None,
+    ),
+    (
+        timm_case("resnext50_32x4d", 64, layers=(2, 2, 2, 2), channels=NARROW),
+        (1, 1, 1, 1),
+        "ReLU",
+    ),
     (timm_case("regnety_002", 64, drop_path_rate=0.1), (0, 0, 2, 2), "ReLU"),
     (timm_case("convnext_atto", 64), (1, 1, 1, 1), None),
     (timm_case("efficientnet_b0", 64), (1, 1, 2, 2), None),
     (tv_case("resnet18", 64), (1, 1, 1, 1), "ReLU"),
     (tv_case("regnet_y_400mf", 64), (0, 1, 2, 3), "ReLU"),
-    (tv_case("convnext_tiny", 64), (1, 1, 2, 2), None),
+    (Case("tv:convnext_tiny", small_torchvision_convnext, (3, 64, 64)), (1, 1, 1, 1), None),
     (HF_RESNET, (1, 1, 1), "ReLU"),
     (next(case for case in HUGGING_FACE if "convnext" in case.name), (0, 1, 1, 1), None),
 ]

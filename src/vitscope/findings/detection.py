@@ -255,9 +255,7 @@ def _draw_box(ax: mpl.Axes, box: np.ndarray, left: float, top: float, scale: flo
     shade, opacity = class_colour(int(box[4])), max(0.2, score)
     ax.plot(x, y, "-" if right else "--", color=shade, linewidth=1.4, alpha=opacity)
     if len(box) > 5:
-        ax.text(
-            x[0], y[0], f"{score:.2f}", fontsize=5.5, color=shade, alpha=opacity, va="bottom", clip_on=True
-        )
+        ax.text(x[0], y[0], f"{score:.2f}", fontsize=5.5, color=shade, alpha=opacity, va="top", clip_on=True)
 
 
 def _painted(one: ShownObjects, row: int) -> np.ndarray:

@@ -170,13 +170,14 @@ def test_images_without_any_class_do_not_count() -> None:
 
 def test_a_diagnosis_takes_it_where_data_and_model_are_for_it(tmp_path: Path) -> None:
     model = vs.create_model("upernet:vit_mini", num_classes=3, channels=8, depth=4)
-    found = vs.diagnose(model, masked(6), batch_size=4, out=tmp_path)
+    found = vs.diagnose(model, masked(6), batch_size=4)
     assert {"segmentation", "fourier"} <= set(found)
     assert "prediction" not in found
+    vs.diagnose(model, masked(6), ["segmentation"], batch_size=4, out=tmp_path)
     assert (tmp_path / "figures/segmentation_overlays.png").exists()
     kept = tmp_path / "exams/segmentation/result.json"
     written = kept.stat().st_mtime_ns
-    again = vs.diagnose(model, masked(6), batch_size=4, out=tmp_path)
+    again = vs.diagnose(model, masked(6), ["segmentation", "variance"], batch_size=4, out=tmp_path)
     assert kept.stat().st_mtime_ns == written  # it is known by its weights and images, and not done again
     assert again["segmentation"].data == "masks:small (test)"
     assert again["segmentation"].overlays[0].picture.shape == (32, 32, 3)
