@@ -45,7 +45,7 @@ COMMANDS = [
         "diagnose vit_mini --exams prediction --no-pretrained --num-classes 3 --limit 20",
         "give the model --num-classes 10 or more",
     ),
-    ("diagnose vit_mini --exams temporal", "give --data frames:PATH\n"),
+    ("diagnose vit_mini --exams temporal", "give --data frames:PATH, coral-stream or camvid-frames:PATH\n"),
     (
         "diagnose vit_mini --exams variance --hessian.batches 3",
         "vitscope: --hessian.batches is for hessian, which is not among the exams: variance; add it\n",

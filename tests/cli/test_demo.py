@@ -47,4 +47,6 @@ def test_every_exam_is_in_the_plan():
     from vitscope.exams import EXAMS
 
     planned = [name for names, _ in _plan(Options(), load_data("fashion", split="test")) for name in names]
-    assert sorted([*planned, "temporal", "segmentation"]) == sorted(EXAMS)  # of whole pictures
+    assert sorted([*planned, "temporal", "segmentation", "detection", "answers"]) == sorted(
+        EXAMS
+    )  # of whole pictures
