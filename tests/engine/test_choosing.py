@@ -150,7 +150,8 @@ def test_nothing_is_said_of_exams_that_nobody_has_named() -> None:
 def test_exams_about_streams_are_left_out_with_a_reason_unless_they_were_named() -> None:
     every = find_exams(None, purpose="evaluation")
     with pytest.warns(
-        UserWarning, match=r"^left out: temporal \(it needs a stream of frames \(--data frames:PATH\)\)$"
+        UserWarning,
+        match=r"^left out: temporal \(it needs a stream of frames \(--data frames:PATH, coral-stream\)\)$",
     ):
         kept = [exam.result.exam for exam in fitting(every, ["all"], images())]
     needs_other_data = ("temporal", "segmentation", "detection", "answers")
@@ -184,7 +185,7 @@ def test_what_cannot_be_done_is_refused_before_any_pass() -> None:
     data, passes = tester.DATA["segmentation"](4), []
     model = small_vit()
     model.register_forward_pre_hook(lambda *_: passes.append(1))
-    for exam in ("lesion", "hessian", "landscape", "prediction"):
+    for exam in ("lesion", "adversarial", "passes", "prediction"):
         with pytest.raises(BadData, match="data of segmentation, in which no picture has a class of its own"):
             vs.diagnose(model, data, ["fourier", exam])
     for task in ("detection", "vqa"):

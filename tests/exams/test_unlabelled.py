@@ -59,6 +59,6 @@ def test_a_diagnosis_takes_what_needs_no_labels(
 ) -> None:
     found = vs.diagnose(model, images)
     unasked = {exam.result.exam for exam in find_exams()}
-    assert set(found) == unasked - {"prediction", "segmentation"}
+    assert set(found) == unasked - {"prediction", "segmentation", "detection", "answers"}
     vs.diagnose(model, images, ["variance", "cka"], out=tmp_path)
     assert vs.report(tmp_path, tmp_path / "page.html").stat().st_size > 1000

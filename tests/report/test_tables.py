@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from vitscope.report.sections import counts_grid, downloads, grid, whole_grid, whole_rows
+import vitscope as vs
+from tests.exams.every_exam import SmallSegmenter, masked
+from vitscope.report.sections import classes_grid, counts_grid, downloads, grid, whole_grid, whole_rows
 from vitscope.results import Run
 
 
@@ -67,3 +69,19 @@ def test_every_table_can_be_saved_without_loss(runs: Path) -> None:
 
 def test_a_table_without_rows_is_left_out(runs: Path) -> None:
     assert downloads("resnet", Run.open(runs / "resnet").results()["attention"]) == []
+
+
+def test_classes_are_a_table_with_intervals(runs: Path) -> None:
+    result = vs.exams.segmentation(SmallSegmenter().eval(), masked(6), batch_size=6)
+    one = classes_grid([("a", result)])
+    assert one is not None
+    assert one.columns == ["class", "IoU", "precision", "recall", "share"]
+    assert [row[0] for row in one.cells] == ["sand", "coral", "weed"]
+    first = result.class_table().iloc[0]
+    ends = f"[{100 * first['iou_low']:.1f}, {100 * first['iou_high']:.1f}]"
+    assert one.cells[0][1] == f"{100 * first['iou']:.1f} % {ends}"
+    both = classes_grid([("a", result), ("b", result)])
+    assert both is not None
+    assert both.columns[:2] == ["model", "class"]
+    assert [row[0] for row in both.cells] == ["a"] * 3 + ["b"] * 3
+    assert classes_grid([("c", Run.open(runs / "vit").results()["prediction"])]) is None

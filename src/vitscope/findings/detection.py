@@ -55,6 +55,7 @@ class DetectionResult(Estimated, Result, exam="detection", after="segmentation")
         misleads="AP counts a rare class as much as a frequent one. Objects of fewer than 32 x 32 pixels are small to "
         "COCO, whatever the picture's size. A second box on the same object is wrong, however well it fits.",
     )
+    shown_by_class = CLASS_QUANTITIES
     needs = "data of detection (--data coral-objects, coco:PATH ...) and a model that was trained for it"
 
     score: float  # that boxes have at least of which precision, recall and number are told
@@ -255,9 +256,7 @@ def _draw_box(ax: mpl.Axes, box: np.ndarray, left: float, top: float, scale: flo
     shade, opacity = class_colour(int(box[4])), max(0.2, score)
     ax.plot(x, y, "-" if right else "--", color=shade, linewidth=1.4, alpha=opacity)
     if len(box) > 5:
-        ax.text(
-            x[0], y[0], f"{score:.2f}", fontsize=5.5, color=shade, alpha=opacity, va="bottom", clip_on=True
-        )
+        ax.text(x[0], y[0], f"{score:.2f}", fontsize=5.5, color=shade, alpha=opacity, va="top", clip_on=True)
 
 
 def _painted(one: ShownObjects, row: int) -> np.ndarray:

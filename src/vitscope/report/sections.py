@@ -197,9 +197,9 @@ def classes_grid(results: Sequence[tuple[str, Result]]) -> Grid | None:
 
 
 def _of_class(row: Mapping[Any, Any], quantity: str) -> str:
-    value, low, high = (float(row[f"{quantity}{end}"]) for end in ("", "_low", "_high"))
-    if value != value:
+    if pd.isna(row.get(quantity)):  # no masks, or no pixel
         return "–"
+    value, low, high = (float(row[f"{quantity}{end}"]) for end in ("", "_low", "_high"))
     return with_interval(SimpleNamespace(quantity=quantity, value=value, low=low, high=high))
 
 

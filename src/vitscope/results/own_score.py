@@ -15,7 +15,6 @@ EXAM_SCORES = {  # quantity and label of the exam that measures how good a model
     "segmentation": ("miou", "mIoU"),
     "detection": ("box_ap", "Box AP"),
     "answers": ("accuracy", "Soft accuracy"),
-    "vqa": ("accuracy", "Soft accuracy"),
 }
 
 

@@ -155,10 +155,12 @@ def test_an_evaluation_takes_what_scores_pixels() -> None:
     models = {"a": SmallSegmenter(), "b": SmallSegmenter()}
     models["b"].conv.weight.data.mul_(2)
     told = vs.evaluate(models, masked(COUNT), batch_size=4, options=options)
-    assert list(told.results["a"]) == [name for name in EXAMS if name in ("segmentation", *WORDS)]
+    assert list(told.results["a"]) == [
+        name for name in EXAMS if name in ("segmentation", "frequency_noise", *WORDS)
+    ]
     table = told.differences()
     rows = table[table["quantity"] == "miou"]
-    assert set(rows["exam"]) == {"segmentation", *WORDS}
+    assert set(rows["exam"]) == {"segmentation", *WORDS}  # of noise by frequency, drops are what is compared
     first, second = (told.results[model]["segmentation"].miou for model in "ab")
     row = rows[rows["exam"] == "segmentation"].iloc[0]
     assert row["value"] == pytest.approx(second - first, abs=1e-12)

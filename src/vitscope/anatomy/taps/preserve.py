@@ -48,8 +48,8 @@ def preserved(model: nn.Module, *, evaluation: bool = True) -> Iterator[None]:
         for parameter, required, gradient in parameters:
             parameter.requires_grad_(required)
             parameter.grad = gradient
-        for stateful, memory in remembered:
-            stateful.put_back(memory)
+        for keeper, memory in remembered:
+            keeper.put_back(memory)
         torch.set_rng_state(random)
         if device_random is not None:
             torch.cuda.set_rng_state_all(device_random)
