@@ -141,7 +141,8 @@ def test_data_may_be_a_name(exam: str) -> None:
 
 def test_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(
-        VitscopeError, match="no exam 'palmistry'; there are: prediction, segmentation, fourier, variance"
+        VitscopeError,
+        match="no exam 'palmistry'; there are: prediction, segmentation, detection, answers, fourier",
     ):
         find_exams(["palmistry"])
     with pytest.raises(VitscopeError, match=r"no exam 'furrier'; did you mean fourier\?$"):

@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from vitscope.results.condition_rows import conditions_in_words as _conditions
 
 
 class Stub:
-    """A result of which a reading only sees the tables."""
+    """A result of which a reading only sees the tables, and that it is not of objects."""
+
+    scores = SimpleNamespace(ap=None)
 
     def __init__(self, summary: pd.DataFrame, table: pd.DataFrame | None = None, n: int = 100) -> None:
         self._summary, self._table, self.n = summary, table, n

@@ -156,6 +156,33 @@ _HEADS = {
 
 @figure(
     "temporal",
+    "What smoothing over time leaves of each quantity; less is better. 95 % interval over blocks of frames.",
+)
+def plot_temporal(result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
+    """Ratio of smoothed to unsmoothed error, NLL, Brier score, calibration error and flips between frames."""
+    ax = axes_or_new(ax)
+    if result.why:
+        return nothing(ax, result.why)
+    chosen = np.flatnonzero(result.temporal)
+    step = 0.7 / len(chosen)
+    for i, row in enumerate(chosen):
+        x = np.arange(len(RATIOS)) + (i - (len(chosen) - 1) / 2) * step
+        label = result.names[row].removesuffix(" + temporal")
+        style: dict[str, Any] = {"markersize": 5.5, "elinewidth": 1.2, "capsize": 2.0, "label": label}
+        _points(ax, x, result.ratio.at(row), fmt=MARKERS[i % len(MARKERS)], color=colour, **style)
+    ax.axhline(1.0, color=INK, linewidth=0.8)
+    ax.set_xticks(range(len(RATIOS)), [LABELS[name] for name in RATIOS])
+    ax.set_xlim(-0.5, len(RATIOS) - 0.5)
+    ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, decimals=0))
+    ax.set_ylabel("Smoothed / unsmoothed")
+    if len(chosen) > 1:
+        _legend(ax)
+    grid(ax)
+    return ax
+
+
+@figure(
+    "temporal",
     "Every way to predict frames without and with smoothing over space and over time, with 95 % intervals over blocks "
     "of frames (of throughput: over frames); the best of each column is in the model's colour.",
     "temporal_combinations",
@@ -196,33 +223,6 @@ def plot_temporal_combinations(
 
 
 MARKERS = "os^Dv"  # of ways to predict; the colour is the model's
-
-
-@figure(
-    "temporal",
-    "What smoothing over time leaves of each quantity; less is better. 95 % interval over blocks of frames.",
-)
-def plot_temporal(result: TemporalResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]) -> mpl.Axes:
-    """Ratio of smoothed to unsmoothed error, NLL, Brier score, calibration error and flips between frames."""
-    ax = axes_or_new(ax)
-    if result.why:
-        return nothing(ax, result.why)
-    chosen = np.flatnonzero(result.temporal)
-    step = 0.7 / len(chosen)
-    for i, row in enumerate(chosen):
-        x = np.arange(len(RATIOS)) + (i - (len(chosen) - 1) / 2) * step
-        label = result.names[row].removesuffix(" + temporal")
-        style: dict[str, Any] = {"markersize": 5.5, "elinewidth": 1.2, "capsize": 2.0, "label": label}
-        _points(ax, x, result.ratio.at(row), fmt=MARKERS[i % len(MARKERS)], color=colour, **style)
-    ax.axhline(1.0, color=INK, linewidth=0.8)
-    ax.set_xticks(range(len(RATIOS)), [LABELS[name] for name in RATIOS])
-    ax.set_xlim(-0.5, len(RATIOS) - 0.5)
-    ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, decimals=0))
-    ax.set_ylabel("Smoothed / unsmoothed")
-    if len(chosen) > 1:
-        _legend(ax)
-    grid(ax)
-    return ax
 
 
 @figure(
