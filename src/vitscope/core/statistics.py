@@ -247,8 +247,8 @@ def known_intervals(drawn: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 def biased_intervals(drawn: np.ndarray, n: int, most: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
     """`known_intervals` of numbers from 0 to `most` whose replicates lie to one side of them, such as AP.
 
-    A class that few images show is missing in many replicates, and with it a number that is often low. On the side that
-    the bias leads away from, the interval reaches further by twice as much: it is never without the number itself.
+    On the side that the bias leads away from, the interval reaches further by twice as much: it is never without the
+    number itself. How often it holds the truth where images are few has not been simulated.
     """
     low, high = known_intervals(drawn, n)
     with warnings.catch_warnings():
