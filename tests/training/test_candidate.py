@@ -5,7 +5,8 @@ import torch
 import vitscope as vs
 from tests.surgery.measures import tiny
 from vitscope.core.errors import BadData
-from vitscope.data import batches
+from vitscope.data import TaskData, batches
+from vitscope.data.tasks.prepared import MaskArrays
 from vitscope.training import evaluate
 from vitscope.training.candidate import correctness, split, train_and_score
 
@@ -20,6 +21,13 @@ def test_split_is_stratified_seeded_and_leaves_nothing_out():
     assert not np.array_equal(split(data, 0.2, seed=4)[1].positions, scored.positions)
     with pytest.raises(BadData, match=r"validation is 1\.0"):
         split(data, 1.0)
+
+
+def test_pictures_of_a_task_are_held_out_by_what_they_share():
+    images = np.zeros((10, 4, 4, 3), np.uint8)
+    reader = MaskArrays("a test", images, images[..., 0], overlapping=5)
+    learned, scored = split(TaskData("segmentation", "a test", "train", ("a",), reader), 0.5)
+    assert {len(set(part.positions // 5)) for part in (learned, scored)} == {1}
 
 
 def test_correctness_is_per_image_in_the_order_of_the_data():

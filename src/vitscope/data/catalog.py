@@ -56,6 +56,7 @@ class Entry:
     task: str = "classification"
     arrays: tuple[str, ...] = ("images", "labels")  # of each split
     family: str = ""  # sets of one family are made of the same files, and prepared together
+    overlapping: int = 1  # so many training pictures in a row share pixels, and are held out together
 
     def size(self, split: str) -> int:
         """Number of images of a split."""
@@ -84,6 +85,7 @@ CATALOG: dict[str, Entry] = {
             task="segmentation",
             arrays=("images", "masks"),
             family="coral",
+            overlapping=25,
         ),
         Entry(
             "coral-objects",
@@ -94,6 +96,7 @@ CATALOG: dict[str, Entry] = {
             task="detection",
             arrays=("images", "objects", "labels"),
             family="coral",
+            overlapping=25,
         ),
         Entry(
             "coral-stream",

@@ -181,15 +181,23 @@ class TaskData:
             return self
         if not 0.0 < fraction < 1.0:
             raise BadData(f"fraction is {fraction}; expected a number above 0 and at most 1, such as 0.1")
-        groups = self.picture_numbers
-        n = int(groups.max(initial=-1)) + 1
-        count = int(np.floor(n * fraction + 0.5))
-        if count == 0:
+        return self.subset(_share(self.picture_numbers, fraction, seed))
+
+    def hold_out(self, share: float, seed: int = 0) -> "tuple[TaskData, TaskData]":
+        """The items without a seeded share of them, and that share.
+
+        What shows the same things is on one side: questions about one picture, pictures that overlap.
+        """
+        overlapping: Callable[[int], int] | None = getattr(self.reader, "overlap_number", None)
+        groups = self.picture_numbers if overlapping is None else self._numbered(overlapping)
+        taken = _share(groups, share, seed)
+        rest = np.setdiff1d(np.arange(len(self), dtype=np.int64), taken)
+        if len(rest) == 0:
             raise BadData(
-                f"fraction {fraction} leaves none of {n} pictures; use at least {1.0 / max(n, 1):.2g}"
+                f"holding out {share} of {self.spec} leaves nothing of its {groups.max(initial=-1) + 1} groups of pictures "
+                "that have nothing in common; hold out a smaller share"
             )
-        kept = np.random.default_rng(seed).permutation(n)[:count]  # a smaller share is part of a larger one
-        return self.subset(np.flatnonzero(np.isin(groups, kept)))
+        return self.subset(rest), self.subset(taken)
 
     def check(self, show: bool = True) -> "TaskData":
         """Look at every target once, and refuse what cannot be used; gives the data back.
@@ -228,6 +236,10 @@ class TaskData:
         told: Callable[[int], int] | None = getattr(self.reader, "picture_number", None)
         if told is None:
             return np.arange(len(self), dtype=np.int64)
+        return self._numbered(told)
+
+    def _numbered(self, told: Callable[[int], int]) -> Indices:
+        """(N,) what `told` says of the place of each item, counted from 0 in the order of appearance."""
         numbers = np.array([told(int(place)) for place in self.positions], dtype=np.int64)
         _, first, group = np.unique(numbers, return_index=True, return_inverse=True)
         return np.argsort(np.argsort(first))[group].astype(np.int64)
@@ -236,6 +248,15 @@ class TaskData:
         if not -len(self) <= index < len(self):
             raise IndexError(f"item {index} of {len(self)}")
         return int(self.positions[index])
+
+
+def _share(groups: Indices, share: float, seed: int) -> Indices:
+    """Positions of the items in a seeded share of the groups; a smaller share is part of a larger one."""
+    n = int(groups.max(initial=-1)) + 1
+    count = int(np.floor(n * share + 0.5))
+    if count == 0:
+        raise BadData(f"fraction {share} leaves none of {n} pictures; use at least {1.0 / max(n, 1):.2g}")
+    return np.flatnonzero(np.isin(groups, np.random.default_rng(seed).permutation(n)[:count]))
 
 
 def file_facts(paths: Iterable[str | os.PathLike[str] | None]) -> bytes:

@@ -160,3 +160,21 @@ def test_a_broken_picture_is_named_when_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "images" / "1.jpg").write_bytes(content[: len(content) * 2 // 3])
     with pytest.raises(BadData, match=r"cannot decode .*images/1\.jpg"):
         list(batches(data, config=CONFIG))
+
+
+def test_what_is_held_out_has_nothing_in_common_with_the_rest() -> None:
+    images = np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), np.uint8)
+    reader = MaskArrays("a test", images, images[..., 0] % 4, overlapping=3)
+    tiles = TaskData("segmentation", "a test", "train", ("a", "b", "c", "d"), reader)
+    learned, held_out = tiles.subset(np.arange(2, 12)).hold_out(0.25)
+    assert sorted([*learned.positions, *held_out.positions]) == list(range(2, 12))
+    assert len(set(held_out.positions // 3)) == 1
+    assert not set(learned.positions // 3) & set(held_out.positions // 3)
+    asked = questions()
+    learned, held_out = asked.hold_out(0.2, seed=1)
+    assert len(held_out) == 8  # two pictures with four questions each
+    assert not set(learned.positions % 10) & set(held_out.positions % 10)
+    with pytest.raises(BadData, match="leaves none of 4"):
+        tiles.hold_out(0.1)
+    with pytest.raises(BadData, match="leaves nothing of its 4 groups"):
+        tiles.hold_out(0.9)

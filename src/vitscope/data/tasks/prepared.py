@@ -6,7 +6,7 @@ easy-vqa               images (M, H, W, 3), questions (N,) text, answers (N,), p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 import numpy as np
@@ -27,6 +27,7 @@ class ArrayPictures:
 
     what: str  # what to call the set in a message
     images: Pixels  # (N, H, W, 3)
+    overlapping: int = field(default=1, kw_only=True)  # so many in a row share pixels
 
     parallel = True
 
@@ -40,6 +41,10 @@ class ArrayPictures:
     def size(self, index: int) -> tuple[int, int]:
         """Height and width."""
         return int(self.images.shape[1]), int(self.images.shape[2])
+
+    def overlap_number(self, index: int) -> int:
+        """Pictures that share pixels have one number."""
+        return index // self.overlapping
 
     def name(self, index: int) -> str:
         """See `TaskReader`."""
@@ -135,6 +140,10 @@ class QuestionArrays(ArrayPictures):
         """Which picture a question is about."""
         return int(self.pictures[index])
 
+    def overlap_number(self, index: int) -> int:
+        """As of its picture."""
+        return super().overlap_number(self.picture_number(index))
+
     def question(self, index: int) -> str:
         """The question."""
         return str(self.questions[index])
@@ -159,13 +168,14 @@ def open_task_set(entry: Entry, split: str) -> TaskData:
     """A prepared set as the data of its task."""
     images, *others = open_prepared(entry, split)
     what, lengths = f"{entry.name} ({split})", None
+    overlapping = entry.overlapping if split == "train" else 1
     reader: TaskReader
     if entry.task == "segmentation":
-        reader = MaskArrays(what, images, others[0])
+        reader = MaskArrays(what, images, others[0], overlapping=overlapping)
         lengths = others[1].tolist() if len(others) > 1 else None
     elif entry.task == "detection":
-        outlined = "objects" in entry.arrays
-        reader = ObjectArrays(what, images, *others) if outlined else BoxArrays(what, images, *others)
+        arrays = ObjectArrays if "objects" in entry.arrays else BoxArrays
+        reader = arrays(what, images, *others, overlapping=overlapping)
     else:
         questions, answers, pictures = others
         reader = QuestionArrays(what, images, questions, answers, pictures, len(entry.classes))
