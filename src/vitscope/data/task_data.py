@@ -194,8 +194,8 @@ class TaskData:
         rest = np.setdiff1d(np.arange(len(self), dtype=np.int64), taken)
         if len(rest) == 0:
             raise BadData(
-                f"holding out {share} of {self.spec} leaves nothing of its {groups.max(initial=-1) + 1} groups of pictures "
-                "that have nothing in common; hold out a smaller share"
+                f"holding out {share} of {self.spec} leaves nothing of its {groups.max(initial=-1) + 1} groups "
+                "of pictures that have nothing in common; hold out a smaller share"
             )
         return self.subset(rest), self.subset(taken)
 
