@@ -44,8 +44,8 @@ format: install  ## let ruff put the files in order
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: install  ## speed, as ratios of CPU time in one run
-	@for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: install  ## speed: all ratios of CPU time in one table, beside the ones that are kept
+	$(BIN)/python benchmarks/ratios.py
 
 docs: install  ## build the site of docs/ into site/
 	$(BIN)/mkdocs build --strict

@@ -2,6 +2,7 @@
 
     python benchmarks/corruptions.py generation [--side 224] [--images 16] [--rounds 3]
     python benchmarks/corruptions.py suite [--images 2000] [--model resnet_mini]
+    python benchmarks/corruptions.py both
 
 `generation` makes every type at severities 1, 3 and 5 by both in turn (pip install imagecorruptions-imaug), one
 thread, and takes the median round. Goal: no type slower than in the package. `suite` runs the exam without a cache,
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from ratios import measured
 
 import vitscope as vs
 from vitscope.data import ImageData, batches
@@ -34,7 +36,7 @@ PLAIN = 10  # passes that are timed before and after every exam
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("generation", "suite"))
+    parser.add_argument("what", choices=("generation", "suite", "both"))
     parser.add_argument("--side", type=int, default=224)
     parser.add_argument("--images", type=int)
     parser.add_argument("--rounds", type=int, default=3)
@@ -42,9 +44,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)  # threads that wait for each other count as CPU time
     warnings.filterwarnings("ignore")
-    if options.what == "generation":
+    if options.what != "suite":
         generation(options.side, options.images or 16, options.rounds)
-    else:
+    if options.what != "generation":
         suite(options.model, options.images or 2000)
 
 
@@ -78,6 +80,9 @@ def generation(side: int, images: int, rounds: int) -> None:
         print(f"{kind:<20}{ours:>10.3f}{theirs:>10.3f}{theirs / ours:>8.1f}", flush=True)
     print(f"{'all 15 types':<20}{totals[0]:>10.3f}{totals[1]:>10.3f}{totals[1] / totals[0]:>8.1f}")
     print(f"slower than the package: {', '.join(slower) or 'none'}")
+    what = f"15 corruptions of {side} pixels by imagecorruptions-imaug"
+    measured(what, "vitscope's", totals[1] / totals[0], 1.0, "least", "peer")
+    measured("types of corruption that are slower", "none", len(slower), 0.0, "most", "peer")
 
 
 def one_by_one(reference: Callable[..., np.ndarray], pictures: np.ndarray, severity: int, kind: str) -> None:
@@ -123,6 +128,11 @@ def suite(name: str, images: int) -> None:
     for label, seconds in found.items():
         rest = seconds if label == "full cache" else seconds - alone
         print(f"{'exam, ' + label:<20}{seconds:>8.1f}{seconds / scale:>9.2f}{rest / scale:>25.2f}")
+        if label != "empty cache":
+            goal = 1.3 if label == "no cache" else 1.1
+            measured(
+                f"the corruption suite, {label}, without generation", f"{passes} passes", rest / scale, goal
+            )
 
 
 def measured(step: Callable[[], object]) -> float:

@@ -35,6 +35,7 @@ from typing import Any
 import timm
 import torch
 import torch.nn.functional as F
+from ratios import measured as tell
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -109,6 +110,14 @@ def landscape(options: argparse.Namespace) -> None:
             f"{name}: landscape of {GRID} x {GRID} points / forward passes of {forward:.2f} s ({CHUNK} images): "
             f"{whole:.3f}, goal 1.05; a point {ratio:.3f}, set-up {setup:.1f} s; by copies {copies:.2f}"
         )
+        tell(f"a landscape of {GRID} x {GRID} points of {name}", f"{GRID**2} forward passes", whole, 1.05)
+        tell(
+            f"a point of {name} by copies of the weights", "vitscope's", copies / ratio, 1.0, "least", "peer"
+        )
+        if options.peers and name == "resnet18":  # on a ViT the library divides by zero
+            theirs = by_loss_landscapes(model, *data, options.rounds) / forward
+            print(f"{name}: a point by loss-landscapes {theirs:.2f}")
+            tell(f"a point of {name} by loss-landscapes", "vitscope's", theirs / ratio, 1.0, "least", "peer")
 
 
 class Passes:
@@ -176,6 +185,22 @@ def by_copies(model: nn.Module, images: Tensor, rounds: int) -> float:
     return seconds
 
 
+def by_loss_landscapes(model: nn.Module, images: Tensor, labels: Tensor, rounds: int) -> float:
+    """A point by the library of that name: a plane of few points with filter-normalised directions."""
+    import loss_landscapes
+    from loss_landscapes.metrics import Loss
+
+    metric = Loss(nn.CrossEntropyLoss(), images, labels)
+    found = []
+    for _ in range(rounds):
+        start = time.process_time()
+        loss_landscapes.random_plane(
+            model, metric, distance=1, steps=TIMED_GRID, normalization="filter", deepcopy_model=True
+        )
+        found.append((time.process_time() - start) / TIMED_GRID**2)
+    return statistics.median(found)
+
+
 def memory(options: argparse.Namespace) -> None:
     for name in options.models:
         peaks = {}
@@ -187,6 +212,12 @@ def memory(options: argparse.Namespace) -> None:
         print(
             f"{name}: top {K} {spectrum >> 20:,} MiB, of it {basis >> 20:,} the basis; a training step "
             f"{step >> 20:,} MiB; ratio without the basis {(spectrum - basis) / step:.2f}, goal 3"
+        )
+        tell(
+            f"memory of the top {K} of {name} beside the basis",
+            "that of a training step",
+            (spectrum - basis) / step,
+            3.0,
         )
 
 
@@ -271,6 +302,15 @@ def products(name: str, model: nn.Module, images: Tensor, labels: Tensor, rounds
         seconds = [[cpu_seconds(way) for way in ways] for _ in range(rounds)]
     base = statistics.median(row[0] for row in seconds)
     ratios = [statistics.median(row[i] / row[0] for row in seconds) for i in (1, 2)]
+    tell(f"a product with the Hessian of {name}", "forward and backward", ratios[0], GOALS[name][0])
+    tell(
+        f"torch's own double backward of {name}",
+        "vitscope's product",
+        ratios[1] / ratios[0],
+        0.9,
+        "least",
+        "peer",
+    )
     print(
         f"  product / (forward + backward of {base:.2f} s): {ratios[0]:.2f}, goal {GOALS[name][0]}; "
         f"torch {ratios[1]:.2f}"
@@ -313,6 +353,15 @@ def spectra(name: str, model: nn.Module, images: Tensor, labels: Tensor, peers: 
             worst = max(residual(product, v, value) for v, value in zip(vectors, values, strict=True))
         shown = " ".join(f"{value:.3f}" for value in values)
         goal_text = f"{goal:g}" if goal else ""
+        if goal:
+            tell(
+                f"top {K} eigenvalues of {name} by {label}",
+                "vitscope's",
+                seconds / base,
+                goal,
+                "least",
+                "peer",
+            )
         print(
             f"  {label:<22}{count:>9}{seconds:>8.1f}{worst:>16.1e}{seconds / base:>7.1f}{goal_text:>6}   {shown}",
             flush=True,

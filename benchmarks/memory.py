@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 import torch
+from ratios import measured
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -49,6 +50,7 @@ def main() -> None:
     for n, found in zip((options.few, options.many), peaks, strict=True):
         print(f"{n:>8}{found:>10.0f}")
     print(f"ratio {peaks[1] / peaks[0]:.3f} (goal: at most 1.05)")
+    measured(f"memory of a pass over {options.many} images", f"over {options.few}", peaks[1] / peaks[0], 1.05)
 
 
 def peak(model: str, n: int) -> float:

@@ -18,6 +18,7 @@ from functools import partial
 
 import timm
 import torch
+from ratios import measured
 from torch import Tensor, nn
 
 from vitscope.anatomy import Tap, anatomy
@@ -53,6 +54,7 @@ SETS = {
     "+ cka": ["fourier", "variance", "cka"],
     "+ attention": ["fourier", "variance", "cka", "attention"],
 }
+OBVIOUS = "fft2, var by hooks"
 GOALS = {"+ cka": 1.5, "+ attention": 1.8}  # for every model
 
 
@@ -75,19 +77,26 @@ def report(name: str, case: Case, rounds: int, batches: int) -> None:
     images = torch.randn((1 + batches) * case.batch, 3, case.side, case.side)
     ways: dict[str, Way] = {"forward": forward}
     ways |= {label: partial(one_pass, exams=exams) for label, exams in SETS.items()}
-    ways |= {"fft2, var by hooks": obvious, "cka alone": partial(one_pass, exams=["cka"])}
+    ways |= {OBVIOUS: obvious, "cka alone": partial(one_pass, exams=["cka"])}
     seconds = [
         {label: marginal(way, model, images, case.batch) for label, way in ways.items()}
         for _ in range(rounds)
     ]
     plain = statistics.median(row["forward"] for row in seconds) / (len(images) - case.batch)
-    goals = {**GOALS, **case.goals}
+    goals, shown = {**GOALS, **case.goals}, name
     for label in ways:
         ratio = statistics.median(row[label] / row["forward"] for row in seconds)
         cost = f"{1000 * plain:.2f} ms/image" if label == "forward" else ""
         goal = f"{goals[label]:.2f}" if label in goals else ""
-        print(f"{name:<17}{label:<22}{cost:>14}{ratio:>8.2f}{goal:>8}", flush=True)
-        name = ""
+        print(f"{shown:<17}{label:<22}{cost:>14}{ratio:>8.2f}{goal:>8}", flush=True)
+        shown = ""
+        if label in SETS:
+            exams = ", ".join(SETS[label])
+            measured(f"a pass with {exams}", f"a forward pass of {name}", ratio, goals.get(label))
+    by_hand = statistics.median(row[OBVIOUS] / row["fourier, variance"] for row in seconds)
+    measured(
+        "fft2 and var in hooks", f"a pass with fourier, variance of {name}", by_hand, 1.0, "least", "peer"
+    )
 
 
 def marginal(way: Way, model: nn.Module, images: Tensor, batch: int) -> float:

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 
+from ratios import measured
+
 ROUNDS = 5
 PAGE = "import pandas, matplotlib.figure, jinja2, plotly"
 SERVER = f"{PAGE}, starlette.applications, uvicorn"
@@ -67,6 +69,7 @@ def main() -> None:
     for verb, (ours, needed, most) in CASES.items():
         mine, theirs = min(times[ours]), min(times[needed])
         verdict = "within" if mine <= most * theirs else "MORE THAN"
+        measured(f"setting up {verb}", "importing what it needs", mine / theirs, most)
         print(f"{verb}: {mine:.2f} s against {theirs:.2f} s, {mine / theirs:.2f} times: {verdict} {most}")
 
 

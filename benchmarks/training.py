@@ -31,6 +31,7 @@ from dataclasses import replace
 import pandas as pd
 import timm
 import torch
+from ratios import measured
 from timm.data import Mixup
 from timm.loss import SoftTargetCrossEntropy
 from timm.optim import create_optimizer_v2
@@ -81,6 +82,10 @@ def main() -> None:
         best = min(("published", "timm"), key=lambda name: medians[name])
         gain = ratio(seconds[best], seconds["vitscope"])
         low, overhead, high = (100 * (r - 1) for r in paired(ways["vitscope"], ways["bare"], options.pairs))
+        for peer, whose in (("published", "the published loop's"), ("timm", "timm's")):
+            share = ratio(seconds["vitscope"], seconds[peer])
+            measured(f"a training step of {model}, batch {MODELS[model]}", whose, share, 1.0, "most", "peer")
+        measured(f"a training step of {model}", "its bare arithmetic", 1 + overhead / 100, 1.02)
         compiled = f", compiled {ratio(seconds[best], seconds['compiled']):.2f}x" if options.compile else ""
         print(
             f"{f'{model}, {MODELS[model]}':<24}"
