@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from ratios import measured
+from ratios import measured as tell
 
 import vitscope as vs
 from vitscope.data import ImageData, batches
@@ -81,8 +81,8 @@ def generation(side: int, images: int, rounds: int) -> None:
     print(f"{'all 15 types':<20}{totals[0]:>10.3f}{totals[1]:>10.3f}{totals[1] / totals[0]:>8.1f}")
     print(f"slower than the package: {', '.join(slower) or 'none'}")
     what = f"15 corruptions of {side} pixels by imagecorruptions-imaug"
-    measured(what, "vitscope's", totals[1] / totals[0], 1.0, "least", "peer")
-    measured("types of corruption that are slower", "none", len(slower), 0.0, "most", "peer")
+    tell(what, "vitscope's", totals[1] / totals[0], 1.0, "least", "peer")
+    tell("types of corruption that are slower", "none", len(slower), 0.0, "most", "peer")
 
 
 def one_by_one(reference: Callable[..., np.ndarray], pictures: np.ndarray, severity: int, kind: str) -> None:
@@ -130,9 +130,7 @@ def suite(name: str, images: int) -> None:
         print(f"{'exam, ' + label:<20}{seconds:>8.1f}{seconds / scale:>9.2f}{rest / scale:>25.2f}")
         if label != "empty cache":
             goal = 1.3 if label == "no cache" else 1.1
-            measured(
-                f"the corruption suite, {label}, without generation", f"{passes} passes", rest / scale, goal
-            )
+            tell(f"the corruption suite, {label}, without generation", f"{passes} passes", rest / scale, goal)
 
 
 def measured(step: Callable[[], object]) -> float:

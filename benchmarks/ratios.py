@@ -1,11 +1,11 @@
 """All ratios of the benchmarks in one table, beside the ones that were measured before.
 
-    python benchmarks/ratios.py                  # runs every program below, prints the table, compares (about half an hour)
+    python benchmarks/ratios.py                  # runs every program, prints the table, compares; half an hour
     python benchmarks/ratios.py curvature setup  # these programs alone
     python benchmarks/ratios.py --write          # and puts the numbers into benchmarks/ratios.json and docs/speed.md
 
-A program says what it has measured with `measured(...)`, beside what it prints. A ratio is one of CPU times (or of bytes) inside
-one run, so that it means the same on a busy machine and on another one, up to a tenth or so.
+A program says what it has measured with `measured(...)`, beside what it prints. A ratio is one of CPU times (or of
+bytes) inside one run, so that it means the same on a busy machine and on another one, up to a tenth or so.
 """
 
 import argparse
@@ -104,9 +104,15 @@ def table(found: Mapping[str, Iterable[Ratio]], before: Mapping[tuple[str, str, 
             sign = {"most": "≤", "least": "≥"}[one.side]
             goal = "" if one.goal is None else f"{sign} {one.goal:g}{'' if one.met else ' (missed)'}"
             then = before.get((program, one.what, one.over))
-            lines.append(
-                f"| {program} | {one.what} | {one.over} | {one.value:.2f} | {goal} | {'' if then is None else f'{then:.2f}'} |"
-            )
+            cells = [
+                program,
+                one.what,
+                one.over,
+                f"{one.value:.2f}",
+                goal,
+                "" if then is None else f"{then:.2f}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
