@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from vitscope.data import ImageData
 from vitscope.engine.exam import OwnNumbers
 from vitscope.engine.own_passes import examine_pair, own_passes
 from vitscope.engine.takes_interface import Request
+from vitscope.exams import lesion, prediction
 from vitscope.exams.features.cka import CkaAccumulator
 from vitscope.findings.cka import CkaResult
 from vitscope.models import create_model
@@ -71,6 +74,15 @@ def test_labels_are_compared_only_where_they_matter(fashion: ImageData) -> None:
         own_passes(model, fashion, Request(8, 8), labelled=True),
     ):
         pass
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("classes", [10, None, [], np.arange(10), [f"kind {k}" for k in range(10)]])
+def test_data_of_ones_own_may_say_anything_about_its_classes(small_vit: nn.Module, classes: Any) -> None:
+    data = TensorDataset(torch.randn(6, 3, 32, 32), torch.arange(6))
+    data.classes = classes  # type: ignore[attr-defined]
+    assert prediction(small_vit, data).n == 6
+    assert lesion(small_vit, DataLoader(data, 3)).n == 6
 
 
 class Total(OwnNumbers):

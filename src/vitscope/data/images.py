@@ -4,7 +4,7 @@ Its subsets are seeded and class-stratified: the same seed gives the same images
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +105,14 @@ class ImageData:
 def to_picture(pixels: Pixels) -> Image.Image:
     """(H, W, C) bytes as a grey or RGB picture."""
     return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+
+
+def class_names(data: Any) -> tuple[str, ...] | None:
+    """A name per class, if the data (or what a DataLoader reads) has a list of them; data of one's own need not."""
+    names = getattr(getattr(data, "dataset", data), "classes", None)
+    if isinstance(names, np.ndarray):
+        names = names.tolist()
+    return tuple(map(str, names)) if isinstance(names, list | tuple) and names else None
 
 
 def check_labels(labels: npt.NDArray[np.integer], n_classes: int, what: str) -> None:

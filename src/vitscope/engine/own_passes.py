@@ -20,6 +20,7 @@ from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError, warn
 from vitscope.core.tensors import dtype_of, kept_memory
 from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
+from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
 from vitscope.engine.facts import data_name, images_digest
@@ -157,7 +158,7 @@ def own_passes(
 
 def compare_classes(model: nn.Module, data: Any) -> None:
     """Say so if labels and outputs cannot stand for the same things."""
-    outputs, classes = class_count(model), getattr(data, "classes", None)
+    outputs, classes = class_count(model), class_names(data)
     if outputs is not None and classes is not None and outputs != len(classes):
         warn(
             f"the model has {outputs} outputs, the data {len(classes)} classes: accuracy and calibration "

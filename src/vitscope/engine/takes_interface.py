@@ -17,6 +17,7 @@ from vitscope.core.arguments import FieldsOf, files_in_words
 from vitscope.core.arguments.calling import gathered, readable, reader, signature_of
 from vitscope.core.interface import DATA_CLASSES, Interface, declared, unwrap
 from vitscope.data import load_data
+from vitscope.data.images import class_names
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned", covariant=True)
@@ -91,10 +92,10 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
 @contextmanager
 def _shown(model: nn.Module, data: Any) -> Iterator[None]:
     """Inside, the model is known to be examined on this data."""
-    names = getattr(getattr(data, "dataset", data), "classes", None)
+    names = class_names(data)
     said = vars(unwrap(model))
     before = said.get(DATA_CLASSES)
-    said[DATA_CLASSES] = len(names) if isinstance(names, list | tuple) and names else before
+    said[DATA_CLASSES] = len(names) if names else before
     try:
         yield
     finally:

@@ -22,6 +22,7 @@ from torch.utils.data import Dataset
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, load_data
+from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
 from vitscope.training.checkpoint import Progress
 
@@ -67,8 +68,7 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
             "cannot train on tensors: images are augmented here, as pictures; expected a data set of (PIL picture or "
             "8-bit array, label)"
         )
-    classes = getattr(data, "classes", None)
-    return Images(data, held_out, tuple(map(str, classes)) if classes else None, type(data).__name__)
+    return Images(data, held_out, class_names(data), type(data).__name__)
 
 
 def readable(images: Images, skip_broken: bool) -> Images:
