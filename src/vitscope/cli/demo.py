@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 MODELS = ("resnet_mini", "vit_mini", "alternet_mini")
 DATA = "fashion"
 # Images per exam: enough to see what it is about, few enough for minutes on a laptop.
-LIMITS = {"diagnosis": 300, "evaluation": 60, "costly": 32}
+LIMITS = {"diagnosis": 300, "passes": 100, "evaluation": 60, "costly": 32}
+MANY_PASSES = ("lesion", "uncertainty")  # of a diagnosis
+OPTIONS = {"landscape": {"points": 13}}
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,14 @@ def run(options: Options) -> None:
             results[name] = {}
             for exams, limit in plan:
                 found = diagnose(
-                    model, data, exams, limit=limit, seed=options.seed, out=options.out / name, name=name
+                    model,
+                    data,
+                    exams,
+                    limit=limit,
+                    seed=options.seed,
+                    out=options.out / name,
+                    name=name,
+                    options={exam: said for exam, said in OPTIONS.items() if exam in exams},
                 )
                 results[name].update(found)
     console.print()
@@ -87,9 +96,9 @@ def _plan(options: Options, data: Any) -> list[tuple[list[str], int]]:
 
     groups: dict[str, list[str]] = {group: [] for group in LIMITS}
     for name, exam in EXAMS.items():
-        group = "diagnosis"
+        group = "passes" if name in MANY_PASSES else "diagnosis"
         if isinstance(exam, Procedure):
-            group = "costly" if exam.costly else "evaluation" if exam.evaluation else "diagnosis"
+            group = "costly" if exam.costly else "evaluation" if exam.evaluation else group
         if name in options.exams or not (options.exams or lacks_frames(exam, data) or lacks_task(exam, data)):
             groups[group].append(name)
     most = options.limit or max(LIMITS.values())
