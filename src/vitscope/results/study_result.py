@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from vitscope.core import pd
 from vitscope.core.arguments import checked
@@ -50,13 +50,13 @@ _NUMBERS = frozenset(
 class _Look(TypedDict):
     label: str
     exam: str
-    data: str | None
+    data: NotRequired[str | None]
 
 
 class _Arm(TypedDict):
     name: str
-    data: str
-    seeds: list[int]
+    data: NotRequired[str | None]
+    seeds: NotRequired[list[int]]
 
 
 class _Asked(TypedDict):
