@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 from vitscope.core import pd
 from vitscope.core.arguments import checked
@@ -50,13 +50,10 @@ _NUMBERS = frozenset(
 class _Look(TypedDict):
     label: str
     exam: str
-    data: NotRequired[str | None]
 
 
 class _Arm(TypedDict):
     name: str
-    data: NotRequired[str | None]
-    seeds: NotRequired[list[int]]
 
 
 class _Asked(TypedDict):
