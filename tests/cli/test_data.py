@@ -57,8 +57,8 @@ def test_what_is_missing_or_too_much_is_said() -> None:
 
 
 def test_help_is_there_without_torch() -> None:
-    code = "import sys; sys.argv = ['vitscope', 'data', '--help']\nimport runpy\n"
-    code += "try:\n    runpy.run_module('vitscope.cli.app', run_name='__main__')\n"
+    code = "import sys\nfrom vitscope.cli.app import main\n"
+    code += "try:\n    main(['data', '--help'])\n"
     code += "except SystemExit as end:\n    print(end.code, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "--source" in done.stdout

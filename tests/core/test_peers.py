@@ -18,6 +18,7 @@ import os, signal, sys, time
 from pathlib import Path
 from vitscope.core import distributed, peers
 from vitscope.cli.app import main
+from vitscope.core.ending import run_program
 
 peers.SAY_AFTER = 1.0
 
@@ -36,7 +37,7 @@ def work(options):
 
 import vitscope.cli.models
 vitscope.cli.models.run = work  # any verb
-sys.exit(main(["models"]))
+run_program(lambda: main(["models"]))
 """
 MEETINGS = {
     "gather": "distributed.gather({'rank': distributed.rank()})",

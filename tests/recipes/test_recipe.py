@@ -35,11 +35,22 @@ PLAIN = Recipe(epochs=2, batch_size=32, lr=1e-3, warmup_epochs=0)
         ({"distill": "tender"}, "distill is 'tender'; expected hard or soft, or None"),
         ({"amp": "float8"}, "amp is 'float8'; expected one of auto, never, bfloat16, float16"),
         ({"repeats": 0}, "repeats is 0"),
+        (
+            {"warmup_epochs": 1, "warmup_lr": 0.01},
+            "warmup_lr is 0.01; expected at most the highest rate, 0.001: lower it, or raise lr",
+        ),
+        ({"min_lr": 0.01}, "min_lr is 0.01; expected at most the highest rate, 0.001: lower it, or raise lr"),
+        ({"lr": 1e3, "lr_per": 1}, "lr is 1000.0; expected at most 10000 after it is scaled to the batch"),
     ],
 )
 def test_nonsense_is_refused(changes: dict[str, float], message: str) -> None:
     with pytest.raises(VitscopeError, match=message):
         replace(PLAIN, **changes)
+
+
+def test_a_warm_up_that_nobody_chose_is_never_in_the_way() -> None:
+    assert replace(PLAIN, lr=1e-7, warmup_epochs=1).warmup_lr == 1e-6
+    assert replace(PLAIN, warmup_lr=0.5).warmup_lr == 0.5  # without a warm-up
 
 
 def test_learning_rate_is_scaled_to_the_batch_where_the_recipe_does() -> None:

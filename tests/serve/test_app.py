@@ -127,6 +127,6 @@ def _report(server: Server) -> None:
 
 
 def _ends_on_interrupt(server: Server) -> None:
-    assert server.end() == (0, "")
+    assert server.end() == (130, "")
     with pytest.raises(ConnectionRefusedError):
         server.ask("/")

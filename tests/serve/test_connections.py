@@ -40,7 +40,7 @@ def test_requests_that_are_not_completed_end(runs: Path) -> None:
             line.sendall(b"GET /static/serve.css HTTP/1.1\r\nHost: localhost\r\n\r\nGET / ")
             assert closed(line).startswith(b"HTTP/1.1 200")
         assert server.ask("/").status == 200
-        assert server.end() == (0, "")
+        assert server.end() == (130, "")
 
 
 def test_a_byte_now_and_then_does_not_help(runs: Path) -> None:
@@ -71,7 +71,7 @@ def test_who_does_not_read_is_left(runs: Path) -> None:
             left.register(line, 0)  # errors and ends are told in any case
             assert left.poll(900_000)
         assert server.ask("/").status == 200
-        assert server.end() == (0, "")
+        assert server.end() == (130, "")
 
 
 def test_too_many_connections_are_told_so(runs: Path) -> None:
@@ -85,7 +85,7 @@ def test_too_many_connections_are_told_so(runs: Path) -> None:
             line.close()
         while server.ask("/").status == 503:  # until it has noticed that they are gone
             pass
-        assert server.end() == (0, "")
+        assert server.end() == (130, "")
 
 
 def test_without_descriptors_it_sheds_load_and_goes_on(runs: Path) -> None:
@@ -96,4 +96,4 @@ def test_without_descriptors_it_sheds_load_and_goes_on(runs: Path) -> None:
         while server.ask("/").status == 503:
             pass
         assert server.ask("/runs.json").status == 200
-        assert server.end() == (0, "")
+        assert server.end() == (130, "")

@@ -158,7 +158,7 @@ def test_one_damaged_exam_is_named_and_the_others_are_shown(runs: Path) -> None:
         assert (broken.status, "run.json is damaged" in broken.text) == (200, True)
         assert "</span>,\n" in broken.text  # no model, no data
         assert '<p id="none" hidden>' in broken.text  # no epoch is going to be finished
-        assert server.end() == (0, "")
+        assert server.end() == (130, "")
 
 
 def test_a_name_that_is_not_text(runs: Path) -> None:
@@ -185,4 +185,4 @@ def test_a_server_shows_all_of_them(damaged: Path) -> None:
                 assert str(damaged) not in answer.text
         assert "run.json is a pipe" in server.ask("/training/damaged/pipe-run").text
         assert server.ask("/run/a/exam").status == 200
-        assert server.end() == (0, "")
+        assert server.end() == (130, "")

@@ -24,7 +24,7 @@ page.inline_svg = drawn
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_page_is_given_up_after_the_figure_under_way(
     runs: Path, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:

@@ -294,6 +294,7 @@ def test_killed_then_asked_to_leave_then_finished_alone(
     wait_for_steps(lambda: job.running, out, 8)
     job.send(signal.SIGTERM, rank=1)
     shown = job.finish().stderr
+    assert [process.exitcode for process in job.processes] == [143, 143]  # also of the one that nobody asked
     assert shown.count("; go on: the same command and --resume") == 1
     assert shown.count("vitscope: interrupted") == 1
     assert Run.open(out).state == "interrupted"

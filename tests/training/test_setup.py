@@ -150,3 +150,13 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         train(modle="vit_mini", data="fashion", epochs=1)  # type: ignore[call-arg]
     with pytest.raises(BadArgument, match="'data' is missing"):
         train("vit_mini", epochs=1)  # type: ignore[call-arg]
+
+
+def test_a_factory_need_not_take_what_nobody_typed() -> None:
+    name = "tests.exams.factories:small_transformer"
+    model = find_model(name, list("0123456789"), None, MINI)
+    assert settle(model, list("0123456789"), CPU)[1] == tuple("0123456789")
+    with pytest.raises(BadData, match="has 10 outputs for 11 classes; make it with that num_classes"):
+        settle(model, list("0123456789a"), CPU)
+    with pytest.raises(VitscopeError, match="takes no argument 'depth'"):
+        find_model(name, list("01"), None, MINI, depth=3)

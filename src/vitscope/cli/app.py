@@ -9,12 +9,13 @@ file, imports torch: help must be quick.
 import importlib
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 from vitscope.cli.options import read_options
 from vitscope.core.arguments.files import in_words
+from vitscope.core.ending import run_program
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interrupt import Terminated, termination_raises
+from vitscope.core.interrupt import exit_code, termination_raises
 from vitscope.core.names import check_exam_names
 
 VERBS = {
@@ -45,20 +46,16 @@ GOES_ON = (
     "reproduce",
     "survey",
 )  # where they were stopped
+ENDED_BY_SIGNALS = ("serve",)  # as they say themselves
+
+
+def program() -> NoReturn:
+    """The `vitscope` command as a process of its own, which ends when it is done."""
+    run_program(main)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Entry point of the `vitscope` command; returns the exit code."""
-    code = _main(argv)
-    peers = sys.modules.get("vitscope.core.peers")
-    if peers is not None and peers.is_left_waiting():  # Python's own end would wait for a process that hangs
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code
-
-
-def _main(argv: list[str] | None) -> int:
+    """Do what the words of a command say; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments
     arguments = [a for a in arguments if a != "--debug"]
@@ -83,9 +80,11 @@ def _main(argv: list[str] | None) -> int:
         print(f"vitscope: {_in_words_of(verb, error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as asked:
+        if verb in ENDED_BY_SIGNALS:
+            return exit_code(asked)
         kept = "; what was finished is kept: the same command goes on with it" if verb in GOES_ON else ""
         print(f"\nvitscope: interrupted{kept}", file=sys.stderr)
-        return 143 if isinstance(asked, Terminated) else 130
+        return exit_code(asked)
     except BrokenPipeError:  # `vitscope models | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -138,4 +137,4 @@ def _usage() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    program()

@@ -25,6 +25,6 @@ class Options:
 
 def run(options: Options) -> None:
     """Serve until Ctrl-C."""
-    from vitscope.serve import serve
+    from vitscope.serve import serve_until_asked
 
-    serve(options.runs, options.host, options.port, options.token)
+    serve_until_asked(options.runs, options.host, options.port, options.token)

@@ -23,22 +23,39 @@ _deferring: ContextVar[bool] = ContextVar("deferring", default=False)
 
 
 class Stopped(KeyboardInterrupt):
-    """A first signal ended work that could be given up."""
+    """A first signal ended work that could be given up.
+
+    Attributes:
+        number: Of the signal.
+    """
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__()
+        self.number = number
 
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM, where nobody waits for it between steps."""
 
+    number = signal.SIGTERM
+
+
+def exit_code(asked: KeyboardInterrupt) -> int:
+    """What a process ends with that was asked to: 130 after Ctrl-C, 143 after SIGTERM, wherever it was."""
+    return 128 + int(getattr(asked, "number", signal.SIGINT))
+
 
 class Interruptible:
-    """While it is entered a first signal sets `asked`; a second one acts as it would have without this.
+    """While it is entered a first signal is noted in `asked`; a second one acts as it would have without this.
+
+    `asked` is the number of that signal, 0 before one has come.
 
     A patient one takes no notice of further signals: `torchrun` passes on to its processes the Ctrl-C that they
     got from the terminal already, and puts an end to those that take too long by itself.
     """
 
     def __init__(self, patient: bool = False) -> None:
-        self.asked = False
+        self.asked = 0
         self._patient = patient
         self._can_give_up = False
         self._before: dict[int, Any] = {}
@@ -59,11 +76,15 @@ class Interruptible:
         """Work that may be given up anywhere: if a signal comes, or came before, `Stopped` is raised in it."""
         try:
             self._can_give_up = True
-            if self.asked:
-                raise Stopped
+            self.check()
             yield
         finally:
             self._can_give_up = False
+
+    def check(self) -> None:
+        """Raise `Stopped` if a signal has come."""
+        if self.asked:
+            raise Stopped(self.asked)
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
@@ -75,11 +96,11 @@ class Interruptible:
             _deferring.reset(before)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        first, self.asked = not self.asked, True
+        first, self.asked = not self.asked, self.asked or number
         if not self._patient:
             self._restore()
         if first and self._can_give_up:
-            raise Stopped
+            raise Stopped(number)
 
     def _restore(self) -> None:
         for number, handler in self._before.items():

@@ -14,7 +14,7 @@ from torch import nn
 from vitscope.anatomy import anatomy, preserved
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interrupt import Interruptible, Stopped
+from vitscope.core.interrupt import Interruptible
 from vitscope.core.tensors import dtype_of
 from vitscope.curvature import HessianProduct, Penalty, hessian_of_loss, select_parameters
 from vitscope.curvature.lanczos import OnStep
@@ -98,8 +98,7 @@ class CurvaturePasses:
                 if distributed.is_main() or not setup.split_batch:
                     rows.fill(number, **found)
                     parts.put(names[number], {name: table[number] for name, table in rows.state().items()})
-            if interrupt.asked:
-                raise Stopped
+            interrupt.check()
         return rows.finish()
 
     def products(self, numbers: Sequence[int]) -> Iterator[tuple[int, HessianProduct]]:

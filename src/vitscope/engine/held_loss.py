@@ -20,7 +20,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interrupt import Interruptible, Stopped
+from vitscope.core.interrupt import Interruptible
 from vitscope.core.tensors import arrange, dtype_of
 from vitscope.curvature.loss import Penalty
 from vitscope.curvature.plane import Plane
@@ -245,7 +245,6 @@ def visit(
             rows.fill(number, sums=sums)
             parts.put(names[number], {"sums": sums})
             advance(loss.n)
-        if interrupt.asked:
-            raise Stopped
+        interrupt.check()
     found: np.ndarray = rows.finish()["sums"]
     return found

@@ -110,8 +110,7 @@ def _pass(
             resumable.save(accumulators)
             raise
         resumable.save(accumulators)  # what follows may be interrupted, too
-        if interrupt.asked:
-            raise Stopped
+        interrupt.check()
 
 
 def _score(own: OwnPasses, images: Tensor) -> Tensor:

@@ -13,12 +13,11 @@ for kept in list_checkpoints("runs/a"):
 Weights in safetensors: read them, compare them with a model, load them, write them. No pickle, ever.
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import torch
 from safetensors import SafetensorError
@@ -29,7 +28,8 @@ from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
 from vitscope.models.errors import BadWeights
 from vitscope.results.manifest import damage
-from vitscope.results.plain_files import check_plain, read_plain
+from vitscope.results.plain_files import check_plain
+from vitscope.results.record_file import read_record
 
 FOLDER = "checkpoints"
 INDEX = "checkpoints.json"
@@ -47,20 +47,37 @@ class Checkpoint:
     nll: float | None = None  # the same
 
 
+class _Entry(TypedDict):
+    name: str
+    file: str
+    epoch: float
+    accuracy: NotRequired[float | None]
+    nll: NotRequired[float | None]
+
+
+class _Index(TypedDict):
+    schema: int
+    checkpoints: list[_Entry]
+
+
+_NAMES = tuple(_Entry.__annotations__)
+
+
 def list_checkpoints(run: str | os.PathLike[str]) -> list[Checkpoint]:
     """The checkpoints of a run folder in the order of the training; none if it kept none."""
-    path = Path(run) / INDEX
+    path, advice = Path(run) / INDEX, "copy it again, or train again"
     try:
-        record: Any = json.loads(read_plain(path))
-        if record["schema"] > SCHEMA:
-            raise BadResult(
-                f"{path} has schema {record['schema']}, this vitscope reads {SCHEMA}: pip install -U vitscope"
-            )
-        return [Checkpoint(**entry) for entry in record["checkpoints"]]
+        record = read_record(path, _Index, SCHEMA, advice)
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
-        raise BadResult(f"{path} is damaged ({reason(error)}); copy it again, or train again") from error
+    found = [
+        Checkpoint(**{name: entry[name] for name in _NAMES if name in entry})
+        for entry in record["checkpoints"]
+    ]
+    for checkpoint in found:
+        if Path(checkpoint.file).is_absolute() or ".." in Path(checkpoint.file).parts:
+            raise BadResult(f"{path} names {checkpoint.file}, which is not in its folder; {advice}")
+    return found
 
 
 def find_checkpoint(run: Path, name: str) -> Path:

@@ -62,6 +62,10 @@ Optimizer = Annotated[str, Refine(_optimizer_problem, "an optimiser of timm, suc
 RandAugment = Annotated[str, Refine(_augment_problem, "something like rand-m9-n2-mstd1.0")]
 
 
+_HIGHEST_RATE = 1e4
+_WARMUP_RATE = 1e-6  # never higher than the highest rate
+
+
 @names_checked
 @dataclass(frozen=True)
 class Recipe:
@@ -118,7 +122,7 @@ class Recipe:
     layer_decay: Fraction | None = None
     warmup_epochs: NotNegative = 5
     warmup_adds: bool = False
-    warmup_lr: NotNegative = 1e-6
+    warmup_lr: NotNegative = _WARMUP_RATE
     min_lr: NotNegative = 0.0
     milestones: tuple[Share, ...] = ()
     decay_rate: Fraction = 0.1
@@ -161,7 +165,12 @@ class Recipe:
             "rising shares of the epochs between 0 and 1, such as [0.3, 0.6, 0.8]",
         )
         self._expect("power", not (self.power and self.milestones), "nothing beside milestones")
-        self._expect("min_lr", self.min_lr <= self.peak_lr, f"at most the highest rate, {self.peak_lr:g}")
+        scaled = f"at most {_HIGHEST_RATE:g} after it is scaled to the batch, which makes it {self.peak_lr:g}"
+        self._expect("lr", self.peak_lr <= _HIGHEST_RATE, scaled)
+        highest = f"at most the highest rate, {self.peak_lr:g}: lower it, or raise lr"
+        self._expect("min_lr", self.min_lr <= self.peak_lr, highest)
+        rises = self.warmup_lr <= self.peak_lr or not self.warmup_epochs
+        self._expect("warmup_lr", rises or self.warmup_lr == _WARMUP_RATE, highest)  # which nobody has chosen
 
     def _expect(self, name: str, holds: bool, expected: str) -> None:
         if not holds:

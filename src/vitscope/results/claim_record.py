@@ -11,14 +11,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
-from vitscope.core.arguments.files import reason
-from vitscope.core.errors import BadResult
 from vitscope.results.atomic import atomic_write
-from vitscope.results.plain_files import read_plain
 from vitscope.results.provenance import now
-from vitscope.results.result import check_schema
+from vitscope.results.record_file import read_record
 from vitscope.results.study_result import FILE, StudyResult
 
 SCHEMA = 1
@@ -34,6 +31,24 @@ Outcome = Literal[
     "no verdict",  # of a scale that decides nothing
     "not at this scale",
 ]
+
+
+class _Card(TypedDict):
+    schema: int
+    claim: str
+    title: str
+    statement: str
+    definition: str
+    published: str
+    digest: str
+    scale: str
+    about: str
+    limits: str
+    command: str
+    possible: bool
+    verdicts: bool
+    registered: str
+    revisions: list[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -125,16 +140,12 @@ class ClaimRecord:
         """Read what `save` wrote, and the study beside it; None if there is no card."""
         path = Path(folder) / CARD
         try:
-            content = json.loads(read_plain(path))
-            check_schema(path, content, SCHEMA)
-            content.pop("schema")
-            content["revisions"] = tuple(content["revisions"])
-            study = StudyResult.load(folder) if (Path(folder) / FILE).exists() else None
-            return ClaimRecord(**content, study=study)
+            content = read_record(path, _Card, SCHEMA, "remove it, and run it again")
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise BadResult(f"{path} is damaged ({reason(error)}); remove it, and run it again") from error
+        said = {name: content[name] for name in _Card.__annotations__ if name != "schema"}
+        study = StudyResult.load(folder) if (Path(folder) / FILE).exists() else None
+        return ClaimRecord(**{**said, "revisions": tuple(said["revisions"])}, study=study)
 
 
 def _bare(record: ClaimRecord) -> ClaimRecord:

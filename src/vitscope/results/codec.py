@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vitscope.core.arguments.files import reason
+from vitscope.core.arguments.kinds import shown
 from vitscope.core.errors import BadResult
 from vitscope.core.statistics import Estimate
 
@@ -74,7 +75,7 @@ def decode(kind: type[D], payload: Any) -> D:
         ValueError: Something is missing (that has no default), left over, or of another type; the message names it.
     """
     if not isinstance(payload, dict):
-        raise ValueError(f"expected the fields of {kind.__name__}, found a {type(payload).__name__}")
+        raise ValueError(f"expected the fields of {kind.__name__}, found {shown(payload)}")
     hints = typing.get_type_hints(kind)
     fields = {f.name: f for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
     estimates = {name for name in fields if typing.get_origin(hints[name]) is Estimate}
@@ -106,7 +107,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         return _array(value, name)
     if origin is tuple:
         if not isinstance(value, list):
-            raise ValueError(f"{name} should be a list, not a {type(value).__name__}")
+            raise ValueError(f"{name} should be a list, not {shown(value)}")
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return tuple(_value(arguments[0], v, name) for v in value)
         if len(value) != len(arguments):
@@ -114,7 +115,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
         return tuple(_value(a, v, name) for a, v in zip(arguments, value, strict=True))
     if origin is dict:
         if not isinstance(value, dict):
-            raise ValueError(f"{name} should be a mapping, not a {type(value).__name__}")
+            raise ValueError(f"{name} should be a mapping, not {shown(value)}")
         return {k: _value(arguments[1], v, name) for k, v in value.items()}
     return _scalar(hint, value, name)
 

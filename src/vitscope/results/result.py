@@ -196,7 +196,7 @@ def _unpacked(path: Path) -> bytes:
 def check_schema(path: Path, content: Any, newest: int) -> None:
     """Refuse what is not a versioned JSON object, or is newer than this version of vitscope reads."""
     schema = content.get("schema") if isinstance(content, dict) else None
-    if not isinstance(schema, int) or schema < 1:
+    if type(schema) is not int or schema < 1:
         raise BadResult(f"{path} is damaged: it has no schema version; run the command that made it again")
     if schema > newest:
         raise NewerSchema(

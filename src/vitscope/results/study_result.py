@@ -12,16 +12,15 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from vitscope.core import pd
 from vitscope.core.arguments import checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
 from vitscope.results.atomic import atomic_write
-from vitscope.results.plain_files import read_plain
 from vitscope.results.provenance import provenance
-from vitscope.results.result import check_schema
+from vitscope.results.record_file import read_record
 
 SCHEMA = 1
 FILE = "study.json"
@@ -46,6 +45,29 @@ _WHOLE = frozenset("seed stage n seeds epoch done parameters flops".split())
 _NUMBERS = frozenset(
     "depth value low high p holm_p train_loss nll accuracy lr fraction seconds images_per_second".split()
 )
+
+
+class _Look(TypedDict):
+    label: str
+    exam: str
+
+
+class _Arm(TypedDict):
+    name: str
+
+
+class _Asked(TypedDict):
+    arms: list[_Arm]
+    looks: list[_Look]
+
+
+class _File(TypedDict):
+    schema: int
+    name: str
+    question: str
+    study: _Asked
+    missing: list[str]
+    tables: dict[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +146,9 @@ class StudyResult:
     @checked
     def load(folder: str | os.PathLike[str]) -> StudyResult:
         """Read what `save` wrote."""
-        path = Path(folder) / FILE
+        path, advice = Path(folder) / FILE, "run the study again"
         try:
-            content = json.loads(read_plain(path))
-            check_schema(path, content, SCHEMA)
+            content = read_record(path, _File, SCHEMA, advice)
             tables = {name: as_table(name, content["tables"][name]) for name in TABLES}
             named = (content["name"], content["question"], content["study"])
             return StudyResult(*named, tables, tuple(content["missing"]), Path(folder))
@@ -135,8 +156,8 @@ class StudyResult:
             raise BadResult(
                 f"no study in {folder}: {FILE} is missing; give the folder that vitscope study wrote to"
             ) from None
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise BadResult(f"{path} is damaged ({reason(error)}); run the study again") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadResult(f"{path} is damaged ({reason(error)}); {advice}") from error
 
 
 def each_row(table: pd.DataFrame) -> Iterator[Any]:
@@ -146,7 +167,10 @@ def each_row(table: pd.DataFrame) -> Iterator[Any]:
 
 def as_table(name: str, rows: Any) -> pd.DataFrame:
     """Rows (dicts) as the table of this name: its columns in order, whole numbers as such, texts or None."""
-    table = pd.DataFrame(list(rows), columns=list(TABLES[name]))
+    rows = list(rows)
+    if any(isinstance(cell, dict | list) for row in rows for cell in row.values()):
+        raise ValueError(f"a cell of {name} holds a list or an object")
+    table = pd.DataFrame(rows, columns=list(TABLES[name]))
     for column in table:
         values = [None if _unknown(value) else value for value in table[column]]
         if column in _WHOLE:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
+from vitscope.core.interrupt import Terminated, exit_code
 
 __all__ = ["serve"]
 
@@ -25,7 +26,16 @@ def serve(root: str | os.PathLike[str], host: str = HOST, port: int = PORT, toke
     Raises:
         VitscopeError: No such folder, no such address, the port is taken, or what serving needs is not installed.
     """
-    folder = Path(root)
+    try:
+        serve_until_asked(Path(root), host, port, token)
+    except Terminated as asked:
+        raise SystemExit(exit_code(asked)) from None
+    except KeyboardInterrupt:
+        return
+
+
+def serve_until_asked(folder: Path, host: str, port: int, token: str | None) -> None:
+    """The same, and leave with the KeyboardInterrupt by which it was asked to end."""
     if not folder.is_dir():
         raise VitscopeError(
             f"no folder '{folder}'; give the one that holds your runs, e.g. vitscope serve runs"

@@ -4,12 +4,9 @@ Connections cannot hold it up: there are few at once, and none stays silent in t
 """
 
 import asyncio
-import contextlib
-import signal
 import socket
 import struct
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -20,6 +17,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vitscope.core.errors import VitscopeError
+from vitscope.core.interrupt import termination_raises
 from vitscope.results.plain_files import is_shortage
 from vitscope.serve.access import check_token, is_loopback, make_token, names_of
 from vitscope.serve.app import make_app
@@ -39,7 +37,7 @@ _BACKLOG = 16  # connections that are taken in one go, before any of them is cou
 
 
 def run_server(root: Path, host: str, port: int, token: str | None = None) -> None:
-    """Serve `root` until Ctrl-C or SIGTERM."""
+    """Serve `root` until Ctrl-C or SIGTERM, which leave as a KeyboardInterrupt."""
     check_token(token)
     listening = _bind(host, port)
     if token is None and not is_loopback(listening):
@@ -60,7 +58,7 @@ def run_server(root: Path, host: str, port: int, token: str | None = None) -> No
     )
     secret = f"?token={token}" if token else ""
     print(f"serving {root} at http://{address}:{own_port}/{secret} (Ctrl-C ends it)", flush=True)
-    with listening, pages, contextlib.suppress(KeyboardInterrupt), _terminates():
+    with listening, pages, termination_raises():
         _Server(config, pages).run([listening])
 
 
@@ -84,19 +82,6 @@ def _explain(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Out of descriptors, connections wait until there are some again: nothing to say."""
     if not is_shortage(context.get("exception")):
         print(f"vitscope: {context.get('exception') or context.get('message')}", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _terminates() -> Any:
-    """SIGTERM leaves through every `with`, and so cleans up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _address(host: str, listening: socket.socket) -> str:

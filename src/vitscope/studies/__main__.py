@@ -4,11 +4,11 @@ A job file names the function that is called, hence the leave; who starts a job 
 Without a file it does those that are named on its standard input (see `workers`).
 """
 
-import contextlib
 import sys
 
+from vitscope.core.ending import run_program
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interrupt import Terminated, termination_raises
+from vitscope.core.interrupt import exit_code, termination_raises
 from vitscope.studies.job import Job, execute
 from vitscope.studies.runners import END_WITH_STARTER, TRUST_CODE, end_with_starter
 from vitscope.studies.workers import work
@@ -18,9 +18,11 @@ def main(arguments: list[str]) -> int:
     """Do the job in a file; the exit code is 0 if it is done."""
     files = [argument for argument in arguments if argument not in (END_WITH_STARTER, TRUST_CODE)]
     if not files and {END_WITH_STARTER, TRUST_CODE} <= set(arguments):
-        with contextlib.suppress(Terminated), termination_raises():
-            work()
-        return 143
+        try:
+            with termination_raises():
+                work()
+        except KeyboardInterrupt as asked:
+            return exit_code(asked)
     if END_WITH_STARTER in arguments:
         end_with_starter()
     if len(files) != 1:
@@ -38,10 +40,10 @@ def main(arguments: list[str]) -> int:
     except VitscopeError as error:
         print(f"vitscope: {error}", file=sys.stderr)
         return 1
-    except Terminated:
-        return 143
+    except KeyboardInterrupt as asked:
+        return exit_code(asked)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run_program(lambda: main(sys.argv[1:]))

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from vitscope.core.errors import BadResult
 from vitscope.core.statistics import NORMAL, share_interval
 from vitscope.results import atomic_write
 from vitscope.results.codec import decode, encode
-from vitscope.results.result import check_schema
+from vitscope.results.record_file import read_record
 from vitscope.studies.job import Job, Outcome
 from vitscope.studies.runners import Runner
 from vitscope.surgery.tools.replaceable import ConvStage
@@ -34,6 +35,11 @@ from vitscope.surgery.tools.replaceable import ConvStage
 SCHEMA = 1
 NAME = "build_up"
 Counts = tuple[int, ...]
+
+
+class _File(TypedDict):
+    schema: int
+    result: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -92,12 +98,14 @@ class BuildUp:
         """Read what `save` wrote."""
         path = Path(folder) / f"{NAME}.json"
         try:
-            content = json.loads(path.read_bytes())
-            check_schema(path, content, SCHEMA)
-            return decode(cls, content.get("result"))
+            content = read_record(path, _File, SCHEMA, "start the search again, it goes on")
+            found = decode(cls, content["result"])
+            if not any(step.kept for step in found.steps):
+                raise ValueError("it has no step that was kept")
+            return found
         except FileNotFoundError:
             raise BadResult(f"no build-up search in {folder}: {path.name} is missing") from None
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise BadResult(f"{path} is damaged ({error}); start the search again, it goes on") from error
 
 

@@ -11,16 +11,31 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
+from vitscope.core.arguments import Range
+from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.results import atomic_write
 from vitscope.results.atomic import FolderLock
-from vitscope.results.plain_files import read_plain
+from vitscope.results.record_file import read_record
 
 SCHEMA = 1
 Function = Callable[..., Any]
 _POLL = 0.2  # seconds between two looks whether another process is done
+
+
+class _JobFile(TypedDict):
+    schema: int
+    function: str
+    arguments: dict[str, Any]
+    out: Path
+
+
+class _OutcomeFile(TypedDict):
+    job: dict[str, Any]
+    result: Any
+    seconds: Annotated[float, Range(0)]
 
 
 @dataclass(frozen=True)
@@ -68,15 +83,12 @@ class Job:
     @staticmethod
     def read(path: str | os.PathLike[str]) -> "Job":
         """The job in a `job.json`."""
+        advice = "give a job.json as a study writes it, or run the study again"
         try:
-            content = json.loads(read_plain(Path(path)))
-            if content["schema"] != SCHEMA:
-                raise ValueError(f"schema {content['schema']}, expected {SCHEMA}")
-            return Job(content["function"], content["arguments"], content["out"])
-        except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
-            raise BadResult(
-                f"{path} is no job ({error!r}); expected a job.json as vitscope writes it"
-            ) from error
+            content = read_record(Path(path), _JobFile, SCHEMA, advice, "no job")
+        except FileNotFoundError as error:
+            raise BadResult(f"no job {path}: {reason(error)}; {advice}") from error
+        return Job(content["function"], content["arguments"], content["out"])
 
 
 def address(function: str | Function) -> str:
@@ -110,20 +122,21 @@ def outcome_of(job: Job) -> Outcome | None:
     Raises:
         BadResult: The folder holds another job's, or a damaged one.
     """
-    path = job.folder / "result.json"
     try:
-        content = json.loads(read_plain(path))
-        said, outcome = content["job"], Outcome(content["result"], float(content["seconds"]))
+        content = read_outcome(job.folder)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
-        raise BadResult(f"{path} is damaged ({error!r}); remove it, and the job is done again") from error
-    asked = job.describe()
+    said, asked = content["job"], job.describe()
     if said != asked:
         raise BadResult(
             f"{job.out} holds the result of another job: {_difference(said, asked)}; give the same, or another folder"
         )
-    return outcome
+    return Outcome(content["result"], float(content["seconds"]))
+
+
+def read_outcome(folder: Path) -> dict[str, Any]:
+    """The `result.json` in a job's own folder."""
+    return read_record(folder / "result.json", _OutcomeFile, None, "remove it, and the job is done again")
 
 
 def execute(job: Job) -> Outcome:

@@ -17,14 +17,15 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NotRequired, TypedDict
 
-from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, warn
 from vitscope.findings import Result
+from vitscope.models.sources.run_folder import model_damage
 from vitscope.results import atomic_write
-from vitscope.results.plain_files import read_plain
+from vitscope.results.record_file import read_record
 from vitscope.results.result import NewerSchema, is_packed, read_checked, result_types
+from vitscope.studies.job import read_outcome
 
 SCHEMA = 1
 Kind = Literal["train", "operate", "examine"]
@@ -36,6 +37,14 @@ def key_of(content: Mapping[str, Any]) -> str:
     """16 digits that stand for this content: the same for the same values, in whatever order they were said."""
     text = json.dumps({"schema": SCHEMA, **content}, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class _TrainingFile(TypedDict):
+    schema: int
+    parameters: NotRequired[int]
+    images: NotRequired[int]
+    device: NotRequired[str]
+    rows: list[dict[str, float | None]]
 
 
 class Store:
@@ -54,9 +63,16 @@ class Store:
         return self.path / _FOLDERS[kind] / key
 
     def has_model(self, kind: Kind, key: str) -> bool:
-        """Whether a training or an operation is finished, and its model still there."""
+        """Whether a training or an operation is finished, and its model still there; a damaged one is said."""
         folder = self.job_folder(kind, key)
-        return (folder / "job" / "result.json").exists() and (folder / WEIGHTS).exists()
+        if not (folder / "job" / "result.json").exists() or not (folder / WEIGHTS).exists():
+            return False
+        try:
+            read_outcome(folder / "job")
+        except BadResult as error:
+            return _is_damaged(str(error))
+        problem = model_damage(folder)
+        return True if problem is None else _is_damaged(problem)
 
     def forget_outcome(self, kind: Kind, key: str) -> None:
         """Let a job whose model was removed be done again."""
@@ -65,9 +81,8 @@ class Store:
     def seconds(self, kind: Kind, key: str) -> float | None:
         """How long a job took, if it is done."""
         try:
-            content = json.loads(read_plain(self.job_folder(kind, key) / "job" / "result.json"))
-            return float(content["seconds"])
-        except (OSError, ValueError, KeyError, TypeError, BadResult):
+            return float(read_outcome(self.job_folder(kind, key) / "job")["seconds"])
+        except (OSError, BadResult):
             return None
 
     def result_folder(self, key: str, exam: str) -> Path:
@@ -84,8 +99,7 @@ class Store:
         except NewerSchema:
             raise
         except BadResult as error:
-            warn(f"{str(error).rpartition('; ')[0] or error}; it is done again")
-            return False
+            return _is_damaged(str(error))
 
     def result(self, key: str, exam: str) -> Result:
         """The result of a finished exam."""
@@ -96,25 +110,37 @@ class Store:
         with open(self.job_folder("train", key) / "metrics.csv", newline="") as file:
             rows = [{name: _number(text) for name, text in row.items()} for row in csv.DictReader(file)]
         content = json.dumps({"schema": SCHEMA, **facts, "rows": rows}, indent=1, allow_nan=False)
-        atomic_write(self.path / "trainings" / f"{key}.json", content + "\n")
+        atomic_write(self._training_file(key), content + "\n")
 
     def has_training(self, key: str) -> bool:
-        """Whether it is known how a training went."""
-        return (self.path / "trainings" / f"{key}.json").exists()
+        """Whether it is known how a training went; a damaged record counts as none, and is said."""
+        if not self._training_file(key).exists():
+            return False
+        try:
+            self.training(key)
+        except NewerSchema:
+            raise
+        except BadResult as error:
+            return _is_damaged(str(error))
+        return True
 
     def training(self, key: str) -> dict[str, Any]:
         """The last row of a training's metrics (NaN where nothing was measured), further facts, and all "rows"."""
-        path = self.path / "trainings" / f"{key}.json"
-        try:
-            content = json.loads(read_plain(path))
-            rows = [
-                {name: math.nan if v is None else v for name, v in row.items()} for row in content["rows"]
-            ]
-            return {**rows[-1], **content, "rows": rows}
-        except (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise BadResult(
-                f"{path} is damaged ({reason(error)}); remove it, and it is made again"
-            ) from error
+        path, advice = self._training_file(key), "remove it, and it is made again"
+        content = read_record(path, _TrainingFile, SCHEMA, advice)
+        rows = [{name: math.nan if v is None else v for name, v in row.items()} for row in content["rows"]]
+        if not rows:
+            raise BadResult(f"{path} is damaged (it has no rows); {advice}")
+        return {**rows[-1], **content, "rows": rows}
+
+    def _training_file(self, key: str) -> Path:
+        return self.path / "trainings" / f"{key}.json"
+
+
+def _is_damaged(problem: str) -> Literal[False]:
+    """What is damaged in the store is done again."""
+    warn(f"{problem.rpartition('; ')[0] or problem}; it is done again")
+    return False
 
 
 def _number(text: str | None) -> float | None:

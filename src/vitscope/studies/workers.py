@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import NoReturn
 
 from vitscope.core.errors import VitscopeError
 from vitscope.studies.job import Job, Outcome, outcome_of
@@ -97,7 +98,7 @@ def _answer(process: Process) -> str | None:
     return json.loads(line) if line.endswith(b"\n") else None
 
 
-def work() -> None:
+def work() -> NoReturn:
     """In a worker: do the jobs that are named on standard input; when that closes, end as SIGTERM does."""
     jobs: queue.SimpleQueue[str] = queue.SimpleQueue()
     answers = os.fdopen(os.dup(1), "w")

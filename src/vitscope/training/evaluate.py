@@ -88,6 +88,6 @@ def _batch_by_batch(
             with suppress(Stopped), nullcontext() if is_sharded(model) else interrupt.at_once():
                 inputs, targets, *_ = next(mine)
                 found.append(task.sums(model, inputs, targets))
-        if any_process(interrupt.asked):
-            raise Stopped
+        if asked := any_process(interrupt.asked):
+            raise Stopped(asked)
     return found

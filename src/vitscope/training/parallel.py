@@ -26,6 +26,7 @@ from torch.nn.parallel import DistributedDataParallel
 from vitscope.anatomy.taps.preserve import preserved
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
+from vitscope.core.interrupt import exit_code
 from vitscope.core.outputs import class_scores
 from vitscope.data import DataConfig
 from vitscope.tasks import Detection, task_of
@@ -59,13 +60,13 @@ def together() -> Iterator[None]:
     raise EndedElsewhere(f"process {speaker} stopped: {reports[speaker]}")
 
 
-def any_process(asks: bool) -> bool:
-    """Whether any process asks for it; all of them call this, and all get the same answer."""
+def any_process(asks: int) -> int:
+    """The most that a process asks for, 0 if none does; all of them call this, and all get the same answer."""
     if not distributed.is_active():
-        return asks
+        return int(asks)
     flag = torch.tensor([int(asks)])
     distributed.all_reduce(flag, op=dist.ReduceOp.MAX, group=distributed.cpu_group())
-    return bool(flag)
+    return int(flag)
 
 
 @contextmanager
@@ -78,10 +79,10 @@ def errors_said_once() -> Iterator[None]:
     except VitscopeError as error:
         print(f"vitscope: {error}", file=sys.stderr, flush=True)
         raise SystemExit(2) from error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as asked:
         if distributed.is_main():
             raise
-        raise SystemExit(130) from None
+        raise SystemExit(exit_code(asked)) from None
 
 
 def device_of_process(asked: str | torch.device | None) -> torch.device:

@@ -69,8 +69,9 @@ class Session:
                 complete = self._train_epoch()
                 if complete and not any_process(self.interrupt.asked):
                     self._end_epoch()
-                if any_process(self.interrupt.asked) and self.position.epoch < self.total:
-                    self._stop()
+                asked = any_process(self.interrupt.asked)
+                if asked and self.position.epoch < self.total:
+                    self._stop(asked)
 
     def _restore_model(self) -> None:
         """Write the model anew from the state if it is gone or damaged; in the middle of an epoch the next one will."""
@@ -91,8 +92,8 @@ class Session:
             alone = distributed.world_size() == 1
             with self.interrupt.at_once() if alone else self.interrupt.deferring():
                 seen = self._look(self.position.epoch + 1)
-        except Stopped:
-            self.interrupt.asked = True  # a pass of a monitor takes the signal for itself
+        except Stopped as stopped:
+            self.interrupt.asked = stopped.number  # a pass of a monitor takes the signal for itself
             self._save_state()
             return
         self._tick()
@@ -131,7 +132,7 @@ class Session:
         if saves:
             self._save_state()
         self._tick()
-        return stop
+        return bool(stop)
 
     def _measure(self) -> dict[str, Any]:
         """A row of `metrics.csv`; looks at the held-out images."""
@@ -218,11 +219,11 @@ class Session:
             kept = f"the last good weights, after epoch {self.position.epoch}, are in {path}"
         return TrainingDiverged(f"{error}; {kept}. Try a lower --lr, with another --out")
 
-    def _stop(self) -> None:
+    def _stop(self, asked: int) -> None:
         if distributed.is_main():
             where = f"epoch {self.position.epoch + 1} of {self.total}, step {self.position.step}"
             print(f"\nvitscope: stopped in {where}; go on: the same command and --resume", file=sys.stderr)
-        raise KeyboardInterrupt
+        raise Stopped(asked)
 
     def _global_step(self) -> int:
         return self.position.epoch * self.stepper.steps + self.position.step

@@ -180,20 +180,23 @@ def find_model(
 ) -> nn.Module:
     """The model itself, or a new one with a head for the classes and the recipe's stochastic depth.
 
-    `arguments` are of `create_model`, and go before what follows from classes and recipe.
+    `arguments` are of `create_model`, and go before what follows from classes and recipe, which a factory need not
+    take: how many outputs it has is compared with the classes later.
     """
     if isinstance(model, nn.Module):
         return model
     model = model if task is None else task.model_name(model)
     n_classes = len(classes) if classes else None
-    asked: dict[str, Any] = {"num_classes": n_classes, "img_size": img_size, "trust_code": trust_code}
-    asked |= arguments
+    asked: dict[str, Any] = {"img_size": img_size, "trust_code": trust_code, **arguments}
+    follows = {"num_classes": n_classes, "drop_path_rate": recipe.drop_path}
     try:
-        return create_model(model, **{"drop_path_rate": recipe.drop_path, **asked})
-    except UnknownArgument as error:
-        if error.argument != "drop_path_rate" or "drop_path_rate" in arguments:
-            raise
-        return create_model(model, **asked)
+        while True:
+            try:
+                return create_model(model, **{**follows, **asked})
+            except UnknownArgument as error:
+                if error.argument not in follows or error.argument in arguments:
+                    raise
+                del follows[error.argument]
     except BadWeights as error:
         raise BadWeights(
             f"{error}; the images to train on have {n_classes or 'no known number of'} classes"
