@@ -17,14 +17,15 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Any, get_type_hints
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
 from vitscope.models.errors import BadWeights
@@ -56,11 +57,26 @@ def list_checkpoints(run: str | os.PathLike[str]) -> list[Checkpoint]:
             raise BadResult(
                 f"{path} has schema {record['schema']}, this vitscope reads {SCHEMA}: pip install -U vitscope"
             )
-        return [Checkpoint(**entry) for entry in record["checkpoints"]]
+        kept = [Checkpoint(**entry) for entry in record["checkpoints"]]
+        if problem := next((found for one in kept if (found := _problem(one))), None):
+            raise BadResult(f"{path} is damaged ({problem}); copy it again, or train again")
+        return kept
     except FileNotFoundError:
         return []
     except (OSError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise BadResult(f"{path} is damaged ({reason(error)}); copy it again, or train again") from error
+
+
+def _problem(checkpoint: Checkpoint) -> str | None:
+    """What cannot be right about an entry: a value of another kind, or a file outside the run folder."""
+    hints = get_type_hints(Checkpoint)
+    for name, hint in hints.items():
+        if problem := problem_with(getattr(checkpoint, name), hint):
+            return f"{name}: {problem}"
+    place = PurePosixPath(checkpoint.file)
+    if place.is_absolute() or ".." in place.parts or not place.parts:
+        return f"'{checkpoint.file}' is no file of the run folder"
+    return None
 
 
 def find_checkpoint(run: Path, name: str) -> Path:

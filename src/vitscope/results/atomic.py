@@ -116,10 +116,13 @@ def _remove_abandoned(target: Path) -> None:
     with suppress(OSError):
         for name in os.listdir(target.parent):
             if name.startswith(f".{target.name}.") and name.endswith(".part"):
-                _remove_if_free(target.with_name(name))
+                remove_if_free(target.with_name(name))
 
 
-def _remove_if_free(path: Path) -> None:
+def remove_if_free(path: Path) -> None:
+    """Remove a file that no living process has locked."""
+    if fcntl is None:
+        return
     with suppress(OSError):
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
