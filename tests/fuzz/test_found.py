@@ -1,5 +1,6 @@
 """What the generated cases of `make prove`, and those who wrote them, have found; one small case each."""
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -26,6 +27,7 @@ from vitscope.data.tasks.outlines import run_lengths, wrong_outline
 from vitscope.models import list_checkpoints
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.named import get_recipe
+from vitscope.results import Run
 
 
 @pytest.fixture
@@ -197,6 +199,19 @@ def test_a_clock_that_is_ahead_takes_nothing_away_from_who_works(
     os.utime(folder, (time.time() - 2 * caching._ABANDONED_AFTER,) * 2)
     with scratch_folder(True):
         assert not folder.exists()
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_start(tmp_path: Path) -> None:
+    """Of a file that was complete and is not written again it stayed for ever."""
+    left = tmp_path / "run" / "exams" / ".manifest.json.5b3c6aae.part"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
+    held = tmp_path / "run" / ".result.json.0123abcd.part"
+    with open(held, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # somebody writes it
+        Run.start(tmp_path / "run").finish()
+        assert held.exists()
+    assert not left.exists()
 
 
 def test_numbers_of_masks_are_pixels_of_the_picture(data: Path) -> None:

@@ -119,6 +119,14 @@ def _remove_abandoned(target: Path) -> None:
                 remove_if_free(target.with_name(name))
 
 
+def remove_all_abandoned(folder: Path) -> None:
+    """Remove what dead writers have left anywhere below a folder: a file that is not written again would keep it."""
+    for here, _, files in os.walk(folder):
+        for name in files:
+            if name.startswith(".") and name.endswith(".part"):
+                remove_if_free(Path(here, name))
+
+
 def remove_if_free(path: Path) -> None:
     """Remove a file that no living process has locked."""
     if fcntl is None:
