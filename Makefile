@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow test-orders lint format bench docs docs-tables notebooks clean
+.PHONY: help install demo test test-slow test-orders prove lint format bench docs docs-tables notebooks clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,11 @@ ORDER ?= file by file
 test-orders: install  ## the tests that compare numbers, as on CPUs that add up otherwise; ORDER="by shape" for one order
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --sums "$(ORDER)" \
 	    tests/anatomy tests/curvature tests/exams tests/models tests/oracles tests/surgery tests/training
+
+SEED ?= 0
+prove: install  ## faults, bad input, strangers, scale: what was tried goes into docs/reliability.md (under an hour on 2 cores)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.prove --seed $(SEED)
+	$(BIN)/python -m tests.prove --write docs/reliability.md
 
 lint: install  ## ruff (format and check) and mypy
 	$(BIN)/ruff format --check .

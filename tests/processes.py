@@ -145,6 +145,9 @@ def _run(words: Sequence[str], environment: dict[str, str], cwd: str, stdout: st
         os.dup2(file, descriptor)
         os.close(file)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    multiprocessing.set_start_method(
+        multiprocessing.get_all_start_methods()[0], force=True
+    )  # the system's own
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)

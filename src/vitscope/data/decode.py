@@ -9,7 +9,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from PIL import Image
 
-from vitscope.core.errors import BadData
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadData, VitscopeError
 from vitscope.results.atomic import is_special
 
 # Everything that a picture may be stored as and that needs more than `convert("RGB")`.
@@ -37,9 +38,12 @@ def decoding(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise BadData(f"{name} does not exist (any more); load the data again") from error
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise BadData(f"cannot decode {name} ({reason}); replace it or delete it") from error
+    except VitscopeError:
+        raise
+    except (
+        Exception
+    ) as error:  # decoders of damaged files raise whatever comes their way: struct.error, IndexError ...
+        raise BadData(f"cannot decode {name} ({reason(error)}); replace it or delete it") from error
 
 
 def to_8bit(picture: Image.Image) -> Image.Image:

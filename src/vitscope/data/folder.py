@@ -105,9 +105,22 @@ def _class_folders(folder: Path) -> list[str]:
 
 
 def _images_below(folder: Path, check: bool) -> list[str]:
-    """Sorted image files of a class, at any depth; with `check` an empty file is refused now, not hours later."""
+    """Sorted image files of a class, at any depth; with `check` an empty file is refused now, not hours later.
+
+    Links to other folders are followed; a folder that several lead to is looked at once.
+    """
     found = []
-    for parent, _, files in os.walk(folder, followlinks=True):
+    seen: set[str] = set()  # where the folders really are
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        here = os.path.realpath(parent)
+        if os.path.islink(parent) and f"{os.path.realpath(os.path.dirname(parent))}/".startswith(f"{here}/"):
+            raise BadData(
+                f"{parent} is a link to {here}, which it lies in; remove it: it leads around in a circle"
+            )
+        if here in seen:
+            folders.clear()
+            continue
+        seen.add(here)
         for name in files:
             if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):
                 path = os.path.join(parent, name)
@@ -230,7 +243,7 @@ def frames_in(folder: Path) -> list[str]:
 
 def natural_order(name: str) -> list[tuple[int, str]]:
     """Sorts numbers in names by their size."""
-    return [(int(piece), "") if piece.isdigit() else (-1, piece) for piece in re.split(r"(\d+)", name)]
+    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name)]
 
 
 def _classes(root: Path) -> list[str]:
@@ -240,7 +253,10 @@ def _classes(root: Path) -> list[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    return [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except UnicodeDecodeError as error:
+        raise BadData(f"{path} is not text in UTF-8; expected a name on each line") from error
 
 
 def _number(name: str, classes: list[str], root: Path) -> int:

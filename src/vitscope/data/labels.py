@@ -217,8 +217,8 @@ def _real(data: ImageData, path: Path, n_classes: int) -> Answers:
 
 def _read(path: Path) -> list[list[int]]:
     try:
-        entries = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        entries = json.loads(read_plain(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise BadData(
             f"cannot read labels from {path} ({reason(error)}); expected the file real.json of ReaL"
         ) from error

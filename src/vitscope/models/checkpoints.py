@@ -16,7 +16,7 @@ Weights in safetensors: read them, compare them with a model, load them, write t
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NotRequired, TypedDict
 
 import torch
@@ -75,8 +75,9 @@ def list_checkpoints(run: str | os.PathLike[str]) -> list[Checkpoint]:
         for entry in record["checkpoints"]
     ]
     for checkpoint in found:
-        if Path(checkpoint.file).is_absolute() or ".." in Path(checkpoint.file).parts:
-            raise BadResult(f"{path} names {checkpoint.file}, which is not in its folder; {advice}")
+        place = PurePosixPath(checkpoint.file)
+        if place.is_absolute() or ".." in place.parts or not place.parts:
+            raise BadResult(f"{path} is damaged ('{checkpoint.file}' is no file of the run folder); {advice}")
     return found
 
 

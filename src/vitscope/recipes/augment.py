@@ -53,16 +53,21 @@ def training_transform(recipe: Recipe, config: DataConfig) -> transforms.Compose
     return transforms.Compose(steps)
 
 
-def labelled(recipe: Recipe, config: DataConfig) -> Callable[[Any, Any], tuple[Tensor, int]]:
-    """What makes a training example of a picture and its label."""
-    transform = training_transform(recipe, config)
-    return lambda image, label: (transform(image), int(label))
+class LabelledExample:
+    """What makes a training example of a picture and its label; it can be sent to other processes."""
+
+    def __init__(self, recipe: Recipe, config: DataConfig) -> None:
+        self._transform = training_transform(recipe, config)
+
+    def __call__(self, image: Any, label: Any) -> tuple[Tensor, int]:
+        """The augmented picture, and the label as a plain number."""
+        return self._transform(image), int(label)
 
 
 class AugmentedData(Dataset[Any]):
     """Pictures, augmented; what becomes of image `i` in an epoch depends on (seed, epoch, i) alone.
 
-    `example` makes an example of a picture and its target, drawing from the usual generators; default: `labelled`.
+    `example` makes an example of a picture and its target, drawing from the usual generators; default: with a label.
     """
 
     def __init__(
@@ -74,7 +79,7 @@ class AugmentedData(Dataset[Any]):
         example: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         self.data = data
-        self.example = example or labelled(recipe, config)
+        self.example = example or LabelledExample(recipe, config)
         self.seed = seed
         self.epoch = 0
 

@@ -116,10 +116,21 @@ def _remove_abandoned(target: Path) -> None:
     with suppress(OSError):
         for name in os.listdir(target.parent):
             if name.startswith(f".{target.name}.") and name.endswith(".part"):
-                _remove_if_free(target.with_name(name))
+                remove_if_free(target.with_name(name))
 
 
-def _remove_if_free(path: Path) -> None:
+def remove_all_abandoned(folder: Path) -> None:
+    """Remove what dead writers have left anywhere below a folder: a file that is not written again would keep it."""
+    for here, _, files in os.walk(folder):
+        for name in files:
+            if name.startswith(".") and name.endswith(".part"):
+                remove_if_free(Path(here, name))
+
+
+def remove_if_free(path: Path) -> None:
+    """Remove a file that no living process has locked."""
+    if fcntl is None:
+        return
     with suppress(OSError):
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:

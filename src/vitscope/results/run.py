@@ -24,7 +24,7 @@ from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.results.as_it_was import AsItWas
-from vitscope.results.atomic import LOCK, FolderLock, atomic_write
+from vitscope.results.atomic import LOCK, FolderLock, atomic_write, remove_all_abandoned
 from vitscope.results.plain_files import read_plain, refuse_ways_out
 from vitscope.results.provenance import Record, State, now, provenance
 from vitscope.results.result import NewerSchema, Result, check_schema, read_checked
@@ -79,6 +79,7 @@ class Run:
         if not lock.acquire():
             raise BadResult(f"{path} is being written by another process; wait for it or give another folder")
         try:
+            remove_all_abandoned(path)
             record = {
                 "schema": SCHEMA,
                 "state": "running",

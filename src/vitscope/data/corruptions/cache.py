@@ -18,7 +18,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,7 +31,7 @@ from torch import Tensor
 from vitscope.core.errors import BadData, warn
 from vitscope.core.names import CORRUPTIONS_VERSION as VERSION
 from vitscope.data.catalog import data_root
-from vitscope.results.atomic import atomic_write, part_of, sync_folder
+from vitscope.results.atomic import FolderLock, atomic_write, part_of, remove_if_free, sync_folder
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ class ShareWriter:
 
 FOLDER = "corruptions"
 _SCRATCH = ".scratch-"
-_ABANDONED_AFTER = 24 * 3600.0  # seconds; what is this old was left by a process that was killed
+_ABANDONED_AFTER = (
+    24 * 3600.0
+)  # seconds; what is this old, and nobody holds, was left by a process that was killed
 _PIECE = 1 << 23  # bytes read at once
 
 Condition = tuple[str, int]  # type and severity
@@ -129,14 +131,27 @@ def scratch_folder(in_cache: bool, needed: bool = True) -> Iterator[Path]:
         yield Path(path)
 
 
-def _temporary_folder(in_cache: bool, needed: bool) -> "TemporaryDirectory[str]":
+@contextmanager
+def _held(folder: "TemporaryDirectory[str]") -> Iterator[str]:
+    """The folder, known to be in use until it is removed, however long that takes."""
+    lock = FolderLock(Path(folder.name))
+    with folder as path:
+        with suppress(OSError):  # of a disk that is full: whoever writes into the folder says so
+            lock.acquire()
+        try:
+            yield path
+        finally:
+            lock.release()
+
+
+def _temporary_folder(in_cache: bool, needed: bool) -> AbstractContextManager[str]:
     if not in_cache:
         return TemporaryDirectory(prefix=_SCRATCH)
     root = cache_folder()
     try:
         root.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(root)
-        return TemporaryDirectory(prefix=_SCRATCH, dir=root)
+        return _held(TemporaryDirectory(prefix=_SCRATCH, dir=root))
     except OSError as error:
         problem = f"cannot write to {root} ({error.strerror})"
         advice = "set VITSCOPE_DATA to a folder that you may write to, or use --no-cache (cache=False)"
@@ -247,5 +262,9 @@ def _remove_abandoned(root: Path) -> None:
     """What processes that were killed have left behind."""
     for old in (*root.glob(f"{_SCRATCH}*"), *root.glob("*/.*.part")):
         with suppress(OSError):
-            if time.time() - old.stat().st_mtime > _ABANDONED_AFTER:
-                shutil.rmtree(old) if old.is_dir() else old.unlink()
+            if time.time() - old.stat().st_mtime <= _ABANDONED_AFTER:
+                continue
+            if not old.is_dir():
+                remove_if_free(old)
+            elif not FolderLock(old).is_held():  # clocks jump, and work may take longer than a day
+                shutil.rmtree(old)

@@ -11,6 +11,7 @@ Annotations are looked at when the file is opened. A few of COCO's own have no a
 --skip-broken`) what cannot be used is left out, and said.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from vitscope.core.arguments.kinds import shown
 from vitscope.core.errors import BadData, warn
 from vitscope.data.decode import decoding, open_image, opened
 from vitscope.data.images import Indices
@@ -182,10 +184,10 @@ def _usable(
 
 def _wrong_with(annotation: Record, image: Record, file: Path, outlined: bool) -> str | None:
     """Why an annotation cannot be used, in words; None if it can."""
-    width, height = (whole_number(image, key, file, f"image {image['id']}") for key in ("width", "height"))
+    width, height = _size(image, file)
     box: Any = annotation.get("bbox")
     if not are_numbers(box) or len(box) != 4:
-        return f"has the box {box!r}, expected left, top, width and height"
+        return f"has the box {shown(box)}, expected left, top, width and height"
     left, top, wide, high = box
     if wide <= 0 or high <= 0:
         return f"has a box of no area ({wide:g}x{high:g})"
@@ -204,18 +206,17 @@ def _about(
     outlined: bool,
 ) -> PictureObjects:
     name = text(image, "file_name", file, f"image {image['id']}")
-    if name not in there and not (folder / name).is_file():
+    if name not in there and not os.path.isfile(folder / name):
         raise BadData(
-            f"{file}: image {image['id']} is {folder / name}, which is not there; expected all listed pictures"
+            f"{file}: image {image['id']} is {folder / name if len(name) < 200 else shown(name)}, which is not there; "
+            "expected all listed pictures"
         )
-    width, height = image["width"], image["height"]
+    width, height = _size(image, file)
     corners = np.array([a["bbox"] for a in annotations], np.float64).reshape(-1, 4)
     corners[:, 2:] += corners[:, :2]
     boxes = corners.clip(0, [width, height, width, height]).astype(np.float32)
     extents = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
-    areas = [
-        a["area"] if are_numbers([a.get("area")]) else e for a, e in zip(annotations, extents, strict=True)
-    ]
+    areas = [_area(a.get("area"), e, width * height) for a, e in zip(annotations, extents, strict=True)]
     return PictureObjects(
         path=str(folder / name),
         image_id=image["id"],
@@ -226,6 +227,19 @@ def _about(
         areas=np.array(areas, np.float32),
         shapes=tuple(a["segmentation"] for a in annotations) if outlined else None,
     )
+
+
+def _size(image: Record, file: Path) -> tuple[int, int]:
+    """Width and height of a picture, as it is listed."""
+    width, height = (whole_number(image, key, file, f"image {image['id']}") for key in ("width", "height"))
+    if width < 1 or height < 1:
+        raise BadData(f"{file}: image {image['id']} has {width}x{height} pixels; expected at least one")
+    return width, height
+
+
+def _area(said: Any, of_box: float, most: int) -> float:
+    """What is said of an object's area, if its picture has room for it; else that of its box."""
+    return float(said) if are_numbers([said]) and 0 <= said <= most else float(of_box)
 
 
 def _few(values: Sequence[int], most: int = 10) -> str:

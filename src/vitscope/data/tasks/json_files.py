@@ -1,15 +1,16 @@
 """Lists of records in JSON files, as COCO and VQA publish them: whatever is wrong names the file and the record."""
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from vitscope.core.arguments.files import reason
+from vitscope.core.arguments.kinds import shown
 from vitscope.core.errors import BadData
 
 Record = dict[str, Any]
+_LARGEST = 1e300  # JSON knows whole numbers of any length; not even infinity is a number
 
 
 def read_json(path: Path, keys: Sequence[str], what: str) -> Record:
@@ -40,7 +41,7 @@ def whole_number(record: Record, key: str, path: Path, what: str) -> int:
     """The whole number under `key`."""
     value = record.get(key)
     if type(value) is not int:
-        raise BadData(f"{path}: {what} has {key} {value!r}; expected a whole number")
+        raise BadData(f"{path}: {what} has {key} {shown(value)}; expected a whole number")
     return value
 
 
@@ -48,12 +49,12 @@ def text(record: Record, key: str, path: Path, what: str) -> str:
     """The text under `key`, which is not empty."""
     value = record.get(key)
     if not isinstance(value, str) or not value.strip():
-        raise BadData(f"{path}: {what} has {key} {value!r}; expected some text")
+        raise BadData(f"{path}: {what} has {key} {shown(value)}; expected some text")
     return value
 
 
 def are_numbers(values: Any) -> bool:
-    """Whether it is a list of finite numbers."""
+    """Whether it is a list of numbers, finite ones."""
     return isinstance(values, list) and all(
-        isinstance(v, int | float) and not isinstance(v, bool) and math.isfinite(v) for v in values
+        isinstance(v, int | float) and not isinstance(v, bool) and -_LARGEST < v < _LARGEST for v in values
     )

@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from vitscope.core.arguments.kinds import shown
 from vitscope.core.errors import VitscopeError
 from vitscope.data.images import Pixels
 from vitscope.data.tasks.json_files import are_numbers
+
+_MOST_BITS = 60  # of a length; no picture has more pixels
 
 
 def wrong_outline(shape: Any, width: int, height: int) -> str | None:
@@ -15,15 +18,26 @@ def wrong_outline(shape: Any, width: int, height: int) -> str | None:
     if isinstance(shape, list) and shape:
         for polygon in shape:
             if not are_numbers(polygon) or len(polygon) % 2 or len(polygon) < 6:
-                seen = f"{len(polygon)} numbers" if isinstance(polygon, list) else repr(polygon)
+                seen = f"{len(polygon)} numbers" if isinstance(polygon, list) else shown(polygon)
                 return f"has a polygon of {seen}, expected x and y of at least three points"
+            for values, side in ((polygon[::2], width), (polygon[1::2], height)):
+                if (
+                    min(values) < -side or max(values) > 2 * side
+                ):  # pycocotools goes along every pixel of an edge
+                    far = max(values, key=lambda value: abs(value))
+                    return (
+                        f"has a polygon with a point at {far:g}, far out of its picture of {width}x{height}"
+                    )
         return None
     if isinstance(shape, dict):
         if shape.get("size") != [height, width]:
-            return f"has run lengths for {shape.get('size')}, expected the picture's [{height}, {width}]"
+            return (
+                f"has run lengths for {shown(shape.get('size'))}, expected the picture's [{height}, {width}]"
+            )
         counts = shape.get("counts")
         runs: Any = run_lengths(counts) if isinstance(counts, str) else counts
-        if are_numbers(runs) and min(runs, default=0) >= 0 and sum(runs) == width * height:
+        whole = isinstance(runs, list) and all(type(run) is int for run in runs)
+        if whole and min(runs, default=0) >= 0 and sum(runs) == width * height:
             return None
         return "has run lengths that do not add up to its picture"  # pycocotools would write beyond it
     return "has no outline, and others have"
@@ -42,6 +56,8 @@ def run_lengths(packed: str) -> list[int]:
             return []
         number |= (bits & 31) << shift
         shift += 5
+        if shift > _MOST_BITS:
+            return []
         if bits & 32:
             continue
         if bits & 16:

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from vitscope.core.arguments.kinds import shown
 from vitscope.core.errors import BadData, warn
 from vitscope.data.decode import open_image
 from vitscope.data.images import Indices
@@ -196,7 +197,7 @@ def _question(
             scores[place[raw]] = score
     if not scores and listed and len(said) == 1:
         raise BadData(
-            f"{answered_in}: {what} has the answer '{said[0]}', which is not in {ANSWERS}; add it there"
+            f"{answered_in}: {what} has the answer {shown(said[0])}, which is not in {ANSWERS}; add it there"
         )
     return Question(number, image_id, words, scores)
 
