@@ -42,7 +42,7 @@ class ShownObjects:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DetectionResult(Estimated, Result, exam="detection", after="segmentation"):
+class DetectionResult(Estimated, Result, exam="detection", after="segmentation", version=2):
     """Quality and calibration of boxes and masks; `value`, `low`, `high` follow `QUANTITIES` (NaN: there is none)."""
 
     about = About(
