@@ -238,7 +238,7 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
     ):
         vs.exams.detection(small_vit(), boxed(4))
     with pytest.raises(BadData, match="data of detection, in which no picture has a class of its own"):
-        vs.diagnose(SmallDetector(), boxed(4), ["fourier", "lesion"])
+        vs.diagnose(SmallDetector(), boxed(4), ["fourier", "passes"])
     broken = SmallDetector()
     broken.scale.data.fill_(float("nan"))
     with pytest.raises(NotFinite, match="'scale' holds 1 of them"):
