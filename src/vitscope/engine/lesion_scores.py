@@ -88,7 +88,7 @@ class TaskDrops:
     def mean(self, weight: np.ndarray) -> Estimate[float]:
         """Of a sum over units with these weights."""
         drops = weight @ self._drops
-        return Estimate(drops[0], *self._ends(drops[:, None])).each(np.ravel).each(lambda one: float(one[0]))
+        return Estimate(drops[0], *self._ends(drops)).each(float)
 
     @property
     def drops(self) -> Estimate[np.ndarray]:
@@ -96,7 +96,7 @@ class TaskDrops:
         return Estimate(self._drops[:, 0], *self._ends(self._drops.T))
 
     def _ends(self, drawn: np.ndarray) -> Ends:
-        """Of (1 + replicates, numbers); of one image there is none."""
+        """Of (1 + replicates, ...); of one image there is none."""
         return difference_interval(
             drawn[0], of_few(standard_error(drawn[1:]), self._counting), self._counting
         )
