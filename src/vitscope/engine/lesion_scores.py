@@ -5,7 +5,8 @@ The whole model and the model without each unit are scored on the same images as
 
     drop_kr = score_r - score_kr
 
-is a replicate of the paired difference, and its spread over replicates the standard error of the drop.
+is a replicate of the paired difference. The interval is made of those of both scores and their correlation over
+replicates (Zou and Donner): unlike the spread of drop_kr, these know of bias and of few images.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +20,10 @@ from vitscope.anatomy import Unit
 from vitscope.core import distributed
 from vitscope.core.errors import warn
 from vitscope.core.statistics import (
-    Ends,
     Estimate,
     biased_intervals,
-    difference_interval,
+    correlation,
+    difference_of,
     of_few,
     score_interval,
     standard_error,
@@ -65,41 +66,43 @@ def score_lesions(
 
 
 class TaskDrops:
-    """The score of the whole model, and what it loses: (units, 1 + replicates)."""
+    """The score of the whole model, and what it loses, from (1 + units, 1 + replicates)."""
 
     def __init__(self, found: Sequence[Part], task: str) -> None:
         self.score, whole = SCORES[task], found[0]
-        drawn = np.stack([_score_of(part) for part in found])
-        self._whole, self._drops = drawn[0], drawn[0] - drawn[1:]
+        self._drawn = np.stack([_score_of(part) for part in found])
         self.n = int(whole["n"])
         self._counting = int(whole.get("with_objects", whole["n"]))
 
     @property
     def intact(self) -> Estimate[float]:
         """Of the whole model."""
-        value = self._whole[0]
-        if self.score == "accuracy":
-            error = of_few(standard_error(self._whole[1:]), self._counting)
-            ends = score_interval(value, error, self._counting)
-        else:
-            ends = biased_intervals(self._whole, self._counting)
-        return Estimate(value, *ends).each(float)
-
-    def mean(self, weight: np.ndarray) -> Estimate[float]:
-        """Of a sum over units with these weights."""
-        drops = weight @ self._drops
-        return Estimate(drops[0], *self._ends(drops)).each(float)
+        return self._estimate(self._drawn[0]).each(float)
 
     @property
     def drops(self) -> Estimate[np.ndarray]:
         """Of every unit."""
-        return Estimate(self._drops[:, 0], *self._ends(self._drops.T))
+        every = [self.mean(weight) for weight in np.eye(len(self._drawn) - 1)]
+        return Estimate(*np.array(every).reshape(-1, 3).T)
 
-    def _ends(self, drawn: np.ndarray) -> Ends:
-        """Of (1 + replicates, ...); of one image there is none."""
-        return difference_interval(
-            drawn[0], of_few(standard_error(drawn[1:]), self._counting), self._counting
-        )
+    def mean(self, weight: np.ndarray) -> Estimate[float]:
+        """Of the sum over units with these weights; they add up to 1, or to 0 where groups are compared.
+
+        It is the difference of two mean scores on the same images. One image more, on which these have nothing to do
+        with each other, keeps a unit without which nothing changes from being one of which this is certain.
+        """
+        shares = np.array([weight.sum(), *-weight])
+        more, less = (np.maximum(sign * shares, 0.0) @ self._drawn for sign in (1, -1))
+        together = correlation(more[1:], less[1:]) * self._counting / (self._counting + 1)
+        ends = difference_of(self._estimate(more), self._estimate(less), together)
+        return Estimate(more[0] - less[0], *ends).each(float)
+
+    def _estimate(self, drawn: np.ndarray) -> Estimate[Any]:
+        """From (1 + replicates,)."""
+        n = self._counting
+        if self.score != "accuracy":
+            return Estimate(drawn[0], *biased_intervals(drawn, n))
+        return Estimate(drawn[0], *score_interval(drawn[0], of_few(standard_error(drawn[1:]), n), n))
 
 
 def _score_of(part: Part) -> np.ndarray:
