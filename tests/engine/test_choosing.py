@@ -161,7 +161,7 @@ def test_exams_about_streams_are_left_out_with_a_reason_unless_they_were_named()
         assert [exam.result.exam for exam in fitting(every, None, images())] == kept  # nobody asked for it
 
 
-NEED_LABELS = ("prediction", "lesion", "passes", "adversarial", "shape_bias")
+NEED_LABELS = ("prediction", "passes", "adversarial", "shape_bias")
 
 
 @pytest.mark.parametrize("task", tester.DATA)
@@ -175,7 +175,8 @@ def test_of_data_of_a_task_all_are_those_that_apply_and_the_others_are_named(tas
         said = [str(one.message) for one in told]
         assert len(said) == 1
         left = [exam.result.exam for exam in every if exam.result.exam in NEED_LABELS]
-        assert f"left out: {', '.join(left)} (they need a label for each image)" in said[0]
+        need = "they need" if len(left) > 1 else "it needs"
+        assert f"left out: {', '.join(left)} ({need} a label for each image)" in said[0]
         own = {name for name, of in tester.OF_TASKS.items() if of == task}
         assert kept == names - {*left, "temporal"} - (set(tester.OF_TASKS) - own)
         assert own <= kept
@@ -185,7 +186,7 @@ def test_what_cannot_be_done_is_refused_before_any_pass() -> None:
     data, passes = tester.DATA["segmentation"](4), []
     model = small_vit()
     model.register_forward_pre_hook(lambda *_: passes.append(1))
-    for exam in ("lesion", "adversarial", "passes", "prediction"):
+    for exam in ("adversarial", "passes", "prediction"):
         with pytest.raises(BadData, match="data of segmentation, in which no picture has a class of its own"):
             vs.diagnose(model, data, ["fourier", exam])
     for task in ("detection", "vqa"):

@@ -82,14 +82,14 @@ def share_interval(count: Any, n: Any) -> Ends:
         return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
-def score_interval(mean: Any, error: Any, n: Any) -> Ends:
+def score_interval(mean: Any, error: Any, n: Any, added: float = NORMAL**2) -> Ends:
     """Wilson's interval of a mean of `n` independent scores between 0 and 1, given its standard error.
 
-    It is that of as many yes-or-no answers as would have this error. The error is that of the scores and of two more
-    at each end (z²/2 at 0 and at 1), so that `n` equal scores do not pass for certainty; for answers of yes or no it is
-    Wilson's interval itself.
+    It is that of as many yes-or-no answers as would have this error. The error is that of the scores and of `added`
+    more, half of them at 0 and half at 1, so that `n` equal scores do not pass for certainty; with two at each end
+    (z²/2) it is Wilson's interval itself for answers of yes or no.
     """
-    mean, added = np.asarray(mean, dtype=np.float64), NORMAL**2
+    mean = np.asarray(mean, dtype=np.float64)
     middle = (n * mean + added / 2) / (n + added)
     squares = n * (n * np.square(error) + mean**2)
     variance = (squares + added / 2) / (n + added) - middle**2
@@ -244,18 +244,36 @@ def known_intervals(drawn: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
 
-def biased_intervals(drawn: np.ndarray, n: int, most: Any = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """`known_intervals` of numbers from 0 to `most` whose replicates lie to one side of them, such as AP.
+def biased_intervals(drawn: np.ndarray, n: Any, most: Any = 1.0) -> Ends:
+    """95 % intervals of numbers from 0 to `most` that are no means over images, such as AP and mIoU.
 
-    On the side that the bias leads away from, the interval reaches further by twice as much: it is never without the
-    number itself. How often it holds the truth where images are few has not been simulated.
+    Of two limits on each side the outer one is kept. One is that of `known_intervals`, which on the side that the bias
+    of the replicates leads away from reaches further by twice as much: a class that few images show is drawn too often
+    or not at all. The other is `score_interval` with one image more, half of it at either end: replicates that agree,
+    because nothing or everything was found, are no certainty. Simulated coverage: docs/exams/detection.md.
+
+    Args:
+        drawn: (1 + replicates, ...), the number itself first.
+        n: Images that say something of each number, such as those with objects of a class.
+        most: Infinite for numbers that have no end: these have the first limit alone.
     """
-    low, high = known_intervals(drawn, n)
-    with warnings.catch_warnings():
+    value, most = drawn[0], np.broadcast_to(most, drawn.shape[1:])
+    images = np.broadcast_to(n, drawn.shape[1:])
+    low, high, error = (np.full(drawn.shape[1:], np.nan) for _ in range(3))
+    for one in np.unique(images):
+        own = images == one
+        low[own], high[own] = known_intervals(drawn[:, own], int(one))
+        error[own] = of_few(standard_error(drawn[1:, own]), int(one)) if one > 1 else 0.0
+    with warnings.catch_warnings(), np.errstate(invalid="ignore", divide="ignore"):
         warnings.filterwarnings("ignore", message="Mean of empty slice")
-        bias = np.nanmean(drawn[1:], axis=0) - drawn[0]
+        bias = np.nanmean(drawn[1:], axis=0) - value
+        ends = score_interval(value / most, error / most, images, added=1.0)
+        least, largest = (np.where(np.isinf(most), np.nan, end * most) for end in ends)
     low, high = low - 2 * np.maximum(bias, 0.0), high - 2 * np.minimum(bias, 0.0)
-    low, high = np.fmin(low, drawn[0]), np.fmax(high, drawn[0])
+    for end in (least, value):
+        low = np.fmin(low, end)
+    for end in (largest, value):
+        high = np.fmax(high, end)
     return np.maximum(low, 0.0), np.minimum(high, most)
 
 

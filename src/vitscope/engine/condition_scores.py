@@ -156,7 +156,11 @@ class ObjectScores(ObjectRows, OwnNumbers):
         """(1 + replicates, quantities) of `AP_QUANTITIES`: of boxes, and of masks if there are any."""
         objects = self.measured(self._seed, len(self._pictures.classes))
         columns = [part for kind in objects.kinds for part in objects.average_precision(kind)[:2]]
-        return {"ap": torch.from_numpy(np.stack(columns, 1)), "n": self.n.clone()}
+        return {
+            "ap": torch.from_numpy(np.stack(columns, 1)),
+            "n": self.n.clone(),
+            "with_objects": torch.tensor(objects.images_with_objects()),
+        }
 
 
 Scores = ConditionScores | ObjectScores

@@ -6,7 +6,7 @@ the same images: the difference of the two is a replicate of the paired differen
 
 Intervals: of accuracies Wilson's, of drops Agresti and Min's (`vitscope.core.statistics`), with the bootstrap's
 standard error where scores are means over conditions; of calibration errors see `scores`; of other means and of
-mIoU the middle 95 % of the replicates, corrected for few images, and of AP also for its bias.
+mIoU the middle 95 % of the replicates, corrected for few images, of AP as in `detection`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -81,6 +81,7 @@ class Scored:
         self.n = int(reference["n"])
         self.own = _own_quantities(groups, reference)
         if "ap" in reference:
+            self._with_objects = int(reference["with_objects"])
             replicates = len(reference["ap"])
             self.drawn = np.full((len(groups), replicates, len(QUANTITIES)), np.nan)
             self.low = self.high = self.drawn[:, 0]
@@ -120,7 +121,7 @@ class Scored:
     def _ends(self, quantity: str, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Of one of the task's own quantities, from (1 + replicates, ...)."""
         if quantity in AP_QUANTITIES:
-            return biased_intervals(drawn, self.n)
+            return biased_intervals(drawn, self._with_objects)
         return mean_interval_of_few(drawn[1:], self.n)
 
 

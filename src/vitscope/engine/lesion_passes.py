@@ -14,7 +14,8 @@ from vitscope.anatomy import Anatomy, Lesions, Tap, Unit
 from vitscope.core.errors import VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.tensors import all_finite
-from vitscope.engine.not_finite import not_finite
+from vitscope.engine.not_finite import not_finite, require_finite_weights
+from vitscope.engine.of_tasks import Shown, task_of_model
 from vitscope.findings.lesion import POSITIONS
 from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass
@@ -28,17 +29,17 @@ class OneByOne:
 
     def __init__(self, model: nn.Module, parts: Anatomy) -> None:
         self._model, self._parts = model, parts
-        self._images: Tensor | None = None
+        self._given: Any = None
 
-    def intact(self, images: Tensor) -> Any:
-        """The model's output."""
-        self._images = images
-        return self._model(images)
+    def intact(self, given: Any) -> Any:
+        """The model's output for images, or whatever it is given of them."""
+        self._given = given
+        return self._model(given)
 
     def without(self, unit: str) -> Any:
-        """The model's output for the same images, without the unit of this name."""
+        """The model's output for the same, without the unit of this name."""
         with Tap(self._model, self._parts, [], remove=[unit]):
-            return self._model(self._images)
+            return self._model(self._given)
 
 
 class LesionPasses:
@@ -55,8 +56,10 @@ class LesionPasses:
         parts: Anatomy,
         units: Sequence[Unit],
         bypasses: Mapping[str, tuple[str, Bypass]] = MappingProxyType({}),
+        shown: Shown = lambda images, places: images,
     ) -> None:
         self._model, self._parts, self._units, self._bypasses = model, parts, units, bypasses
+        self._shown, self._finds = shown, task_of_model(model) == "detection"
         self._way: OneByOne | Lesions | None = None
         self._at_once = 1
 
@@ -65,51 +68,75 @@ class LesionPasses:
         """Whether what comes before a unit is computed only once."""
         return isinstance(self._way, Lesions)
 
-    def pieces(self, images: Tensor, labels: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """A batch in pieces that are small enough."""
+    def pieces(self, images: Tensor, labels: Tensor, *places: Tensor) -> Iterator[tuple[Tensor, ...]]:
+        """A batch in pieces that are small enough; with the places of images in the data, if these matter."""
         if self._way is None:
-            self._choose(images[:FEW], len(images))
-        yield from zip(images.split(self._at_once), labels.split(self._at_once), strict=True)
+            self._choose(images[:FEW], len(images), *(own[:FEW] for own in places))
+        parts = (numbers.split(self._at_once) for numbers in (images, labels, *places))
+        yield from zip(*parts, strict=True)
 
     def logits(self, images: Tensor) -> Tensor:
         """(1 + units, N, classes): of the whole model, which have to be finite, then without each unit."""
-        assert self._way is not None
-        return self._all(self._way, images)
+        return torch.stack(list(self.said(images)))
 
-    def _without(self, way: OneByOne | Lesions, unit: str, images: Tensor) -> Any:
+    def said(self, images: Tensor, *places: Tensor) -> Iterator[Any]:
+        """What the whole model says, which has to be finite, then without each unit.
+
+        That is class scores (N, classes, ...), or what a detector finds in each image.
+        """
+        assert self._way is not None
+        return self._all(self._way, images, *places)
+
+    def _without(self, way: OneByOne | Lesions, unit: str, given: Any) -> Any:
         if unit not in self._bypasses:
             return way.without(unit)
         path, bypass = self._bypasses[unit]
         module = self._model.get_submodule(path)
         with module.register_forward_hook(lambda module, given, made: bypass(module, given[0])):
-            return self._model(images)
+            return self._model(given)
 
-    def _choose(self, few: Tensor, batch: int) -> None:
+    def _choose(self, few: Tensor, batch: int, *places: Tensor) -> None:
         plain = OneByOne(self._model, self._parts)
         by_branch = [unit for unit in self._units if unit.name not in self._bypasses]
         lesions = Lesions(self._model, self._parts, by_branch)
-        expected = self._all(plain, few)
+        expected = list(self._all(plain, few, *places))
         self._way, self._at_once = plain, batch
         try:  # the model may stumble over a pass it did not make
-            agrees = _alike(self._all(lesions, few), expected)
+            agrees = _alike(list(self._all(lesions, few, *places)), expected)
         except (RuntimeError, LookupError, VitscopeError):
             return
         if agrees:
             per_image = lesions.kept_bytes() / len(few)
             self._way, self._at_once = lesions, max(1, min(batch, int(KEEP / per_image)))
 
-    def _all(self, way: OneByOne | Lesions, images: Tensor) -> Tensor:
+    def _all(self, way: OneByOne | Lesions, images: Tensor, *places: Tensor) -> Iterator[Any]:
+        if self._finds:
+            require_finite_weights(self._model)
+        given = self._shown(images, *places) if places else images
         with torch.inference_mode():
-            outputs = [way.intact(images)]
-            outputs += [self._without(way, unit.name, images) for unit in self._units]
-            found = torch.stack([class_scores(self._model, output, len(images)) for output in outputs])
-        if not all_finite(found[0]):
-            raise not_finite(self._model, images, found[0])
-        return found
+            whole = self._read(way.intact(given), len(images))
+        if not self._finds and not all_finite(whole):
+            raise not_finite(self._model, images, whole)
+        yield whole
+        for unit in self._units:
+            with torch.inference_mode():
+                found = self._read(self._without(way, unit.name, given), len(images))
+            yield found
+
+    def _read(self, output: Any, n: int) -> Any:
+        return output if self._finds else class_scores(self._model, output, n)
 
 
-def _alike(found: Tensor, expected: Tensor) -> bool:
+def _alike(found: Any, expected: Any) -> bool:
     """Within half the digits of the precision; NaN, which a model may well say without a unit, equals itself."""
+    if isinstance(expected, Mapping):
+        return found.keys() == expected.keys() and all(
+            _alike(found[name], expected[name]) for name in expected
+        )
+    if not isinstance(expected, Tensor):
+        return len(found) == len(expected) and all(map(_alike, found, expected))
+    if found.shape != expected.shape or not expected.dtype.is_floating_point:
+        return torch.equal(found, expected)
     scale = expected[expected.isfinite()].abs().max().item() if expected.isfinite().any() else 0.0
     tolerance = math.sqrt(torch.finfo(expected.dtype).eps) * scale
     return torch.allclose(found, expected, rtol=0.0, atol=tolerance, equal_nan=True)

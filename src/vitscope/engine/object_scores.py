@@ -130,6 +130,11 @@ class Measured:
         right, ignored = flags & ((1 << _BITS) - 1), flags >> _BITS
         return Matched(places, found[order, 1], scores[order, 0], right, ignored, objects)
 
+    def images_with_objects(self, area: int = 0) -> int:
+        """How many images have objects of this range of sizes: those that AP is known by."""
+        there = self.numbers["there"]
+        return len(np.unique(there[there[:, 2 + area] > 0, 0]))
+
     def precision(self, kind: Kind, area: int = 0) -> np.ndarray:
         """(1 + replicates, classes, thresholds): the mean over recalls."""
         return class_precision(self.of(kind), self.classes, self.weights, area)

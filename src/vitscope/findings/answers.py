@@ -15,8 +15,8 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.reliability import draw_reliability
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.calibrated import Calibrated, calibration_in_words
 from vitscope.results.codec import ByteArray, stored_as
-from vitscope.results.condition_rows import BINS
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.table import Estimated
@@ -52,7 +52,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AnswersResult(Estimated, Result, exam="answers", after="detection"):
+class AnswersResult(Calibrated, Estimated, Result, exam="answers", after="detection"):
     """Quality and calibration of answers; `value`, `low`, `high` follow `QUANTITIES`, and `n` counts pictures."""
 
     about = About(
@@ -65,6 +65,8 @@ class AnswersResult(Estimated, Result, exam="answers", after="detection"):
         "Questions about one picture are alike: only pictures count as independent. A question none of whose answers "
         "can be chosen is answered wrongly by every model.",
     )
+    quantities = QUANTITIES
+    in_bins = "questions"
     needs = "data of vqa (--data easy-vqa, vqa:PATH) and a model that was trained for it"
 
     questions: int
@@ -88,22 +90,9 @@ class AnswersResult(Estimated, Result, exam="answers", after="detection"):
         return self.quantity("accuracy")
 
     @property
-    def ece(self) -> float:
-        """Expected calibration error of the chosen answers."""
-        return self.quantity("ece")
-
-    @property
     def nll(self) -> float:
         """The loss of the task."""
         return self.quantity("nll")
-
-    def quantity(self, name: str) -> float:
-        """The value of one of `QUANTITIES`."""
-        return float(self.value[QUANTITIES.index(name)])
-
-    def replicates(self) -> dict[str, np.ndarray]:
-        """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        return {q: np.append(self.value[i], self.drawn[:, i]) for i, q in enumerate(QUANTITIES)}
 
     def table(self) -> pd.DataFrame:
         """One row per quantity, then the accuracy of each kind of question."""
@@ -115,11 +104,7 @@ class AnswersResult(Estimated, Result, exam="answers", after="detection"):
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The quantities, the reliability diagram bin by bin, and the answers."""
-        edges = np.arange(BINS + 1) / BINS
-        bins = {"low_edge": edges[:-1], "high_edge": edges[1:], "questions": self.bin_count}
-        names = ("accuracy", "accuracy_low", "accuracy_high")
-        bins |= {"confidence": self.bin_confidence, **dict(zip(names, self.bin_accuracy, strict=True))}
-        return {**super().tables(), "reliability": pd.DataFrame(bins), "by_answer": self.answer_table()}
+        return {**super().tables(), "reliability": self.reliability_table(), "by_answer": self.answer_table()}
 
     def answer_table(self) -> pd.DataFrame:
         """A row per answer that is right or given: questions, and how right the model is about them."""
@@ -226,13 +211,7 @@ def _with_share(answer: str, rightness: float) -> str:
 @reads("answers")
 def _answers(result: AnswersResult) -> str:
     rows = by_name(result.table())
-    signed = rows["signed_ece"]
-    if signed.low > 0:
-        calibration = "it is more confident than right"
-    elif signed.high < 0:
-        calibration = "it is more often right than it says"
-    else:
-        calibration = "neither over- nor under-confidence is certain"
+    calibration = calibration_in_words(rows["signed_ece"])
     most = int(result.answer_count.argmax())
     share = result.answer_count[most] / max(result.questions, 1)
     text = (

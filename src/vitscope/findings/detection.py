@@ -11,11 +11,12 @@ from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, nothing
 from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.overlays import class_patches, framed
 from vitscope.drawing.reliability import MANY, class_colour, draw_reliability
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.calibrated import Calibrated, calibration_in_words, class_columns
 from vitscope.results.codec import ByteArray, stored_as
-from vitscope.results.condition_rows import BINS
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.table import Estimated
@@ -42,7 +43,7 @@ class ShownObjects:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DetectionResult(Estimated, Result, exam="detection", after="segmentation"):
+class DetectionResult(Calibrated, Estimated, Result, exam="detection", after="segmentation", version=2):
     """Quality and calibration of boxes and masks; `value`, `low`, `high` follow `QUANTITIES` (NaN: there is none)."""
 
     about = About(
@@ -55,6 +56,8 @@ class DetectionResult(Estimated, Result, exam="detection", after="segmentation")
         misleads="AP counts a rare class as much as a frequent one. Objects of fewer than 32 x 32 pixels are small to "
         "COCO, whatever the picture's size. A second box on the same object is wrong, however well it fits.",
     )
+    quantities = QUANTITIES
+    in_bins = "detections"
     needs = "data of detection (--data coral-objects, coco:PATH ...) and a model that was trained for it"
 
     score: float  # that boxes have at least of which precision, recall and number are told
@@ -87,21 +90,13 @@ class DetectionResult(Estimated, Result, exam="detection", after="segmentation")
         return self.quantity("mask_ap")
 
     @property
-    def ece(self) -> float:
-        """Expected calibration error of boxes."""
-        return self.quantity("ece")
-
-    def quantity(self, name: str) -> float:
-        """The value of one of `QUANTITIES`."""
-        return float(self.value[QUANTITIES.index(name)])
-
-    @property
     def _known(self) -> list[int]:
         return [i for i in range(len(QUANTITIES)) if not np.isnan(self.value[i])]
 
     def replicates(self) -> dict[str, np.ndarray]:
-        """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        return {QUANTITIES[i]: np.append(self.value[i], self.drawn[:, i]) for i in self._known}
+        """Those of every quantity that there is."""
+        every = super().replicates()
+        return {QUANTITIES[i]: every[QUANTITIES[i]] for i in self._known}
 
     def table(self) -> pd.DataFrame:
         """One row per quantity that there is; `n` counts images."""
@@ -110,21 +105,13 @@ class DetectionResult(Estimated, Result, exam="detection", after="segmentation")
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The quantities, the reliability diagram bin by bin, and the classes."""
-        edges = np.arange(BINS + 1) / BINS
-        bins = {"low_edge": edges[:-1], "high_edge": edges[1:], "detections": self.bin_count}
-        names = ("accuracy", "accuracy_low", "accuracy_high")
-        bins |= {"confidence": self.bin_confidence, **dict(zip(names, self.bin_accuracy, strict=True))}
-        return {**super().tables(), "reliability": pd.DataFrame(bins), "classes": self.class_table()}
+        return {**super().tables(), "reliability": self.reliability_table(), "classes": self.class_table()}
 
     def class_table(self) -> pd.DataFrame:
         """A row per class that occurs or is found: AP of boxes and masks, precision and recall at the score."""
         rows = np.flatnonzero(self.class_objects + self.class_found)
-        columns: dict[str, object] = {"class": rows, "name": [self.class_names[row] for row in rows]}
-        for i, quantity in enumerate(CLASS_QUANTITIES):
-            if quantity == "mask_ap" and np.isnan(self.mask_ap):
-                continue
-            value, low, high = self.by_class.at((rows, i))
-            columns |= {quantity: value, f"{quantity}_low": low, f"{quantity}_high": high}
+        known = {quantity: CLASS_QUANTITIES.index(quantity) for quantity in self.shown_by_class}
+        columns = class_columns(rows, self.class_names, self.by_class, known)
         counts = {"objects": self.class_objects[rows], "found": self.class_found[rows], "images": self.n}
         return pd.DataFrame({**columns, **counts})
 
@@ -228,24 +215,7 @@ def plot_detection_objects(
             seen |= {int(box[4]) for box in boxes}
     for row, name in enumerate(PANELS):
         ax.text(-0.02, len(PANELS) - row - 0.5, name, ha="right", va="center", rotation=90, fontsize=9)
-    handles = [
-        mpl.Patch(facecolor=class_colour(k), edgecolor="none", label=result.class_names[k])
-        for k in sorted(seen)[:10]
-    ]
-    if handles:
-        ax.legend(
-            handles=handles,
-            loc="upper center",
-            bbox_to_anchor=(0.5, 0.0),
-            ncols=3,
-            fontsize=8,
-            handlelength=1.0,
-        )
-    ax.set_xlim(0, len(result.shown))
-    ax.set_ylim(0, len(PANELS))
-    ax.set_aspect("equal")
-    ax.set_axis_off()
-    return ax
+    return framed(ax, len(result.shown), len(PANELS), class_patches(sorted(seen)[:10], result.class_names))
 
 
 def _draw_box(ax: mpl.Axes, box: np.ndarray, left: float, top: float, scale: float) -> None:
@@ -291,10 +261,6 @@ def _detection(result: DetectionResult) -> str:
     signed = rows.get("signed_ece")
     if signed is None:
         return text
-    if signed.low > 0:
-        calibration = "scores are higher than the share of boxes that are right"
-    elif signed.high < 0:
-        calibration = "boxes are more often right than their scores say"
-    else:
-        calibration = "neither over- nor under-confidence is certain"
+    over = "scores are higher than the share of boxes that are right"
+    calibration = calibration_in_words(signed, over, "boxes are more often right than their scores say")
     return f"{text} The calibration error of boxes is {number(rows['ece'])}: {calibration}."

@@ -14,6 +14,7 @@ from vitscope.drawing.curves import draw_bars, legend_above, nothing, plot_chang
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
 from vitscope.results import About, Result, UnitRow, tidy
+from vitscope.results.condition_rows import SCORES
 from vitscope.results.numbers import extremes, points, reads, rows_of
 from vitscope.results.table import Estimated
 
@@ -75,18 +76,20 @@ class LesionResult(Estimated, Result, exam="lesion", after="cb_scale", version=3
 
     units: tuple[UnitRow, ...]
     position: tuple[str, ...]  # first, middle, last or only one of its kind in its stage
-    accuracy: Estimate[float]  # of the whole model
-    lost: np.ndarray  # images that only the whole model gets right
+    accuracy: Estimate[float]  # of the whole model; or whatever `score` is
+    lost: np.ndarray  # images that only the whole model gets right; none of a score of all images together
     gained: np.ndarray  # images that only the model without the unit gets right
     groups: tuple[Group, ...]
     contrasts: tuple[Contrast, ...]
     kept: tuple[KeptUnit, ...]
     removed: tuple[str, ...] = ()  # branch, or convolution where that of a bottleneck alone was left out
+    score: str = "accuracy"  # what drops: that, miou or box_ap
 
     def table(self) -> pd.DataFrame:
         """Quantity `drop` per unit; `drop <kind> <position>` per group and `... minus ...` for whole models."""
-        counts = {"lost": pd.array(self.lost, "Int64"), "gained": pd.array(self.gained, "Int64")}
-        own: dict[str, Any] = {"position": self.position, **counts}
+        own: dict[str, Any] = {"position": self.position}
+        if len(self.lost) == len(self.units):
+            own |= {"lost": pd.array(self.lost, "Int64"), "gained": pd.array(self.gained, "Int64")}
         if "convolution" in self.removed:
             own["removed"] = self.removed
         units = tidy("drop", *self.estimate, self.n, self.units, **own)
@@ -102,7 +105,7 @@ class LesionResult(Estimated, Result, exam="lesion", after="cb_scale", version=3
         return pd.DataFrame(rows, columns=["unit", "kind", "stage", "depth", "reason"])
 
     def _whole(self) -> pd.DataFrame:
-        accuracy = ("intact accuracy", None, None, *self.accuracy)
+        accuracy = (f"intact {self.score}", None, None, *self.accuracy)
         groups = [(f"drop {g.name}", g.kind, g.position or None, g.value, g.low, g.high) for g in self.groups]
         pairs = [
             (f"drop {c.more} minus {c.less}", None, None, c.value, c.low, c.high) for c in self.contrasts
@@ -135,7 +138,7 @@ def plot_lesion(result: LesionResult, ax: mpl.Axes | None = None, colour: str = 
     middle = depth - np.diff(depth, prepend=depth[:1]) / 2
     crosses = [i for i, unit in enumerate(units) if unit.name not in removed and i > 0]
     ax.plot(middle[crosses], np.zeros(len(crosses)), "x", color=INK, markersize=4.5, markeredgewidth=1.0)
-    ax.set_ylabel("Accuracy drop (points)")
+    ax.set_ylabel(f"{SCORES[result.score]} drop (points)")
     return ax
 
 
@@ -164,7 +167,8 @@ def plot_lesion_groups(result: LesionResult, ax: mpl.Axes | None = None, colour:
     )
     ax.set_xlim(-0.5, len(places) - 0.5)
     ax.set_xlabel("Place in its stage, among its kind")
-    ax.set_ylabel("Mean accuracy drop (points)")
+    name = "accuracy" if result.score == "accuracy" else SCORES[result.score]
+    ax.set_ylabel(f"Mean {name} drop (points)")
     legend_above(ax, len(kinds), handlelength=1.2, columnspacing=None)
     grid(ax)
     return ax
@@ -189,6 +193,6 @@ def _lesion(result: Result) -> str:
     clear = int((drops["low"] > 0).sum())
     rest = len(drops) - clear
     left = f"{rest} of {len(drops)} units can be removed one at a time without a clear loss."
-    return (
-        f"It hurts most to lose {worst.unit} ({worst.kind}), which costs {points(worst)} of accuracy. {left}"
-    )
+    intact = next(name for name in SCORES if (table["quantity"] == f"intact {name}").any())
+    lost = {"accuracy": "accuracy", "box_ap": "box AP"}.get(intact, SCORES[intact])
+    return f"It hurts most to lose {worst.unit} ({worst.kind}), which costs {points(worst)} of {lost}. {left}"

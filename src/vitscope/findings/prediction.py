@@ -14,6 +14,7 @@ from vitscope.drawing.curves import draw_bars
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.calibrated import Calibrated, calibration_in_words
 from vitscope.results.codec import stored_as
 from vitscope.results.condition_rows import BINS, MEANS
 from vitscope.results.numbers import by_name, reads
@@ -57,7 +58,7 @@ CLASS_QUANTITIES = ("accuracy", "precision", "confidence")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PredictionResult(Estimated, Result, exam="prediction", version=3):
+class PredictionResult(Calibrated, Estimated, Result, exam="prediction", version=3):
     """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
 
     about = About(
@@ -70,6 +71,8 @@ class PredictionResult(Estimated, Result, exam="prediction", version=3):
         misleads="Noise can only raise the calibration error, so it is too high on few images; its "
         "interval reaches down accordingly. Bins with few images scatter widely.",
     )
+    quantities = QUANTITIES
+    in_bins = "count"
 
     temperature: float  # that logits were divided by
     drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
@@ -98,23 +101,14 @@ class PredictionResult(Estimated, Result, exam="prediction", version=3):
         """Mean negative log-likelihood, in nats."""
         return self.quantity("nll")
 
-    @property
-    def ece(self) -> float:
-        """Expected calibration error."""
-        return self.quantity("ece")
-
-    def quantity(self, name: str) -> float:
-        """The value of one of `QUANTITIES`."""
-        return float(self.value[QUANTITIES.index(name)])
-
     def outcomes(self) -> tuple[np.ndarray, np.ndarray]:
         """Places in the data of the images that were seen, ascending, and whether each is right."""
         seen = images_of(self.seen)
         return seen, np.isin(seen, images_of(self.right))
 
     def replicates(self) -> dict[str, np.ndarray]:
-        """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        found = {q: np.append(self.value[i], self.drawn[:, i]) for i, q in enumerate(QUANTITIES)}
+        """Those of every quantity, with temperature="fit" also those of the scaled predictions."""
+        found = super().replicates()
         if self.scaling is not None:
             value, drawn = self.scaling.value, self.scaling.drawn
             found |= {q: np.append(value[i], drawn[:, i]) for i, q in enumerate(SCALED_QUANTITIES)}
@@ -131,16 +125,12 @@ class PredictionResult(Estimated, Result, exam="prediction", version=3):
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The quantities, the reliability diagram bin by bin, the histogram of confidences, and the classes."""
-        edges = np.arange(BINS + 1) / BINS
-        bins = {"low_edge": edges[:-1], "high_edge": edges[1:], "count": self.bin_count}
-        names = ("accuracy", "accuracy_low", "accuracy_high")
-        bins |= {"confidence": self.bin_confidence, **dict(zip(names, self.bin_accuracy, strict=True))}
         edges = np.arange(SHADES + 1) / SHADES
         shades = {"low_edge": edges[:-1], "high_edge": edges[1:]}
         shades |= {"right": self.histogram[:, 0], "wrong": self.histogram[:, 1]}
         return {
             **super().tables(),
-            "reliability": pd.DataFrame(bins),
+            "reliability": self.reliability_table(),
             "confidence": pd.DataFrame(shades),
             "classes": self.class_table(),
         }
@@ -279,12 +269,7 @@ def _figures(result: PredictionResult) -> str:
 def _prediction(result: Result) -> str:
     rows = by_name(result.table())
     accuracy, confidence, signed = rows["accuracy"], rows["confidence"], rows["signed_ece"]
-    if signed.low > 0:
-        calibration = "it is more confident than right"
-    elif signed.high < 0:
-        calibration = "it is more often right than it says"
-    else:
-        calibration = "neither over- nor under-confidence is certain"
+    calibration = calibration_in_words(signed)
     return (
         f"It is right about {number(accuracy)} of {result.n} images and says so with a mean confidence of "
         f"{number(confidence)}: {calibration}. The calibration error is {number(rows['ece'])}, the NLL "

@@ -11,11 +11,12 @@ from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, nothing
 from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.overlays import class_patches, framed
 from vitscope.drawing.reliability import MANY, class_colour, draw_reliability
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
+from vitscope.results.calibrated import Calibrated, calibration_in_words, class_columns
 from vitscope.results.codec import ByteArray, stored_as
-from vitscope.results.condition_rows import BINS
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.table import Estimated
@@ -55,7 +56,7 @@ class Overlay:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SegmentationResult(Estimated, Result, exam="segmentation", after="prediction"):
+class SegmentationResult(Calibrated, Estimated, Result, exam="segmentation", after="prediction"):
     """Quality and calibration of a class for every pixel; `value`, `low`, `high` follow `QUANTITIES`."""
 
     about = About(
@@ -70,6 +71,8 @@ class SegmentationResult(Estimated, Result, exam="segmentation", after="predicti
         "count.",
     )
     shown_by_class = CLASS_QUANTITIES
+    quantities = QUANTITIES
+    in_bins = "pixels"
     needs = "data of segmentation (--data coral, masks:PATH ...) and a model that was trained for it"
 
     pixels: int  # that have a class
@@ -94,38 +97,19 @@ class SegmentationResult(Estimated, Result, exam="segmentation", after="predicti
         """Share of pixels whose prediction is right."""
         return self.quantity("accuracy")
 
-    @property
-    def ece(self) -> float:
-        """Expected calibration error of pixels."""
-        return self.quantity("ece")
-
-    def quantity(self, name: str) -> float:
-        """The value of one of `QUANTITIES`."""
-        return float(self.value[QUANTITIES.index(name)])
-
-    def replicates(self) -> dict[str, np.ndarray]:
-        """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""
-        return {q: np.append(self.value[i], self.drawn[:, i]) for i, q in enumerate(QUANTITIES)}
-
     def table(self) -> pd.DataFrame:
         """One row per quantity; `n` counts images."""
         return tidy(QUANTITIES, *self.estimate, self.n)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The quantities, the reliability diagram bin by bin, and the classes."""
-        edges = np.arange(BINS + 1) / BINS
-        bins = {"low_edge": edges[:-1], "high_edge": edges[1:], "pixels": self.bin_count}
-        names = ("accuracy", "accuracy_low", "accuracy_high")
-        bins |= {"confidence": self.bin_confidence, **dict(zip(names, self.bin_accuracy, strict=True))}
-        return {**super().tables(), "reliability": pd.DataFrame(bins), "classes": self.class_table()}
+        return {**super().tables(), "reliability": self.reliability_table(), "classes": self.class_table()}
 
     def class_table(self) -> pd.DataFrame:
         """A row per class that occurs or is predicted: IoU, precision, recall, and its share of the pixels."""
         rows = np.flatnonzero(self.class_pixels + self.class_predicted)
-        columns: dict[str, object] = {"class": rows, "name": [self.class_names[row] for row in rows]}
-        for i, quantity in enumerate(CLASS_QUANTITIES):
-            value, low, high = self.by_class.at((rows, i))
-            columns |= {quantity: value, f"{quantity}_low": low, f"{quantity}_high": high}
+        known = {quantity: i for i, quantity in enumerate(CLASS_QUANTITIES)}
+        columns = class_columns(rows, self.class_names, self.by_class, known)
         counts = {
             "pixels": self.class_pixels[rows],
             "predicted": self.class_predicted[rows],
@@ -210,19 +194,9 @@ def plot_segmentation_overlays(
             ax.imshow(cell, extent=box, interpolation="nearest", origin="upper")
     for column, name in enumerate(PANELS):
         ax.text(column + 0.5, rows + 0.04, name, ha="center", va="bottom", fontsize=9)
-    handles = [
-        mpl.Patch(facecolor=class_colour(k), edgecolor="none", label=result.class_names[k])
-        for k in _most_seen(result.overlays)
-    ]
-    handles.append(mpl.Patch(facecolor=WRONG, edgecolor="none", label="wrong"))
-    ax.legend(
-        handles=handles, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=3, fontsize=8, handlelength=1.0
-    )
-    ax.set_xlim(0, len(PANELS))
-    ax.set_ylim(0, rows)
-    ax.set_aspect("equal")
-    ax.set_axis_off()
-    return ax
+    wrong = mpl.Patch(facecolor=WRONG, edgecolor="none", label="wrong")
+    patches = class_patches(_most_seen(result.overlays), result.class_names)
+    return framed(ax, len(PANELS), rows, [*patches, wrong])
 
 
 def _cells(overlay: Overlay) -> list[np.ndarray]:
@@ -261,13 +235,7 @@ def _figures(result: SegmentationResult) -> str:
 @reads("segmentation")
 def _segmentation(result: SegmentationResult) -> str:
     rows = by_name(result.table())
-    signed = rows["signed_ece"]
-    if signed.low > 0:
-        calibration = "it is more confident than right"
-    elif signed.high < 0:
-        calibration = "it is more often right than it says"
-    else:
-        calibration = "neither over- nor under-confidence is certain"
+    calibration = calibration_in_words(rows["signed_ece"])
     text = (
         f"The mIoU is {number(rows['miou'])} over {result.n} images; {number(rows['accuracy'])} of the pixels are "
         f"right, with a mean confidence of {number(rows['confidence'])}: {calibration}. The calibration error of "

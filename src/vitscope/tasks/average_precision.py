@@ -109,14 +109,13 @@ def _precision(
     with np.errstate(invalid="ignore", divide="ignore"):
         for t in range(len(THRESHOLDS)):
             hits, counted = (flags[order] for flags in found.at(t, area))
-            right = np.cumsum(drawn * hits[:, None], 0)
-            wrong = np.cumsum(drawn * (counted & ~hits)[:, None], 0)
-            precision = right / (right + wrong + np.spacing(1))
+            rows = np.flatnonzero(hits)  # between them precision falls and recall stays
+            right = np.cumsum(drawn[rows], 0)
+            said = np.cumsum(drawn * counted[:, None], 0)[rows]
+            precision = right / (said + np.spacing(1))
             best = np.maximum.accumulate(precision[::-1], 0)[::-1]
-            recall = right / objects
-            for r in np.flatnonzero((objects > 0) & (right[-1] > 0)):
-                at = np.searchsorted(recall[:, r], RECALLS, side="left")
-                every[t, r] = best[at[at < len(best)], r].sum() / len(RECALLS)
+            reached = np.searchsorted(RECALLS, right / objects, side="right")
+            every[t] = (best * np.diff(reached, axis=0, prepend=0)).sum(0) / len(RECALLS)
     return every
 
 

@@ -133,10 +133,11 @@ class Detection(Task):
         kinds: dict[str, Kind] = {"box": "bbox", **({"mask": "segm"} if masks else {})}
         row = dict.fromkeys(("nll", "accuracy", "low", "high", *self.columns), math.nan)
         row["n"] = float(len(images))
+        with_objects = sum(any(not o.get("iscrowd") for o in one.there) for one in images)
         for what, kind in kinds.items():
             found = average_precision(images, classes, weights, kind)
             for name, values in zip((f"{what}_ap", f"{what}_ap50"), found.T, strict=True):
-                low, high = biased_intervals(values, len(images))
+                low, high = biased_intervals(values, with_objects)
                 row |= {name: float(values[0]), f"{name}_low": float(low), f"{name}_high": float(high)}
         return row
 

@@ -23,7 +23,7 @@ from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.outputs import class_scores
-from vitscope.core.statistics import mean_interval_of_few, poisson_weights
+from vitscope.core.statistics import biased_intervals, mean_interval_of_few, poisson_weights
 from vitscope.core.tensors import dtype_of
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS
@@ -185,7 +185,10 @@ def summed(counts: Sequence[Counts]) -> dict[str, float]:
     with np.errstate(invalid="ignore", divide="ignore"):
         found = {"miou": mean_iou(tables), "accuracy": tables[:, 0].sum(-1) / pixels}
         nll = sum(one.nll for one in counts) / (sum(one.pixels for one in counts) or math.nan)
-    ends = {name: mean_interval_of_few(values[1:], len(counts)) for name, values in found.items()}
+    ends = {
+        "miou": biased_intervals(found["miou"], len(counts)),
+        "accuracy": mean_interval_of_few(found["accuracy"][1:], len(counts)),
+    }
     return {
         "nll": float(nll),
         "accuracy": float(found["accuracy"][0]),

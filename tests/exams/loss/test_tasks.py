@@ -344,3 +344,34 @@ def test_a_recipe_of_ones_own() -> None:
     recipe = dataclasses.replace(get_recipe("dense"), name="mine", flip=0.0, decay_all=True)
     found = hessian(model, data, k=1, batch_size=2, batches=1, recipe=recipe)
     assert (found.augmentation, found.decay_all) == ("mine", True)
+
+
+@pytest.mark.parametrize("task", ["detection", "vqa"])
+def test_an_interrupted_spectrum_of_objects_and_answers_goes_on_with_the_same_digits(
+    task: str, tmp_path: Path
+) -> None:
+    model, data = (
+        (detector(), squares("detection", side=32)) if task == "detection" else (vilt(), squares("vqa"))
+    )
+    few = {"params": "head.roi_heads.box_predictor" if task == "detection" else "classifier"}
+    how = {"k": 1, "batch_size": 2, "batches": 2, "tol": 0.5, "max_products": 12, **few}
+    passes, stop_at = 0, 0
+
+    def count(*_: object) -> None:
+        nonlocal passes
+        passes += 1
+        if passes == stop_at:
+            raise KeyboardInterrupt
+
+    handle = model.register_forward_hook(count)
+    whole = hessian(model, data, **how)
+    needed, passes, stop_at = passes, 0, passes - 1  # in the second batch
+    with pytest.raises(KeyboardInterrupt):
+        hessian(model, data, parts=Parts(tmp_path, "hessian", "key"), **how)
+    passes, stop_at = 0, 0
+    again = hessian(model, data, parts=Parts(tmp_path, "hessian", "key"), **how)
+    handle.remove()
+    assert 0 < passes < needed  # the first batch is not done again
+    for name in ("eigenvalues", "residuals", "products", "nll", "l2"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
+    assert again.task == task

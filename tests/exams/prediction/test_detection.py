@@ -13,7 +13,7 @@ from tests.exams.every_exam import images, small_vit
 from tests.exams.task_models import CLASSES, SmallDetector, boxed
 from tests.tasks.test_average_precision import published
 from vitscope.core.errors import BadData, NotFinite, UnsupportedModel
-from vitscope.core.statistics import biased_intervals
+from vitscope.core.statistics import biased_intervals, share_interval
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.data.task_data import TaskData
@@ -111,6 +111,19 @@ def test_few_images_have_wide_intervals_that_hold_the_number_itself() -> None:
     low, high = biased_intervals(drawn, 30)
     assert low == 0.0
     assert high == pytest.approx(0.4, abs=0.01)
+
+
+def test_finding_nothing_or_everything_in_few_images_is_no_certainty() -> None:
+    """All replicates agree then; of 8 images the share could be as high as Wilson's limit for 8 answers is, nearly."""
+    for value, other in ((0.0, 1), (1.0, 0)):
+        ends = biased_intervals(np.full(201, value), 8)
+        assert ends[1 - other] == value
+        assert abs(ends[other] - value) == pytest.approx(share_interval(0, 8)[1], abs=0.02)
+    one_image, many = (biased_intervals(np.full(201, 0.5), n) for n in (1, 400))
+    assert one_image[1] - one_image[0] > 0.8
+    assert many[1] - many[0] < 0.06
+    endless = biased_intervals(np.full(201, 3.0), 8, np.inf)
+    assert (endless[0], endless[1]) == (3.0, 3.0)
 
 
 def test_classes_are_those_of_pycocotools(result: DetectionResult) -> None:
@@ -225,7 +238,7 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
     ):
         vs.exams.detection(small_vit(), boxed(4))
     with pytest.raises(BadData, match="data of detection, in which no picture has a class of its own"):
-        vs.diagnose(SmallDetector(), boxed(4), ["fourier", "lesion"])
+        vs.diagnose(SmallDetector(), boxed(4), ["fourier", "passes"])
     broken = SmallDetector()
     broken.scale.data.fill_(float("nan"))
     with pytest.raises(NotFinite, match="'scale' holds 1 of them"):

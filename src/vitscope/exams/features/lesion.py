@@ -8,8 +8,12 @@ branch is left out so that the stream passes by (through a projection, if its sh
 over the same images, so its interval comes from the pairs (r_i, r_ik): only images that are lost or gained count. It is
 that of Agresti and Min (2005), which adds half an image to each of the four cases. A group's drop is the mean over its
 units, image by image.
+
+Of a model of pixels, objects or questions the score of the task drops: mIoU, box AP, soft accuracy. These are scores of
+all images together; their pairs are bootstrap replicates (`engine/lesion_scores.py`).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,6 +25,7 @@ from vitscope.core.errors import warn
 from vitscope.core.statistics import Estimate, paired_interval, share_interval
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
+from vitscope.engine.lesion_scores import TaskDrops, no_counts, score_lesions
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.lesion import Contrast, Group, KeptUnit, LesionResult
@@ -64,7 +69,6 @@ def summarise(
     """The result's own fields from the counts."""
     squares = np.diagonal(products)
     low, high = paired_interval(changed, squares, n)
-    weights = group_weights(units, position)
 
     def mean_drop(weight: np.ndarray) -> Estimate[float]:
         total, square = float(weight @ changed), float(weight @ products @ weight)
@@ -78,6 +82,31 @@ def summarise(
         "high": high,
         "lost": (squares + changed) // 2,
         "gained": (squares - changed) // 2,
+        **_grouped(units, position, mean_drop),
+    }
+
+
+def summarise_task(units: tuple[UnitRow, ...], position: tuple[str, ...], found: TaskDrops) -> dict[str, Any]:
+    """The same where the score of a task drops."""
+    value, low, high = found.drops
+    return {
+        "n": found.n,
+        "score": found.score,
+        "accuracy": found.intact,
+        "value": value,
+        "low": low,
+        "high": high,
+        **no_counts(),
+        **_grouped(units, position, found.mean),
+    }
+
+
+def _grouped(
+    units: tuple[UnitRow, ...], position: tuple[str, ...], mean_drop: Callable[[np.ndarray], Estimate[float]]
+) -> dict[str, Any]:
+    """Groups of units and differences between them; `mean_drop` goes from weights of units to a drop."""
+    weights = group_weights(units, position)
+    return {
         "groups": tuple(Group(*key, int((w > 0).sum()), *mean_drop(w)) for key, w in weights.items()),
         "contrasts": tuple(
             Contrast(" ".join(more), " ".join(less), *mean_drop(weights[more] - weights[less]))
@@ -86,7 +115,7 @@ def summarise(
     }
 
 
-@procedure(LesionResult, needs_labels=True)
+@procedure(LesionResult, needs_labels=True, or_task=True)
 def lesion(
     model: nn.Module,
     data: Any,
@@ -96,13 +125,13 @@ def lesion(
     """Remove every unit that can be removed, one at a time, and count what `model` gets wrong without it.
 
     `examine` documents the other arguments. What comes before a unit is not computed again to remove it. An answer that
-    is not finite without a unit is a wrong one.
+    is not finite without a unit is a wrong one. Data may be of a task that the model is for: then its score drops.
 
     Args:
         part: What goes with a unit: its "branch"; or, of bottlenecks, the spatial "convolution" alone, as in the
             papers, so that the 1x1 convolutions around it stay. Other units lose their branch then, too.
     """
-    with own_passes(model, data, request, labelled=True) as own:
+    with own_passes(model, data, request, labelled=True, or_task=True) as own:
         bypasses, obstacles = _bypasses(model, own.input_shape) if part == "convolution" else ({}, {})
         obstacles |= {u.name: u.obstacle for u in own.parts if u.obstacle and u.name not in bypasses}
         removed = [unit for unit in own.parts if unit.name not in obstacles]
@@ -112,10 +141,15 @@ def lesion(
         kept = tuple(KeptUnit(UnitRow.of(u), obstacles[u.name]) for u in own.parts if u.name in obstacles)
         if not removed:
             nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high"), np.zeros(0))
-            nothing |= dict.fromkeys(("lost", "gained"), np.zeros(0, dtype=np.int64))
+            nothing |= no_counts()
             nothing["accuracy"] = Estimate(*[float("nan")] * 3)
             nothing |= dict.fromkeys(("units", "position", "groups", "contrasts"), ())
             return LesionResult(**own.common, **nothing, n=0, kept=kept)
+        known: dict[str, Any] = {"units": rows, "position": position, "kept": kept}
+        known["removed"] = tuple("convolution" if unit.name in bypasses else "branch" for unit in removed)
+        if own.pictures is not None:
+            found = TaskDrops(score_lesions(own, removed, bypasses), own.pictures.task)
+            return LesionResult(**own.common, **known, **summarise_task(rows, position, found))
         outcomes = LesionOutcomes(len(removed))
         speechless = torch.zeros(1 + len(removed), dtype=torch.bool)
         with own.progress("lesion") as advance:
@@ -132,14 +166,7 @@ def lesion(
                 f"without {', '.join(silent)} some outputs are not finite (NaN or infinity); such an answer counts as "
                 "wrong"
             )
-        return LesionResult(
-            **own.common,
-            units=rows,
-            position=position,
-            removed=tuple("convolution" if unit.name in bypasses else "branch" for unit in removed),
-            kept=kept,
-            **summarise(rows, position, **outcomes.finish()),
-        )
+        return LesionResult(**own.common, **known, **summarise(rows, position, **outcomes.finish()))
 
 
 def _bypasses(

@@ -113,8 +113,8 @@ class DetectionAccumulator(ObjectRows, ShowsImages):
         objects = self.measured(self.subject.seed, len(pictures.classes))
         precisions = {kind: objects.precision(kind) for kind in objects.kinds}
         found = _by_kind(objects, precisions)
-        at_score = _counted(objects, self.score)
-        calibration = _binned(objects)
+        at_score, images = _counted(objects, self.score)
+        calibration, in_bins = _binned(objects)
         right, said, there = (total.sum(1) for total in np.moveaxis(at_score, -1, 0))
         gaps, count, hits = np.split(calibration, 3, axis=1)
         weight = self.weight.numpy()
@@ -134,7 +134,7 @@ class DetectionAccumulator(ObjectRows, ShowsImages):
         none = np.full(len(weight), np.nan)
         drawn = np.column_stack([found.get(quantity, none) for quantity in QUANTITIES])
         most = [np.inf if quantity.endswith("per_image") else 1.0 for quantity in QUANTITIES]
-        low, high = biased_intervals(drawn, n, most)
+        low, high = biased_intervals(drawn, _images_by_quantity(objects, images, n), most)
         signed = found["signed_ece"]
         special = {
             "signed_ece": difference_interval(signed[0], of_few(standard_error(signed[1:]), n), n),
@@ -153,8 +153,8 @@ class DetectionAccumulator(ObjectRows, ShowsImages):
             "drawn": drawn[1:],
             "bin_count": count[0].astype(np.int64),
             "bin_confidence": bin_confidence,
-            "bin_accuracy": Estimate(bin_accuracy[0], *biased_intervals(bin_accuracy, n)),
-            **_class_fields(precisions, at_score, n, pictures.classes),
+            "bin_accuracy": Estimate(bin_accuracy[0], *biased_intervals(bin_accuracy, in_bins)),
+            **_class_fields(precisions, at_score, images, pictures.classes),
             "shown": tuple(self._shown(slot) for slot in self.slots),
         }
 
@@ -185,8 +185,24 @@ def _by_kind(objects: Measured, precisions: dict[Any, np.ndarray]) -> dict[str, 
     return found
 
 
-def _counted(objects: Measured, score: float) -> np.ndarray:
-    """(1 + replicates, classes, 3): right boxes and all boxes of at least this score, and objects."""
+def _images_by_quantity(objects: Measured, images: np.ndarray, n: int) -> list[int]:
+    """How many images say something of each quantity: those with objects, or with boxes."""
+    _, boxes, there = images.any(1).sum(0).tolist()
+    sizes = {f"ap_{size}": objects.images_with_objects(area) for area, size in enumerate(SIZES, 1)}
+    known = {"precision": boxes, "recall": there}
+
+    def of(quantity: str) -> int:
+        what = quantity.split("_", 1)[-1]
+        return int(sizes.get(what, known.get(what, there if what.startswith("ap") else n)))
+
+    return [of(quantity) for quantity in QUANTITIES]
+
+
+def _counted(objects: Measured, score: float) -> tuple[np.ndarray, np.ndarray]:
+    """Right boxes and all boxes of at least this score, and objects, of (1 + replicates, classes, 3).
+
+    With them (images, classes, 3) bool: which images have any.
+    """
     boxes = objects.of("bbox")
     right, counted = boxes.at()
     chosen = counted & (boxes.scores >= score)
@@ -194,23 +210,25 @@ def _counted(objects: Measured, score: float) -> np.ndarray:
     for column, rows in enumerate((right & chosen, chosen)):
         np.add.at(table, (boxes.places[rows], boxes.classes[rows], column), 1)
     table[boxes.there[:, 0], boxes.there[:, 1], 2] = boxes.there[:, 2]
-    return np.einsum("icq,ir->rcq", table, objects.weights)
+    return np.einsum("icq,ir->rcq", table, objects.weights), table > 0
 
 
-def _binned(objects: Measured) -> np.ndarray:
-    """(1 + replicates, 3 x bins): summed score minus right, boxes, and right ones, in each bin (lo, hi] of scores."""
+def _binned(objects: Measured) -> tuple[np.ndarray, np.ndarray]:
+    """(1 + replicates, 3 x bins): summed score minus right, boxes, and right ones, in each bin (lo, hi] of scores.
+
+    With them (bins,): images that have boxes in it.
+    """
     boxes = objects.of("bbox")
     right, counted = boxes.at()
     bins = np.searchsorted(np.arange(1, BINS) / BINS, boxes.scores, side="left")
     table = np.zeros((len(objects.images), 3 * BINS))
     for column, numbers in enumerate((boxes.scores - right, np.ones(len(right)), right.astype(float))):
         np.add.at(table, (boxes.places[counted], column * BINS + bins[counted]), numbers[counted])
-    summed: np.ndarray = objects.weights.T @ table
-    return summed
+    return objects.weights.T @ table, (table[:, BINS : 2 * BINS] > 0).sum(0)
 
 
 def _class_fields(
-    precisions: dict[Any, np.ndarray], at_score: np.ndarray, n: int, known: tuple[str, ...]
+    precisions: dict[Any, np.ndarray], at_score: np.ndarray, images: np.ndarray, known: tuple[str, ...]
 ) -> dict[str, Any]:
     right, said, there = np.moveaxis(at_score, -1, 0)
     none = np.full_like(right, np.nan)
@@ -223,11 +241,13 @@ def _class_fields(
             "recall": right / there,
         }
     drawn = np.stack([by_class[quantity] for quantity in CLASS_QUANTITIES], -1)
+    _, boxes, objects = images.sum(0).T
+    counted = np.stack([boxes if quantity == "precision" else objects for quantity in CLASS_QUANTITIES], -1)
     return {
         "class_names": tuple(known[k] if k < len(known) else str(k) for k in range(right.shape[1])),
         "class_objects": there[0].astype(np.int64),
         "class_found": said[0].astype(np.int64),
-        "by_class": Estimate(drawn[0], *biased_intervals(drawn, n)),
+        "by_class": Estimate(drawn[0], *biased_intervals(drawn, counted)),
     }
 
 

@@ -1,0 +1,68 @@
+"""What results about predictions have in common: quantities with replicates, and confidence against what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from vitscope.core import pd
+from vitscope.core.statistics import Estimate
+from vitscope.results.condition_rows import BINS
+
+
+class Calibrated:
+    """The part of a result whose numbers follow `quantities`, with bins of confidence; fields are the result's own."""
+
+    quantities: ClassVar[tuple[str, ...]]
+    in_bins: ClassVar[str]  # what the bins hold: pixels, questions ...
+
+    value: np.ndarray
+    drawn: np.ndarray  # (replicates, quantities)
+    bin_count: np.ndarray
+    bin_confidence: np.ndarray
+    bin_accuracy: Estimate[np.ndarray]
+
+    @property
+    def ece(self) -> float:
+        """Expected calibration error."""
+        return self.quantity("ece")
+
+    def quantity(self, name: str) -> float:
+        """The value of one of the quantities."""
+        return float(self.value[self.quantities.index(name)])
+
+    def replicates(self) -> dict[str, np.ndarray]:
+        """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""
+        return {q: np.append(self.value[i], self.drawn[:, i]) for i, q in enumerate(self.quantities)}
+
+    def reliability_table(self) -> pd.DataFrame:
+        """The reliability diagram bin by bin."""
+        edges = np.arange(BINS + 1) / BINS
+        bins = {"low_edge": edges[:-1], "high_edge": edges[1:], self.in_bins: self.bin_count}
+        names = ("accuracy", "accuracy_low", "accuracy_high")
+        bins |= {"confidence": self.bin_confidence, **dict(zip(names, self.bin_accuracy, strict=True))}
+        return pd.DataFrame(bins)
+
+
+def class_columns(
+    rows: np.ndarray, names: tuple[str, ...], by_class: Estimate[np.ndarray], quantities: Mapping[str, int]
+) -> dict[str, Any]:
+    """Columns of a table of these classes; `quantities` say which column of `by_class` each is."""
+    columns: dict[str, Any] = {"class": rows, "name": [names[row] for row in rows]}
+    for quantity, i in quantities.items():
+        value, low, high = by_class.at((rows, i))
+        columns |= {quantity: value, f"{quantity}_low": low, f"{quantity}_high": high}
+    return columns
+
+
+def calibration_in_words(
+    signed: Any,
+    over: str = "it is more confident than right",
+    under: str = "it is more often right than it says",
+) -> str:
+    """What is certain of a signed calibration error, a row with its interval."""
+    if signed.low > 0:
+        return over
+    return under if signed.high < 0 else "neither over- nor under-confidence is certain"
