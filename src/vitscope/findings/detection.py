@@ -143,6 +143,7 @@ def plot_detection(result: DetectionResult, ax: mpl.Axes | None = None, colour: 
             aside,
             masks.at(order),
             fmt="D",
+            clip_on=False,  # a marker at 0 is whole
             color=INK,
             markersize=size,
             elinewidth=line,
