@@ -131,7 +131,8 @@ def test_questions_are_asked_wherever_features_are_looked_at(tmp_path: Path) -> 
     sizes = {"num_hidden_layers": 2, "hidden_size": 24, "intermediate_size": 48, "num_attention_heads": 2}
     model = vs.create_model("vilt_mini", num_classes=4, img_size=32, vocabulary=(*words, "?"), **sizes)
     with pytest.warns(UserWarning, match=r"left out: prediction \(it needs a label for each image\)"):
-        found = vs.diagnose(model, data, batch_size=4, out=tmp_path)
+        found = vs.diagnose(model, data, batch_size=4)
+    vs.diagnose(model, data, ["answers"], batch_size=4, out=tmp_path)
     assert {"answers", "fourier", "attention", "token_norms"} <= set(found)
     assert len(found["attention"].units) == 2
     others = TaskData("vqa", "vqa:small", "test", ANSWERS, data.reader)

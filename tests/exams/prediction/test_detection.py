@@ -218,7 +218,8 @@ def test_nothing_found_and_nothing_there() -> None:
 def test_a_diagnosis_takes_it_where_data_and_model_are_for_it(tmp_path: Path) -> None:
     model = vs.create_model("maskrcnn:resnet_mini", num_classes=3, channels=8, img_size=32, proposals=10)
     with pytest.warns(UserWarning, match=r"left out: prediction \(it needs a label for each image\)"):
-        found = vs.diagnose(model, boxed(4), batch_size=4, out=tmp_path)
+        found = vs.diagnose(model, boxed(4), batch_size=4)
+    vs.diagnose(model, boxed(4), ["detection"], batch_size=4, out=tmp_path)
     assert {"detection", "fourier", "variance", "cka"} <= set(found)
     assert not {"prediction", "segmentation", "answers"} & set(found)
     assert found["fourier"].units
