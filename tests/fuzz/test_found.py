@@ -201,6 +201,20 @@ def test_a_clock_that_is_ahead_takes_nothing_away_from_who_works(
         assert not folder.exists()
 
 
+def test_what_a_killed_process_left_in_the_cache_goes_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path))
+    left, held = (tmp_path / "corruptions" / "key" / f".fog-1.npy.{name}.part" for name in ("0", "1"))
+    left.parent.mkdir(parents=True)
+    left.touch()
+    with open(held, "wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with scratch_folder(True):
+            assert not left.exists()
+            assert held.exists()
+
+
 def test_what_a_killed_writer_left_goes_with_the_next_start(tmp_path: Path) -> None:
     """Of a file that was complete and is not written again it stayed for ever."""
     left = tmp_path / "run" / "exams" / ".manifest.json.5b3c6aae.part"

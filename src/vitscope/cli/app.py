@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from vitscope.cli.options import read_options
 from vitscope.core.arguments.files import in_words
 from vitscope.core.ending import run_program
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, memory_in_words
 from vitscope.core.interrupt import exit_code, termination_raises
 from vitscope.core.names import check_exam_names
 
@@ -91,8 +91,9 @@ def main(argv: list[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        if isinstance(error, OSError) and (said := in_words(error)) is not None:
-            print(f"vitscope: {said}", file=sys.stderr)
+        said = memory_in_words(error) or (in_words(error) if isinstance(error, OSError) else None)
+        if said is not None:
+            print(f"vitscope: {_in_words_of(verb, VitscopeError(said))}", file=sys.stderr)
             return 2
         print(f"vitscope: {type(error).__name__}: {error}\n(add --debug for the traceback)", file=sys.stderr)
         return 1

@@ -1,6 +1,7 @@
 """Errors that a user can act on: what was seen, what was expected, what to type next."""
 
 import difflib
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -50,6 +51,28 @@ class FileTrouble(VitscopeError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[-1]) if self.args else ""
+
+
+_NO_MEMORY = (
+    "can't allocate memory",
+    "Cannot allocate memory",
+    "out of memory",
+    "bad_alloc",
+    "can't start new thread",
+)
+
+
+def memory_in_words(error: BaseException) -> str | None:
+    """A sentence for an error that means that memory ran out, whoever noticed it; None if it means something else."""
+    said = str(error)
+    if not (isinstance(error, MemoryError) or any(words in said for words in _NO_MEMORY)):
+        return None
+    wanted = re.search(r"(?:allocate|allocating) ([0-9.]+ ?[KMGT]?i?[Bb]\w*)", said)
+    much = f" ({wanted[1]} more were asked for)" if wanted else ""
+    return (
+        f"memory ran out{much}; take a smaller batch_size, or a machine with more memory; what was finished is kept: "
+        "the same command goes on with it"
+    )
 
 
 @contextmanager

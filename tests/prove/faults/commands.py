@@ -151,7 +151,9 @@ def check_words(done: Done, what: str, once_more: str = "") -> None:
 def check_refusal(done: Done, what: str, once_more: str = "") -> str:
     """The line that it refused with."""
     check_words(done, what, once_more)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("vitscope: ")]
+    lines = [
+        line for line in done.stderr.splitlines() if "vitscope: " in line
+    ]  # perhaps after a bar of one that died
     if done.returncode <= 0 or not lines:
         raise Finding(f"{what}: ended with {done.returncode} and said {done.stderr[-1500:]!r}", once_more)
     return lines[-1]

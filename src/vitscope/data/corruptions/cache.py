@@ -262,9 +262,9 @@ def _remove_abandoned(root: Path) -> None:
     """What processes that were killed have left behind."""
     for old in (*root.glob(f"{_SCRATCH}*"), *root.glob("*/.*.part")):
         with suppress(OSError):
-            if time.time() - old.stat().st_mtime <= _ABANDONED_AFTER:
-                continue
             if not old.is_dir():
                 remove_if_free(old)
-            elif not FolderLock(old).is_held():  # clocks jump, and work may take longer than a day
+                continue
+            aged = time.time() - old.stat().st_mtime > _ABANDONED_AFTER  # a new one is not held yet
+            if aged and not FolderLock(old).is_held():  # clocks jump, and work may take longer than a day
                 shutil.rmtree(old)
