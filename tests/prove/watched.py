@@ -143,6 +143,8 @@ def command(words: list[str], allowed: Path) -> tuple[int, str]:
 
     said = watched(lambda: main(words), allowed, words)
     code = said.value if isinstance(said.value, int) else 2
+    if code in (130, 143):  # the command has heard a Ctrl-C or SIGTERM that was meant for all of this
+        raise KeyboardInterrupt
     if code not in (0, 2) or "Traceback" in said.shown or "--debug" in said.shown:
         raise Finding(f"{words} ended with {code}: {said.shown[-1500:]}")
     if code == 2:
