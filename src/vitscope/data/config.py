@@ -76,6 +76,13 @@ class DataConfig:
         }
         return cls(**{"said_by": "the model" if {"mean", "std"} <= set(values) else "nobody", **ready})
 
+    def whole(self) -> "DataConfig":
+        """The same for whole pictures, brought to the size whatever their shape: nothing is cut off.
+
+        What is said of places in a picture of a task is said of all of it.
+        """
+        return replace(self, crop_mode="squash", crop_pct=1.0)
+
     def for_channels(self, channels: int) -> "DataConfig":
         """The same for images of this many channels, whatever number was thought of."""
         if channels == self.input_size[0]:

@@ -121,7 +121,7 @@ class TaskFetcher:
     labels: Indices | None = None
 
     def __init__(self, data: TaskData, config: DataConfig, device: Device) -> None:
-        self._data, self._config, self._device = data, config, device
+        self._data, self._config, self._device = data, config.whole(), device
         self.what = f"{data.spec} ({data.split})"
 
     def __len__(self) -> int:

@@ -115,6 +115,9 @@ def exam_keys(
     structure = [repr(model), getattr(model, "vitscope_surgery", [])]
     common: list[Any] = [weights_hash(model), structure, data_config(model).to_dict(), images]
     common += [request.limit, request.seed]
+    common += (
+        ["whole pictures"] if isinstance(data, TaskData) else []
+    )  # results of before saw their middle alone
     if said := interface_of(model).to_dict():
         common.append(said)
     keys: dict[str, str | None] = {}

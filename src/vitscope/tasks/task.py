@@ -190,7 +190,8 @@ class TaskLoss:
 
 def whole_pictures(pictures: Sequence[Any], how: Measuring) -> Tensor:
     """Pictures of any size as images of the model's."""
-    return torch.cat([preprocess([picture], how.config) for picture in pictures]).to(how.device)
+    config = how.config.whole()
+    return torch.cat([preprocess([picture], config) for picture in pictures]).to(how.device)
 
 
 def has_decoder(name: str | os.PathLike[str]) -> bool:

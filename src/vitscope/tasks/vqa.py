@@ -110,7 +110,7 @@ class VQA(Task):
         """Pictures with questions, and how right each answer is."""
         examples = [
             (
-                (preprocess([picture], how.config)[0], question),
+                (preprocess([picture], how.config.whole())[0], question),
                 torch.from_numpy(np.asarray(target, np.float32)),
             )
             for (picture, question), target in items

@@ -31,8 +31,7 @@ def scaled_picture(picture: Any, config: DataConfig, window: float) -> Tensor:
     channels, tall, wide = config.input_size
     scale = window * max(tall, wide) / min(picture.size)
     size = (max(tall, round(picture.size[1] * scale)), max(wide, round(picture.size[0] * scale)))
-    whole = dataclasses.replace(config, input_size=(channels, *size), crop_pct=1.0, crop_mode="squash")
-    return preprocess([picture], whole)[0]
+    return preprocess([picture], dataclasses.replace(config.whole(), input_size=(channels, *size)))[0]
 
 
 def windowed_scores(score: Callable[[Tensor], Tensor], image: Tensor, side: tuple[int, int]) -> Tensor:
