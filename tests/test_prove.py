@@ -2,9 +2,13 @@
 
 import json
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.processes import Job, run, wait_for
+import pytest
+
+from tests.processes import run
+from tests.prove import __main__ as prove
 from tests.prove.faults.same import differences
 from tests.prove.record import Row, keep, page, read
 
@@ -42,25 +46,18 @@ def test_a_few_cases_of_each_kind(tmp_path: Path) -> None:
     assert all(one["cases"] >= 1 for one in read(tmp_path / "r.json"))
 
 
-def test_ctrl_c_keeps_what_was_tried(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_what_was_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rows(section: str, options: object) -> Iterator[Row]:
+        yield row("kills", 3)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(prove, "_rows", rows)
     file = tmp_path / "r.json"
-    words = [
-        "input",
-        "--only",
-        "tensors",
-        "pictures",
-        "--cases",
-        "3000",
-        "--file",
-        str(file),
-    ]  # not so many in a moment
-    job = Job("-m", "tests.prove", *words)
-    wait_for(lambda: "input: tensors" in job.shown[0] or not job.running)
-    job.send(signal.SIGINT)
-    done = job.finish()
-    assert done.returncode == 130, done
-    assert "interrupted; 1 rows were kept" in done.stderr
-    assert [one["kind"] for one in read(file)] == ["tensors"]
+    assert prove.main(["faults", "--file", str(file)]) == 130
+    assert "interrupted; 1 rows were kept" in capsys.readouterr().err
+    assert [one["kind"] for one in read(file)] == ["kills"]
 
 
 def test_folders_are_compared_to_the_bit_without_times(tmp_path: Path) -> None:

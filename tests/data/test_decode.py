@@ -116,3 +116,10 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_vanished_file(tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"gone\.png does not exist"):
         open_image(tmp_path / "gone.png")
+
+
+def test_words_of_python_are_not_passed_on(tmp_path: Path) -> None:
+    file = tmp_path / "picture.ppm"
+    file.write_bytes(b"P6 2\xb55 8 255 " + bytes(100))  # a width that is no number
+    with pytest.raises(BadData, match=r"cannot decode .*picture\.ppm \(its content is damaged\)"):
+        open_image(file)

@@ -14,6 +14,11 @@ from vitscope.core.errors import BadData, VitscopeError
 from vitscope.results.atomic import is_special
 
 # Everything that a picture may be stored as and that needs more than `convert("RGB")`.
+_IN_WORDS = (
+    OSError,
+    SyntaxError,
+    Image.DecompressionBombError,
+)  # what PIL says of a file; others speak of Python
 _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 
@@ -43,7 +48,8 @@ def decoding(name: str) -> Iterator[None]:
     except (
         Exception
     ) as error:  # decoders of damaged files raise whatever comes their way: struct.error, IndexError ...
-        raise BadData(f"cannot decode {name} ({reason(error)}); replace it or delete it") from error
+        said = reason(error) if isinstance(error, _IN_WORDS) else "its content is damaged"
+        raise BadData(f"cannot decode {name} ({said}); replace it or delete it") from error
 
 
 def to_8bit(picture: Image.Image) -> Image.Image:
@@ -65,7 +71,7 @@ def _from_deep_grey(picture: Image.Image) -> Image.Image:
     """16-bit values are divided by 257 (65535 becomes 255); values that fit into 8 bits stay as they are."""
     values = np.asarray(picture).astype(np.float64)
     if not np.isfinite(values).all() or values.min() < 0 or values.max() > 65535:
-        raise ValueError(f"mode {picture.mode} with values outside 0 .. 65535")
+        raise OSError(f"mode {picture.mode} with values outside 0 .. 65535")
     if picture.mode == "F" and values.max() <= 1.0:
         values = values * 255.0
     elif picture.mode.startswith("I;16") or values.max() > 255:

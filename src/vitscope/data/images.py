@@ -108,8 +108,8 @@ def to_picture(pixels: Pixels) -> Image.Image:
 
 
 def class_names(data: Any) -> tuple[str, ...] | None:
-    """A name per class, if the data (or what a DataLoader reads) has a list of them; data of one's own need not."""
-    names = getattr(getattr(data, "dataset", data), "classes", None)
+    """A name per class, if the data has a list of them; data of one's own need not."""
+    names = getattr(data, "classes", None)
     if isinstance(names, np.ndarray):
         names = names.tolist()
     return tuple(map(str, names)) if isinstance(names, list | tuple) and names else None

@@ -71,7 +71,8 @@ class ObjectRows(Sums):
         classes = 1 + max(labels, default=0)
         bare = sum("segmentation" not in one for image in images for one in image.found)
         masks = sum("segmentation" in one for image in images for one in image.there)
-        compare_masks = masks > 0 and not bare and all("segmentation" in o for i in images for o in i.there)
+        # in images without objects, too: what is found there counts or not by its size
+        compare_masks = not bare and all("segmentation" in o for i in images for o in i.there)
         boxes = matched(images, classes, "bbox", self._areas, places)
         outlines = matched(images, classes, "segm", self._areas, places) if compare_masks else None
         flags = [_packed(boxes), _packed(boxes) * 0 if outlines is None else _packed(outlines)]

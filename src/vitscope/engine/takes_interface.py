@@ -92,7 +92,7 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
 @contextmanager
 def _shown(model: nn.Module, data: Any) -> Iterator[None]:
     """Inside, the model is known to be examined on this data."""
-    names = class_names(data)
+    names = class_names(getattr(data, "dataset", data))
     said = vars(unwrap(model))
     before = said.get(DATA_CLASSES)
     said[DATA_CLASSES] = len(names) if names else before

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vitscope.core.errors import BadData, VitscopeError
+from vitscope.core.errors import BadData, NotFinite, VitscopeError
 from vitscope.core.interface import unwrap
 from vitscope.core.statistics import biased_intervals, poisson_weights
 from vitscope.data import DataConfig
@@ -160,6 +160,11 @@ def compared(
     """Detections in images of `size` and objects in a picture, both in the picture's pixels as COCO writes them."""
     scale = np.array([picture[1] / size[1], picture[0] / size[0]] * 2)
     boxes = found["boxes"].double().cpu().numpy() * scale
+    if not (np.isfinite(boxes).all() and bool(found["scores"].isfinite().all())):
+        raise NotFinite(
+            "the model gives boxes or scores that are NaN or infinite; expected numbers: look at its weights, and at "
+            "how it was trained"
+        )
     masks = _at_size(found["masks"], picture) if "masks" in found and there.masks is not None else None
     said = [
         {

@@ -140,7 +140,7 @@ def test_batches_hold_the_pictures_without_labels(tmp_path: Path) -> None:
         for images, labels, places in batches(data, config=CONFIG, batch_size=3):
             assert (labels == -1).all()
             for image, place in zip(images, places.tolist(), strict=True):
-                assert np.array_equal(image, preprocess([data.picture(place)], CONFIG)[0])
+                assert np.array_equal(image, preprocess([data.picture(place)], CONFIG.whole())[0])
                 seen.add(place)
         assert seen == set(range(len(data)))
         limited = batches(data, config=CONFIG, limit=5, seed=2)

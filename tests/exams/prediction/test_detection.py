@@ -17,6 +17,7 @@ from vitscope.core.statistics import biased_intervals, share_interval
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.data.task_data import TaskData
+from vitscope.data.tasks.prepared import ObjectArrays
 from vitscope.engine.shown_images import FEW
 from vitscope.findings.detection import PRECISIONS, DetectionResult
 from vitscope.plots import plot_detection_objects
@@ -213,6 +214,60 @@ def test_nothing_found_and_nothing_there() -> None:
     assert np.isnan(empty.box_ap)
     assert READINGS["detection"](empty) == "There is no object in the 2 images."
     assert (empty.n, empty.objects) == (2, 0)
+
+
+class Rectangles(nn.Module):
+    """Finds what is bright, and says `score` of it."""
+
+    vitscope_task = "detection"
+
+    def __init__(self, score: float = 0.9) -> None:
+        super().__init__()
+        self.unused = nn.Conv2d(3, 1, 1)
+        self.score = score
+        self.pretrained_cfg = {
+            "input_size": (3, 128, 128),
+            "mean": (0.0,) * 3,
+            "std": (1.0,) * 3,
+            "crop_pct": 1.0,
+        }
+
+    def forward(self, shown: torch.Tensor) -> list[dict[str, torch.Tensor]]:
+        found = []
+        for image in shown:
+            bright = image.mean(0) > 0.3
+            rows, columns = torch.where(bright)
+            box = torch.stack([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]).float()[None]
+            said = {
+                "labels": torch.zeros(1).long(),
+                "scores": torch.tensor([self.score]),
+                "masks": bright[None].float(),
+            }
+            found.append({"boxes": box, **said})
+        return found
+
+
+def large_thing_where_no_object_is() -> TaskData:
+    objects = np.zeros((2, 128, 128), np.int16)
+    objects[0, 20:40, 30:50] = 1
+    pixels = np.repeat((255 * (objects > 0)).astype(np.uint8)[..., None], 3, 3)
+    pixels[1, 10:120, 10:120] = 255
+    reader = ObjectArrays("a test", pixels, objects, np.zeros(1, np.uint8))
+    return TaskData("detection", "a test", "test", ("thing",), reader)
+
+
+@pytest.mark.parametrize("batch_size", [1, 2])
+def test_what_is_found_where_nothing_is_counts_by_its_size(batch_size: int) -> None:
+    """A large mistake does not lower the AP of small objects, of boxes or masks, whichever images come together."""
+    table = vs.exams.detection(Rectangles(), large_thing_where_no_object_is(), batch_size=batch_size).table()
+    found = table.set_index("quantity")["value"]
+    assert found["box_ap_small"] == pytest.approx(1.0)
+    assert found["mask_ap_small"] == pytest.approx(1.0)
+
+
+def test_scores_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(NotFinite, match="boxes or scores that are NaN or infinite"):
+        vs.exams.detection(Rectangles(float("nan")), large_thing_where_no_object_is())
 
 
 def test_a_diagnosis_takes_it_where_data_and_model_are_for_it(tmp_path: Path) -> None:
