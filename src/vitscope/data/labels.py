@@ -211,7 +211,10 @@ def _real(data: ImageData, path: Path, n_classes: int) -> Answers:
     answers = tuple(tuple(dict.fromkeys(entries[place])) for place in places)
     for place, right in zip(places, answers, strict=True):
         if any(not 0 <= k < n_classes for k in right):
-            raise BadData(f"{path}: image {place} has labels {list(right)}, expected 0 to {n_classes - 1}")
+            raise BadData(
+                f"{path}: image {place} has labels {list(right)}, expected 0 to {n_classes - 1}; "
+                f"take the file made for these {n_classes} classes"
+            )
     return answers
 
 

@@ -128,7 +128,10 @@ def _create(spec: str, location: str, root: str, split: str) -> Any:
         return create_dataset(location, root=root, split=split, input_img_mode="")
     except Exception as error:  # whatever the library behind timm raises for a wrong name, split or folder
         reason = " ".join(str(error).split())[:_LONGEST_REASON] or type(error).__name__
-        raise BadData(f"timm cannot open {spec} ({split}) below {root}: {reason}") from error
+        raise BadData(
+            f"timm cannot open {spec} ({split}) below {root}: {reason}; check name, split and folder, "
+            "as timm's create_dataset takes them"
+        ) from error
 
 
 def _class_names(data: Any) -> tuple[str, ...]:

@@ -50,7 +50,8 @@ class CurvaturePasses:
         if setup.split_batch and setup.batch_size < distributed.world_size():
             raise VitscopeError(
                 f"split_batch over {distributed.world_size()} processes needs as many images per batch; "
-                f"a batch has {setup.batch_size}"
+                f"a batch has {setup.batch_size}; give batch_size={distributed.world_size()} or more, "
+                "or split_batch=False"
             )
         self._model, self._setup = model, setup
         self._held = HeldBatches(model, data, setup.batch_size, setup.batches, setup.recipe, setup.seed)

@@ -62,7 +62,8 @@ class TapWatch(ForwardWatch):
         """Call `handler` in place of the operation at `site`, which belongs to `unit`."""
         if site.name == "opaque":
             raise PathChanged(
-                f"unit '{unit.name}' ends in code that cannot be watched (a scripted or autograd function)"
+                f"unit '{unit.name}' ends in code that cannot be watched (a scripted or autograd function); "
+                "write that part as ordinary modules, or leave this unit out"
             )
         plan = self._plans.setdefault(site.path, {})
         plan.setdefault(site.name, {})[(site.call, site.occurrence)] = _Expected(unit, handler)

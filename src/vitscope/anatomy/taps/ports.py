@@ -52,7 +52,10 @@ def branch_port(body: Dissection, unit: Unit, place: Place) -> Port:
     addition = _addition(body, unit)
     heavy = [i for i in addition.region if body.graph[i].name in HEAVY]
     if not heavy:
-        raise UnsupportedModel(f"unit '{unit.name}' ({unit.kind}) has no linear map in its branch")
+        raise UnsupportedModel(
+            f"unit '{unit.name}' ({unit.kind}) has no linear map in its branch; choose units that have one "
+            "(vitscope anatomy lists them)"
+        )
     if place == "end":
         return _end(body, unit, addition, heavy[-1])
     region = {*addition.region, addition.entry}
@@ -155,7 +158,10 @@ def _end(body: Dissection, unit: Unit, addition: Addition, last: int) -> Port:
 def _addition(body: Dissection, unit: Unit) -> Addition:
     addition = body.segment(unit).addition
     if addition is None:
-        raise UnsupportedModel(f"unit '{unit.name}' ({unit.kind}) has no residual branch")
+        raise UnsupportedModel(
+            f"unit '{unit.name}' ({unit.kind}) has no residual branch; choose units that have one "
+            "(vitscope anatomy lists them)"
+        )
     return addition
 
 
