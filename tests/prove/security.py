@@ -291,15 +291,15 @@ def _packages(trial: Trial) -> tuple[int, list[Finding]]:
         check=False,
         timeout=300,
     )
+    unreachable = "pip-audit does not reach its list of known holes; it needs a network"
     if "No module named" in done.stderr:
         raise CannotTry("pip-audit is not installed here; pip install pip-audit")
     try:
         report: Any = json.loads(done.stdout)
     except ValueError:
-        raise CannotTry("pip-audit does not reach its list of known holes; it needs a network") from None
-    holes = [
-        (p["name"], p["version"], [v["id"] for v in p["vulns"]])
-        for p in report["dependencies"]
-        if p.get("vulns")
-    ]
-    return len(report["dependencies"]), [Finding(f"{name} {version}: {ids}") for name, version, ids in holes]
+        raise CannotTry(unreachable) from None
+    looked_up = [package for package in report["dependencies"] if "skip_reason" not in package]
+    if not looked_up:
+        raise CannotTry(unreachable)
+    holes = [(p["name"], p["version"], [v["id"] for v in p["vulns"]]) for p in looked_up if p.get("vulns")]
+    return len(looked_up), [Finding(f"{name} {version}: {ids}") for name, version, ids in holes]

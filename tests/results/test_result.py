@@ -135,6 +135,23 @@ def test_fields_that_do_not_fit_are_damaged_even_with_a_right_checksum(tmp_path:
         Result.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("version", "{{7}}"), ("version", None), ("provenance", []), ("exam", 3), ("key", {}), ("result", "x")],
+)
+def test_fields_of_another_type_are_damaged_even_with_a_right_checksum(
+    tmp_path: Path, field: str, value: object
+) -> None:
+    from vitscope.results.result import _checksum
+
+    example().save(tmp_path)
+    content = json.loads((tmp_path / "result.json").read_text()) | {field: value}
+    content["sha256"] = _checksum(content)
+    (tmp_path / "result.json").write_text(json.dumps(content))
+    with pytest.raises(BadResult, match=rf"damaged \(.*{field}.*run the exam again"):
+        Result.load(tmp_path)
+
+
 def test_a_result_from_before_a_field_with_a_default_is_read(tmp_path: Path) -> None:
     from vitscope.results.result import _checksum
 

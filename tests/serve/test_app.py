@@ -80,6 +80,8 @@ def _nothing_else(server: Server) -> None:
         "/files/notes.txt",
         "/files/a",
         "/files/",
+        "/run",
+        "/progress",
         "/run/linked",
         "/run/leaking",
         "/progress/leaking",

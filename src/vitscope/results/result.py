@@ -14,12 +14,13 @@ import lzma
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NotRequired, Self, TypedDict
 
 import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments.calling import checked
+from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult
 from vitscope.core.statistics import Estimate
@@ -31,6 +32,18 @@ from vitscope.results.provenance import provenance
 SCHEMA = 1
 PACKED = "result.json.xz"
 _TYPES: dict[str, type[Result]] = {}
+
+
+class _File(TypedDict):
+    """What `result.json` holds."""
+
+    schema: int
+    exam: str
+    key: str
+    result: dict[str, Any]
+    sha256: str
+    version: NotRequired[int]  # results did not always say so
+    provenance: NotRequired[dict[str, Any]]
 
 
 class NewerSchema(BadResult):
@@ -174,6 +187,8 @@ def read_checked(path: Path) -> dict[str, Any]:
     check_schema(path, content, SCHEMA)
     if not {"exam", "key", "result"} <= set(content) or content.get("sha256") != _checksum(content):
         raise BadResult(f"{path} is damaged: its content does not match its checksum; run the exam again")
+    if problem := problem_with(content, _File):
+        raise BadResult(f"{path} is damaged ({problem}); run the exam again")
     return content
 
 

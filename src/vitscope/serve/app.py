@@ -128,7 +128,9 @@ def make_app(pages: Pages, hosts: list[str], token: str | None = None, cookie: s
     if token is not None:
         called.append(Middleware(Guarded, token=token, cookie=cookie))
     handlers: dict[Any, Any] = {VitscopeError: explain, Exception: explain}
-    return Headers(Starlette(routes=routes, middleware=called, exception_handlers=handlers))
+    app = Starlette(routes=routes, middleware=called, exception_handlers=handlers)
+    app.router.redirect_slashes = False  # `/run` is nothing, whoever asks and how
+    return Headers(app)
 
 
 class Headers:

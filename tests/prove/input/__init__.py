@@ -148,6 +148,7 @@ def _runs(damage: tuple[str, str], folder: Path) -> None:
     copy = shutil.copytree(_run[0].name, folder / "run")
     content = json.loads((copy / name).read_text())
     (copy / name).write_text(json.dumps(test_files._put(content, path, value)))
-    for verb, *more in test_files.VERBS_ON_RUNS:
-        page = ["-o", str(folder / "page.html")] if verb == "report" else []
-        command([verb, str(copy), *more, *page], folder)
+    with _place(folder):
+        for verb, *more in test_files.VERBS_ON_RUNS:
+            page = ["-o", str(folder / "page.html")] if verb == "report" else []
+            command([verb, str(copy), *more, *page], folder)
