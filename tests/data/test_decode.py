@@ -1,4 +1,5 @@
 import os
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -123,3 +124,16 @@ def test_words_of_python_are_not_passed_on(tmp_path: Path) -> None:
     file.write_bytes(b"P6 2\xb55 8 255 " + bytes(100))  # a width that is no number
     with pytest.raises(BadData, match=r"cannot decode .*picture\.ppm \(its content is damaged\)"):
         open_image(file)
+
+
+def test_damaged_tags_of_a_tiff_are_not_warned_about(tmp_path: Path) -> None:
+    file = tmp_path / "scan.tif"
+    Image.fromarray(np.zeros((81, 77), np.uint8)).save(file, tiffinfo={270: "x" * 40})
+    content = bytearray(file.read_bytes())
+    entry = content.index((270).to_bytes(2, "little") + (2).to_bytes(2, "little"))
+    content[entry + 4 : entry + 8] = (10**6).to_bytes(4, "little")  # so many letters: more than the file has
+    file.write_bytes(content)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert open_image(file).size == (77, 81)
+    assert [str(one.message) for one in seen] == []

@@ -55,7 +55,9 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
             _note("writes", path)
     elif event in _CHANGES:
         if isinstance(arguments[0], str | bytes | os.PathLike):
-            _note(event, arguments[0])
+            folder = arguments[-1] if event in ("os.remove", "os.rmdir", "os.mkdir") else -1
+            base = os.readlink(f"/proc/self/fd/{folder}") if isinstance(folder, int) and folder >= 0 else ""
+            _note(event, os.path.join(base, os.fsdecode(arguments[0])))
     elif event in _RUNS:
         what = str(arguments[0])
         if event == "subprocess.Popen" and what.rpartition("/")[2] in ("git", "uname", "lscpu"):

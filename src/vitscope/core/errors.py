@@ -21,6 +21,16 @@ class VitscopeError(Exception):
 
     exam: str | None = None
 
+    def __init__(self, *said: object) -> None:
+        super().__init__(*(in_one_line(word) if isinstance(word, str) else word for word in said))
+
+
+def in_one_line(text: str) -> str:
+    """Names of files may hold line breaks and what steers a terminal: these are written out."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 class UnsupportedModel(VitscopeError):
     """The model's forward pass could not be understood; the message names what was not."""
@@ -103,4 +113,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
             place = frame.f_back
         frame = frame.f_back  # type: ignore[assignment]
     registry = place.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(message, category, place.f_code.co_filename, place.f_lineno, registry=registry)
+    warnings.warn_explicit(
+        in_one_line(message), category, place.f_code.co_filename, place.f_lineno, registry=registry
+    )

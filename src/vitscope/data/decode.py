@@ -1,6 +1,7 @@
 """One image file as 8-bit grey or RGB, or which file is broken; images and labels of what a Dataset or DataLoader
 gives, by place or by name."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,10 @@ def opened(file: str | Path | BinaryIO) -> Image.Image:
     """A picture of which the header is read; nobody is waited for who might write into a pipe."""
     if isinstance(file, str | Path) and is_special(Path(file)):
         raise OSError("it is no plain file")
+    # Tags of a TIFF that are damaged, very large pictures: what can be decoded is right, and of what cannot be we speak
+    # ourselves. Set anew each time, as others may have reset it, and not taken back, as several threads decode at once.
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.TiffImagePlugin")
+    warnings.filterwarnings("ignore", category=Image.DecompressionBombWarning)
     return Image.open(file)
 
 

@@ -1,0 +1,48 @@
+"""What errors and warnings say, whatever the names in them hold."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from vitscope.core.errors import BadArgument, BadData, FileTrouble, VitscopeError, memory_in_words, warn
+from vitscope.data import load_data
+
+STEERING = "a\nb\x1b[31m\x07 \N{LATIN SMALL LETTER E WITH ACUTE}"
+WRITTEN_OUT = "a\\nb\\x1b[31m\\x07 \N{LATIN SMALL LETTER E WITH ACUTE}"
+
+
+@pytest.mark.parametrize("kind", [VitscopeError, BadData, BadArgument, FileTrouble])
+def test_what_steers_a_terminal_is_written_out(kind: type[VitscopeError]) -> None:
+    assert str(kind(f"no file {STEERING}")) == f"no file {WRITTEN_OUT}"
+
+
+def test_errors_of_the_system_keep_their_number() -> None:
+    error = FileTrouble(28, STEERING)
+    assert error.errno == 28
+    assert str(error) == WRITTEN_OUT
+
+
+def test_warnings_too() -> None:
+    with pytest.warns(UserWarning, match="31m") as seen:
+        warn(STEERING)
+    assert str(seen[0].message) == WRITTEN_OUT
+
+
+def test_a_folder_with_a_line_break_in_its_name(tmp_path: Path) -> None:
+    (tmp_path / "cats\nand dogs").mkdir()
+    (tmp_path / "cats\nand dogs" / "a.png").touch()
+    with pytest.raises(BadData, match=r"cats\\nand dogs/a.png is empty \(0 bytes\)") as refusal:
+        load_data(f"folder:{tmp_path}")[0]
+    assert "\n" not in str(refusal.value)
+
+
+def test_memory_that_runs_out_is_said() -> None:
+    with pytest.raises((RuntimeError, MemoryError)) as torchs:
+        torch.empty(1 << 60)
+    said = memory_in_words(torchs.value)
+    assert said is not None
+    assert said.startswith("memory ran out (")
+    assert "batch_size" in said
+    assert memory_in_words(MemoryError()) is not None
+    assert memory_in_words(ValueError("mat1 and mat2 shapes cannot be multiplied")) is None
