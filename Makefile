@@ -58,6 +58,7 @@ docs: install  ## build the site of docs/ into site/
 
 docs-tables: install  ## regenerate the tables in docs/ (about half an hour)
 	$(BIN)/python -m tests.exam_lists
+	$(BIN)/python -m tests.api_list
 	$(BIN)/python -m tests.registry --write docs
 	$(BIN)/python -m tests.surgery_table --write docs/surgery
 

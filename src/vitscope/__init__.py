@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vitscope.anatomy import Tap as Tap
     from vitscope.anatomy import add_rule as add_rule
     from vitscope.anatomy import anatomy as anatomy
+    from vitscope.core.errors import VitscopeError as VitscopeError
     from vitscope.core.interface import declare as declare
     from vitscope.data import load_data as load_data
     from vitscope.engine.diagnose import diagnose as diagnose
@@ -78,6 +79,7 @@ _WHERE = {
     "survey": "vitscope.studies.survey:survey",
     "train": "vitscope.training:train",
     "training": "vitscope.training",
+    "VitscopeError": "vitscope.core.errors:VitscopeError",
 }
 
 _FIRST = {  # what has to be there, too
