@@ -261,7 +261,7 @@ def test_damaged_run_folders_are_examined_or_refused(
 
 
 @pytest.mark.slow
-@many(1500)
+@many(300)
 @given(damage=damages())
 def test_many_damaged_run_folders(
     damage: tuple[str, str], whole_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
