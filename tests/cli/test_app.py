@@ -34,7 +34,7 @@ def test_help_does_not_import_what_is_slow(verb):
 def test_importing_the_package_does_not_import_torch():
     code = "import sys, vitscope; assert 'torch' not in sys.modules; print(vitscope.__version__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=900)
-    assert done.stdout.strip() == "0.1.0", done.stderr
+    assert done.stdout.strip() == "0.9.0", done.stderr
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_errors_go_to_stderr_in_one_line_with_a_code():
 
 def test_version(capsys):
     assert main(["--version"]) == 0
-    assert capsys.readouterr().out == "vitscope 0.1.0\n"
+    assert capsys.readouterr().out == "vitscope 0.9.0\n"
 
 
 def test_a_closed_pipe_is_no_error():
