@@ -1,5 +1,6 @@
 """Exams under way: what is kept, found again and forgotten, and who goes on; by real signals to real processes."""
 
+import json
 import signal
 from collections.abc import Iterator
 from functools import cache
@@ -210,6 +211,60 @@ def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, fashion: ImageData) -
     with pytest.raises(Stop):
         vs.diagnose(subject, fashion, ONE, limit=LIMIT, batch_size=SIZE, out=folder)
     return folder / KEPT
+
+
+def test_a_pass_whose_results_were_half_written_is_not_made_again(
+    monkeypatch: pytest.MonkeyPatch, fashion: ImageData, tmp_path: Path
+) -> None:
+    """Not for the others alone, either: what looks at attention decides how its pass rounds."""
+    exams, written = ["attention", "prediction", "variance"], []
+    save = Run.save_result
+
+    def save_one(run: Run, result: Result, key: str) -> None:
+        if written:
+            raise Stop
+        written.append(result.exam)
+        save(run, result, key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "save_result", save_one)
+        with pytest.raises(Stop):
+            finish(tmp_path, exams)
+    assert written == ["attention"]
+    results, seen = finish(tmp_path, exams)
+    assert seen == []
+    assert_whole(results)
+    assert not (tmp_path / "parts").exists()
+
+
+def test_a_pass_for_exams_that_nobody_wants_any_more_is_left_alone(
+    tmp_path: Path, fashion: ImageData
+) -> None:
+    key = json.dumps({"attention": "a", "prediction": "b"})
+    with Parts(tmp_path, "one pass", key) as kept:
+        kept.put("process 0 of 1, batches of 8", {"batches": torch.tensor(3)})
+    results, seen = finish(tmp_path)
+    assert seen == BATCHES
+    assert_whole(results)
+
+
+def test_parts_of_a_finished_exam_are_removed_by_the_next_one(
+    monkeypatch: pytest.MonkeyPatch, fashion: ImageData, tmp_path: Path
+) -> None:
+    def die(_: Parts) -> None:
+        raise Stop
+
+    def measure() -> Any:
+        options = {"hessian": {"batches": 1, "k": 1}}
+        return vs.diagnose(small_transformer(), fashion, ["hessian"], limit=8, out=tmp_path, options=options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Parts, "clear", die)
+        with pytest.raises(Stop):
+            measure()
+    assert (tmp_path / "parts/hessian/0.safetensors").exists()
+    measure()
+    assert not (tmp_path / "parts").exists()
 
 
 def test_goes_on_after_an_error(

@@ -138,13 +138,18 @@ def _kept(
     keys = exam_keys(model, data, chosen, request, stream)
     with _start(out, model, name, recorded) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
-        todo = [exam for exam in chosen if exam.result.exam not in results]
-        shared = {exam.result.exam: keys[exam.result.exam] for exam in todo if isinstance(exam, type)}
-        parts = {e.result.exam: Parts(out, e.result.exam, keys[e.result.exam]) for e in todo}
+        parts = {e.result.exam: Parts(out, e.result.exam, keys[e.result.exam]) for e in chosen}
+        for exam in results:
+            parts[exam].clear_own()  # an interruption may have come between a result and this
+        together = _together(out, chosen, results, keys)
         parts[ONE_PASS] = Parts(
-            out, ONE_PASS, None if None in shared.values() else json.dumps(shared, sort_keys=True)
+            out, ONE_PASS, None if None in together.values() else json.dumps(together, sort_keys=True)
         )
+        names = {e.result.exam for e in chosen if not isinstance(e, type)} - results.keys() | together.keys()
+        todo = [exam for exam in chosen if exam.result.exam in names]
         for result in _examined(model, data, todo, request, stream, parts):
+            if result.exam in results:
+                continue
             results[result.exam] = result
             if run is not None:
                 if figures:  # first: a result marks its exam as finished
@@ -154,6 +159,26 @@ def _kept(
         distributed.barrier()
         parts[ONE_PASS].clear()
         return results
+
+
+def _together(
+    out: Path, chosen: Sequence[Exam], results: Mapping[str, Result], keys: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """The exams of the one pass, with their keys: those without a result.
+
+    If a pass was interrupted while its results were written, all that it was for: what it has collected is there, and
+    a pass for fewer exams may differ from it in the last digit.
+    """
+    shared = {e.result.exam: keys[e.result.exam] for e in chosen if isinstance(e, type)}
+    missing = {exam: key for exam, key in shared.items() if exam not in results}
+    kept = distributed.broadcast(Parts(out, ONE_PASS, "").kept_key()) if missing else None
+    try:
+        before = json.loads(kept or "{}")
+    except ValueError:
+        before = {}
+    if isinstance(before, dict) and missing.items() <= before.items() <= shared.items():
+        return {exam: key for exam, key in shared.items() if exam in before}
+    return missing
 
 
 def _examined(

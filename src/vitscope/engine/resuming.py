@@ -80,6 +80,16 @@ class Parts:
             with contextlib.suppress(OSError):  # other exams may have parts
                 self._folder.parent.rmdir()
 
+    def clear_own(self) -> None:
+        """Forget them if they are of this key; those of another one are not complete."""
+        if self.kept_key() == self._facts["key"]:
+            self.clear()
+
+    def kept_key(self) -> str | None:
+        """The key of what is there, whatever it is; None without a whole file. For the main process."""
+        files = sorted(self._folder.glob("*.safetensors")) if self._folder is not None else ()
+        return next((facts["key"] for path in files if "key" in (facts := read_tensors(path)[1])), None)
+
     def __enter__(self) -> Self:
         return self
 
