@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset
 
 import vitscope as vs
 from vitscope.core.errors import BadData
+from vitscope.core.peers import loader_worker
 from vitscope.results import Run
 from vitscope.training import get_recipe, train
 from vitscope.training.checkpoint import Progress
@@ -171,6 +172,21 @@ def test_a_worker_that_is_gone() -> None:
     """Which error tells of it first depends on what it was doing, and on who is faster."""
     with pytest.raises(BadData, match=r"has died \(\w*Error.*\): .*--workers 0"), loading_explained():
         list(DataLoader(Failing("exit"), num_workers=1))
+
+
+class TooLarge:
+    """There is no memory left to hand it over."""
+
+    def __reduce__(self) -> Any:
+        raise MemoryError
+
+
+def test_a_batch_that_cannot_be_handed_over_is_not_waited_for() -> None:
+    loader: Any = DataLoader(
+        [TooLarge()], num_workers=1, collate_fn=list, worker_init_fn=loader_worker, timeout=60
+    )
+    with pytest.raises(BadData, match=r"has died \(\w*Error.*\): it ran out of memory"), loading_explained():
+        list(loader)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ class VitscopeError(Exception):
 
     exam: str | None = None
 
-    def __init__(self, *said: object) -> None:
-        super().__init__(*(in_one_line(word) if isinstance(word, str) else word for word in said))
+    def __str__(self) -> str:
+        return in_one_line(super().__str__())
 
 
 def in_one_line(text: str) -> str:
@@ -60,7 +60,7 @@ class FileTrouble(VitscopeError, OSError):
     """The operating system refuses a file or folder; the message says which, why, and what to do."""
 
     def __str__(self) -> str:
-        return str(self.args[-1]) if self.args else ""
+        return in_one_line(str(self.args[-1])) if self.args else ""
 
 
 _NO_MEMORY = (
@@ -69,6 +69,7 @@ _NO_MEMORY = (
     "out of memory",
     "bad_alloc",
     "can't start new thread",
+    "could not create a primitive",  # oneDNN, for a convolution
 )
 
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from multiprocessing import queues
 from typing import TypeVar
 
 import torch.distributed as dist
@@ -198,3 +199,9 @@ def loader_worker(number: int) -> None:
     """The `worker_init_fn` of a DataLoader: such a process ends with its parent, which alone hears Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()
+    # what cannot be handed over, for lack of memory, would be dropped, and waited for by the parent for ever
+    queues.Queue._on_queue_feeder_error = staticmethod(_end_at_once)  # type: ignore[attr-defined]
+
+
+def _end_at_once(error: Exception, batch: object) -> None:
+    os._exit(1)

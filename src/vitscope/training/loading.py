@@ -173,7 +173,7 @@ def loading_explained() -> Iterator[None]:
     try:
         yield
     except VitscopeError as error:
-        lines = str(error).strip().splitlines()
+        lines = str(error.args[0] if error.args else "").strip().splitlines()
         if not lines or not lines[0].startswith("Caught "):
             raise
         raise type(error)(lines[-1].partition(": ")[2]) from error  # the worker's "module.Class: message"
