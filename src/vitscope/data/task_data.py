@@ -28,6 +28,11 @@ from vitscope.data.images import Indices, Pixels
 TaskName = Literal["segmentation", "detection", "vqa"]
 TASKS: tuple[TaskName, ...] = ("segmentation", "detection", "vqa")
 NO_CLASS = -1  # in a mask: nobody has said what this pixel is
+SAYING = {
+    "segmentation": "masks with pixels that have a class",
+    "detection": "pictures with objects in them",
+    "vqa": "questions with answers that can be chosen",
+}
 _CHECKERS = 4  # PIL releases the interpreter lock while it decodes
 
 Mask = npt.NDArray[np.int16]
@@ -165,6 +170,15 @@ class TaskData:
         known: Callable[[int], bool] | None = getattr(self.reader, "labelled", None)
         return True if known is None else known(self._place(index))
 
+    def says(self, index: int) -> bool:
+        """Whether there is anything to be found: a pixel with a class, an object, an answer that can be chosen."""
+        target = self.target(index)
+        if self.task == "segmentation":
+            return bool((target != NO_CLASS).any())
+        return (
+            bool((~target.crowd).any()) if self.task == "detection" else bool(np.max(target, initial=0) > 0)
+        )
+
     def name(self, index: int) -> str:
         """What to call an item in a message."""
         return self.reader.name(self._place(index))
@@ -217,7 +231,7 @@ class TaskData:
         if told and all(one is False for one in told):
             raise BadData(
                 f"{self.spec} ({self.split}): none of its {len(told)} targets says anything, the first is that of "
-                f"{self.name(0)}; expected masks with pixels that have a class"
+                f"{self.name(0)}; expected {SAYING[self.task]}"
             )
         return self
 

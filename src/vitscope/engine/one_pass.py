@@ -62,7 +62,8 @@ def examine(
             require_task(data, model, exam.task, exam.result.exam)
         if exam.task == "detection":  # what is not finite would be left out, as if nothing were there
             require_finite_weights(model)
-    with own_passes(model, data, request, labelled, parts) as own:
+    scored = any(exam.task for exam in exams)
+    with own_passes(model, data, request, labelled, parts, scored=scored) as own:
         body = None
         if any(exam.needs_maps for exam in exams):
             body = own.mapped_parts
