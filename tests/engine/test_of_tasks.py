@@ -15,8 +15,8 @@ from vitscope.tasks.detection import Detection
 from vitscope.training.evaluate import measure
 
 LACKING = {
-    "segmentation": r"none of the 4 pictures has a pixel with a class, the first is .*; expected at least one that does",
-    "detection": r"none of the 4 pictures has an object, the first is .*, without which there is no AP: give other data",
+    "segmentation": r"none of the 4 pictures has a pixel with a class, the first is .*; expected at least one",
+    "detection": r"none of the 4 pictures has an object, the first is .*, without which there is no AP: give",
     "answers": r"none of the 4 questions has an answer that can be chosen, the first is .* there is no accuracy",
 }
 

@@ -136,7 +136,7 @@ class Detection(Task):
         with_objects = sum(any(not o.get("iscrowd") for o in one.there) for one in images)
         if not with_objects:
             warn(
-                f"none of the {len(images)} held-out pictures has an object: there is no AP; hold out pictures with objects"
+                f"none of the {len(images)} held-out pictures has an object: there is no AP; hold out some that have"
             )
             return row
         for what, kind in kinds.items():
