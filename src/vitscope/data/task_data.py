@@ -142,6 +142,11 @@ class TaskData:
         """The picture of an item alone."""
         return self.reader.picture(self._place(index))
 
+    def shown(self, index: int) -> Image.Image:
+        """The same to be looked at: of images that were prepared for a model, something like what they show."""
+        alike: Callable[[int], Image.Image] = getattr(self.reader, "shown", self.reader.picture)
+        return alike(self._place(index))
+
     def size(self, index: int) -> tuple[int, int]:
         """Height and width of the picture of an item; known without decoding it where its reader is told."""
         told: Callable[[int], tuple[int, int]] | None = getattr(self.reader, "size", None)

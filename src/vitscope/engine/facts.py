@@ -22,6 +22,7 @@ from vitscope.core.interface import interface_of
 from vitscope.data import FrameData, ImageData, data_config, readout
 from vitscope.data.fetchers import known_labels
 from vitscope.data.task_data import TaskData
+from vitscope.data.tasks.tensors import TensorMasks
 from vitscope.engine.exam import Accumulator, Procedure
 from vitscope.engine.takes_interface import Request
 from vitscope.models.origin import origin, run_of
@@ -47,6 +48,8 @@ def images_digest(data: Any) -> str:
             data.batch_sampler, BatchSampler
         )
         return images_digest(data.dataset) if in_order else ""
+    if isinstance(data, TaskData) and isinstance(data.reader, TensorMasks):
+        return data.digest.hex()[:16]
     if isinstance(data, ImageData | TaskData):
         return ""
     if isinstance(data, TensorDataset):

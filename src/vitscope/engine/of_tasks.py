@@ -20,7 +20,11 @@ _TRIES = {
     "detection": ("boxes of objects", "coral-objects or coco:PATH", "maskrcnn:resnet_mini"),
     "vqa": ("questions with answers", "easy-vqa or vqa:PATH", "vilt_mini"),
 }
-
+_IN_PYTHON = {
+    "segmentation": "; in Python also tensors (images, masks), or a DataLoader of them",
+    "detection": "; tensors and DataLoaders are taken with labels or masks alone",
+    "vqa": "; tensors and DataLoaders are taken with labels or masks alone",
+}
 _LACKING = {
     "segmentation": ("has a pixel with a class", "mIoU"),
     "detection": ("has an object", "AP"),
@@ -45,7 +49,7 @@ def require_task(data: Any, model: nn.Module | None, task: str, exam: str) -> No
         what = f"data of {data.task}" if isinstance(data, TaskData) else f"no data of {task}"
         raise BadData(
             f"{getattr(data, 'spec', 'the data')} is {what}; {exam} needs {targets}: give --data {sets} "
-            "(see: vitscope data list)"
+            f"(see: vitscope data list{_IN_PYTHON[task]})"
         )
     if model is not None and task != "segmentation" and task_of_model(model) != task:
         said = task_of_model(model)

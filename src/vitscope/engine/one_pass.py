@@ -43,7 +43,8 @@ def examine(
 
     Args:
         model: Any vision model that anatomy understands.
-        data: What `load_data` gives, a Dataset, a DataLoader, or a pair of tensors (images, labels).
+        data: What `load_data` gives, a Dataset, a DataLoader, or a pair of tensors (images, labels); for segmentation
+            a pair, or a DataLoader, of (images, masks).
         exams: Accumulator types.
         limit: Use a seeded, class-stratified subset of this many images.
         batch_size: Images per forward pass.

@@ -116,7 +116,7 @@ class SegmentationAccumulator(ShowsImages):
         assert self.subject.pictures is not None
         scale = min(1.0, SIDE / max(mask.shape))
         tall, wide = (max(1, round(scale * side)) for side in mask.shape)
-        picture = np.asarray(self.subject.pictures.picture(index).resize((wide, tall), Image.Resampling.BOX))
+        picture = np.asarray(self.subject.pictures.shown(index).resize((wide, tall), Image.Resampling.BOX))
         y, x = (
             np.arange(small) * side // small for small, side in zip((tall, wide), mask.shape, strict=True)
         )
