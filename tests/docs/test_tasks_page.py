@@ -28,5 +28,3 @@ def test_the_commands_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monke
     made = (tmp_path / "coral.html").read_text()
     assert "where it is wrong" in made
     assert "mIoU" in made
-    assert main(shlex.split("reproduce G --scale paper --dry-run")) in (0, None)
-    assert "vitscope reproduce G --scale paper --dry-run".split()[1:] in lines
