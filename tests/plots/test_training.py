@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 
 from vitscope import plots
@@ -47,6 +47,18 @@ def test_the_score_of_the_task_is_drawn(tmp_path: Path) -> None:
     drawn = {str(line.get_label()): line.get_ydata() for line in [*ax.lines, *right.lines]}
     np.testing.assert_allclose(drawn["held-out mIoU (95 %)"], [0.2, 0.3, 0.4])
     assert right.get_ylabel() == "mIoU"
+
+
+def test_one_epoch_has_an_interval_too(tmp_path: Path) -> None:
+    own = {"box_ap": 0.2, "box_ap_low": 0.1, "box_ap_high": 0.4}
+    Metrics(tmp_path, [{**ROWS[0], **own, "nll": math.nan}], tuple(own))
+    ax = plots.plot_training(tmp_path, new_panel())
+    figure = ax.get_figure()
+    assert isinstance(figure, Figure)
+    right = next(other for other in figure.axes if other is not ax)
+    assert [line.get_label() for line in right.lines] == ["held-out box AP (95 %)"]
+    (bar,) = (c for c in right.collections if isinstance(c, LineCollection))
+    assert bar.get_segments()[0][:, 1].tolist() == [0.1, 0.4]
 
 
 def test_without_held_out_images(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.results.numbers import label, plain, spoken, unbroken, with_interval
+from vitscope.results.numbers import capital, label, plain, spoken, unbroken, with_interval
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,13 @@ def test_label(quantity: str, kind: str | None, text: str) -> None:
 )
 def test_spoken(name: str, text: str) -> None:
     assert spoken(name) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("mIoU 3 %", "mIoU 3 %"), ("box AP", "Box AP"), ("ECE", "ECE"), ("", "")]
+)
+def test_capital(text: str, expected: str) -> None:
+    assert capital(text) == expected
 
 
 def test_unbroken_leaves_one_place_to_break() -> None:

@@ -1,6 +1,7 @@
 """Operations on dense models: they act in the backbone, as they do where it stands alone."""
 
 import copy
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -65,6 +66,44 @@ def test_blocks_that_feed_the_pyramid_are_left_out_when_asked() -> None:
     assert without_prefix(places) == [
         f"layers.{i}.blocks.0.{kind}" for i in range(4) for kind in ("attn", "mlp")
     ]
+
+
+def fed_by_tensors(model: nn.Module) -> tuple[set[str], set[str]]:
+    """Blocks whose outputs are found, point by point, among what the neck is given; and all blocks."""
+    outputs: dict[str, torch.Tensor] = {}
+    given: list[torch.Tensor] = []
+    hooks = [model.neck.register_forward_pre_hook(lambda _, some: given.extend(some))]
+    for name, module in model.backbone.named_modules():
+        if name.split(".")[-2:-1] == ["blocks"]:
+            keep = functools.partial(lambda name, *seen: outputs.__setitem__(name, seen[2]), name)
+            hooks.append(module.register_forward_hook(keep))
+    with torch.no_grad():
+        model(images().double())
+    for hook in hooks:
+        hook.remove()
+    found = set()
+    for level in given:
+        points = level[0].flatten(1).T
+        for name, output in outputs.items():
+            flat = output[0].reshape(-1, output.shape[-1])
+            if flat.shape[1] == points.shape[1]:
+                nearest = (points[:4, None] - flat).abs().amax(-1).amin(1)
+                found |= {name} if float(nearest.max()) < 1e-9 else set()
+    return found, set(outputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("upernet:vit_mini", {"depth": 8}), ("maskrcnn:vit_mini", {"depth": 8}), ("upernet:swin_mini", {})],
+)
+def test_exactly_the_blocks_that_feed_the_pyramid_have_no_context(name: str, options: dict) -> None:
+    """Which they are is seen by what the neck is given."""
+    model = make(name, **options).double().eval()
+    fed, every = fed_by_tensors(model)
+    assert len(fed) == 4
+    vs.surgery.broadcast_context(model, "cb_s", layers="all", pyramid="fed")
+    places = without_prefix(vs.surgery.record(model)[0]["places"])
+    assert {place.rpartition(".")[0] for place in places} == every - fed
 
 
 def test_a_model_without_a_pyramid_feeds_none() -> None:

@@ -47,6 +47,14 @@ def test_bar_shows_epochs_images_and_loss(capsys: pytest.CaptureFixture[str]) ->
     assert "12% of the time waiting for images" in shown
 
 
+def test_a_score_without_a_likelihood(capsys: pytest.CaptureFixture[str]) -> None:
+    with Bar(epochs=1, images_per_epoch=1, done=0, shown=True, words=lambda row: "box AP 3.0% (so)") as bar:
+        bar.row({**ROW, "nll": math.nan})
+    said = capsys.readouterr().err
+    assert "held-out box AP 3.0%" in said
+    assert "nan" not in said
+
+
 def test_hidden_bar_and_no_accuracy(capsys: pytest.CaptureFixture[str]) -> None:
     for shown in (False, True):
         with Bar(epochs=1, images_per_epoch=1, done=0, shown=shown) as bar:

@@ -16,7 +16,7 @@ from vitscope.core.tensors import all_finite, images_not_finite
 from vitscope.data.config import DataConfig, data_config
 from vitscope.data.decode import images_and_labels
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
-from vitscope.data.images import ImageData, check_labels, check_limit, limit_indices
+from vitscope.data.images import ImageData, Indices, check_labels, check_limit, limit_indices
 from vitscope.data.preprocessing import Device
 from vitscope.data.task_data import TaskData
 
@@ -35,6 +35,7 @@ class Batches:
 
     n_images: int
     as_given: bool
+    places: Indices  # of the images of all processes, where they can be had by place
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -107,7 +108,7 @@ class _Share:
 
 
 class IndexedBatches(Batches):
-    """Batches of data with random access."""
+    """Batches of data with random access; `places` are those of all processes."""
 
     def __init__(self, fetcher: Fetcher, seed: int, share: _Share) -> None:
         total, size = len(fetcher), share.batch_size
@@ -122,6 +123,7 @@ class IndexedBatches(Batches):
         if fetcher.shuffle:
             order = np.random.default_rng(seed).permutation(order)
         self._fetcher, self._share = fetcher, share
+        self.places = order
         pieces = [order[i : i + size] for i in range(0, len(order), size)]
         self._pieces = pieces[share.rank :: share.world][share.skip :]
         self.n_images = sum(map(len, self._pieces))

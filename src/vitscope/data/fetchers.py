@@ -39,7 +39,11 @@ def fetcher_for(data: Any, config: DataConfig | None, device: Device) -> Fetcher
     if isinstance(data, ImageData):
         return ImageFetcher(data, _needed(config, data.spec), device)
     if isinstance(data, TaskData):
-        return TaskFetcher(data, _needed(config, data.spec), device)
+        held: Tensor | None = getattr(data.reader, "held", None)
+        if held is None:
+            return TaskFetcher(data, _needed(config, data.spec), device)
+        whole = None if config is None else config.whole()
+        return PairFetcher(held[torch.from_numpy(data.positions)], None, whole, device)
     if isinstance(data, TensorDataset) and len(data.tensors) == 2:
         return PairFetcher(*data.tensors, config, device)
     if isinstance(data, tuple | list) and len(data) == 2:
@@ -164,7 +168,7 @@ class PairFetcher:
         images = torch.as_tensor(images)
         labels = _whole_numbers(labels, len(images)) if known else torch.full((len(images),), -1)
         if images.dtype == torch.uint8:
-            images = _channels_last(images, channels_last)
+            images = nhwc(images, channels_last)
             _needed(config, self.what)
         elif images.is_sparse or images.device.type == "meta":
             raise BadData(
@@ -230,7 +234,7 @@ def to_batch(images: Any, labels: Any, config: DataConfig | None, device: Device
     config = _needed(config, f"images of type {type(first).__name__}")
     if isinstance(first, Image.Image):
         return preprocess(images, config, device), labels
-    pixels = [_channels_last(torch.as_tensor(image)[None], isinstance(image, np.ndarray)) for image in images]
+    pixels = [nhwc(torch.as_tensor(image)[None], isinstance(image, np.ndarray)) for image in images]
     if len({image.shape for image in pixels}) == 1:
         return preprocess(torch.cat(pixels), config, device), labels
     return torch.cat([preprocess(image, config, device) for image in pixels]), labels
@@ -283,7 +287,7 @@ def _needed(config: DataConfig | None, what: str) -> DataConfig:
     return config
 
 
-def _channels_last(pixels: Tensor, prefer_last: bool) -> Tensor:
+def nhwc(pixels: Tensor, prefer_last: bool) -> Tensor:
     """uint8 pixels as (N, H, W, C); where both layouts are possible, arrays count as channels last."""
     if pixels.ndim == 3:
         return pixels[..., None]

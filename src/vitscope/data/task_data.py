@@ -28,6 +28,11 @@ from vitscope.data.images import Indices, Pixels
 TaskName = Literal["segmentation", "detection", "vqa"]
 TASKS: tuple[TaskName, ...] = ("segmentation", "detection", "vqa")
 NO_CLASS = -1  # in a mask: nobody has said what this pixel is
+SAYING = {
+    "segmentation": "masks with pixels that have a class",
+    "detection": "pictures with objects in them",
+    "vqa": "questions with answers that can be chosen",
+}
 _CHECKERS = 4  # PIL releases the interpreter lock while it decodes
 
 Mask = npt.NDArray[np.int16]
@@ -137,6 +142,11 @@ class TaskData:
         """The picture of an item alone."""
         return self.reader.picture(self._place(index))
 
+    def shown(self, index: int) -> Image.Image:
+        """The same to be looked at: of images that were prepared for a model, something like what they show."""
+        alike: Callable[[int], Image.Image] = getattr(self.reader, "shown", self.reader.picture)
+        return alike(self._place(index))
+
     def size(self, index: int) -> tuple[int, int]:
         """Height and width of the picture of an item; known without decoding it where its reader is told."""
         told: Callable[[int], tuple[int, int]] | None = getattr(self.reader, "size", None)
@@ -164,6 +174,15 @@ class TaskData:
         """Whether anybody has said what is in the picture; of streams, some frames only."""
         known: Callable[[int], bool] | None = getattr(self.reader, "labelled", None)
         return True if known is None else known(self._place(index))
+
+    def says(self, index: int) -> bool:
+        """Whether there is anything to be found: a pixel with a class, an object, an answer that can be chosen."""
+        target = self.target(index)
+        if self.task == "segmentation":
+            return bool((target != NO_CLASS).any())
+        return (
+            bool((~target.crowd).any()) if self.task == "detection" else bool(np.max(target, initial=0) > 0)
+        )
 
     def name(self, index: int) -> str:
         """What to call an item in a message."""
@@ -217,7 +236,7 @@ class TaskData:
         if told and all(one is False for one in told):
             raise BadData(
                 f"{self.spec} ({self.split}): none of its {len(told)} targets says anything, the first is that of "
-                f"{self.name(0)}; expected masks with pixels that have a class"
+                f"{self.name(0)}; expected {SAYING[self.task]}"
             )
         return self
 

@@ -13,6 +13,7 @@ from vitscope.drawing.style import INK, grid
 
 MANY = 25  # more classes than that are not named one by one
 FEW = 0.001  # bins with a smaller share of what was predicted are drawn faintly
+BELOW = 0.17  # height of the strip in which shares stand
 _FIRST = ("#2f7dc8", "#e8b23a", "#1f9174", "#a75fb0", "#7fc4e8", "#7a4f2a", "#b7c94a", "#e68fac", "#20366b")
 
 
@@ -51,12 +52,16 @@ def draw_reliability(
     ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1.0, alpha=0.7)
     for centre, part in zip(centres[filled], share[filled], strict=True):
         said = f"{100 * part:.1f} %" if part >= FEW else "< 0.1 %"
-        ax.text(centre, 0.012, said, rotation=90, ha="center", va="bottom", fontsize=7)
+        ax.text(centre, -0.5 * BELOW, said, rotation=90, ha="center", va="center", fontsize=7)
+    ax.axhline(0.0, color=INK, linewidth=0.8)
     value, low, high = ece.scaled(100)
-    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} %"
+    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} %".replace(
+        "-", "−"
+    )
     ax.text(0.0, 1.03, told, transform=ax.transAxes, fontsize=9)
     ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(0.0, 1.0)
+    ax.set_ylim(-BELOW, 1.0)  # shares stand below the bars, where no interval crosses them
+    ax.set_yticks(np.linspace(0.0, 1.0, 6))
     ax.set_xlabel("Confidence")
     ax.set_ylabel(f"Accuracy of {what}")
     grid(ax)

@@ -5,8 +5,8 @@ place of an image in the data alone, so that replicate r of one condition and of
 the same images: the difference of the two is a replicate of the paired difference.
 
 Intervals: of accuracies Wilson's, of drops Agresti and Min's (`vitscope.core.statistics`), with the bootstrap's
-standard error where scores are means over conditions; of calibration errors see `scores`; of other means and of
-mIoU the middle 95 % of the replicates, corrected for few images, of AP as in `detection`.
+standard error where scores are means over conditions; of calibration errors see `scores`; of other means the middle
+95 % of the replicates, corrected for few images; of mIoU and AP as in `segmentation` and `detection`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -79,9 +79,9 @@ class Scored:
 
     def __init__(self, groups: Sequence[Sequence[Part]], reference: Part) -> None:
         self.n = int(reference["n"])
+        self._counting = int(reference.get("with_objects", self.n))
         self.own = _own_quantities(groups, reference)
         if "ap" in reference:
-            self._with_objects = int(reference["with_objects"])
             replicates = len(reference["ap"])
             self.drawn = np.full((len(groups), replicates, len(QUANTITIES)), np.nan)
             self.low = self.high = self.drawn[:, 0]
@@ -103,7 +103,10 @@ class Scored:
     def table(self) -> ConditionTable:
         """Values and intervals of all rows."""
         drop = Estimate(self.drops[:, 0], *drop_interval(self.drops, self.n))
-        own = {name: np.stack([drawn[:, 0], *self._ends(name, drawn.T)]) for name, drawn in self.own.items()}
+        own = {
+            name: np.stack([drawn[:, 0], *biased_intervals(drawn.T, self._counting)])
+            for name, drawn in self.own.items()
+        }
         miou, aps = own.get("miou"), [own[name] for name in AP_QUANTITIES if name in own]
         ap = np.stack(aps, -1) if aps else None
         return ConditionTable(self.n, self.drawn[:, 0], self.low, self.high, drop, miou, ap)
@@ -112,17 +115,11 @@ class Scored:
         """One number of a row."""
         if quantity in self.own:
             found = self.own[quantity][row]
-            low, high = (float(end) for end in self._ends(quantity, found))
+            low, high = (float(end) for end in biased_intervals(found, self._counting))
             return Headline(quantity, condition, float(found[0]), low, high, found.copy())
         i = QUANTITIES.index(quantity)
         drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
         return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
-
-    def _ends(self, quantity: str, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of one of the task's own quantities, from (1 + replicates, ...)."""
-        if quantity in AP_QUANTITIES:
-            return biased_intervals(drawn, self._with_objects)
-        return mean_interval_of_few(drawn[1:], self.n)
 
 
 def _own_quantities(groups: Sequence[Sequence[Part]], reference: Part) -> dict[str, np.ndarray]:

@@ -20,6 +20,7 @@ from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError, said_by
 from vitscope.data import load_data
+from vitscope.data.tasks.tensors import with_masks
 from vitscope.drawing.figures import save_figures
 from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
 from vitscope.engine.exam import EXAMS, Exam, Procedure
@@ -62,7 +63,7 @@ def diagnose(
     Args:
         model: A model, or what `create_model` takes (with its pretrained weights).
         data: What `load_data` gives or takes, a Dataset, a DataLoader, a pair of tensors (images, labels), or images
-            alone for exams that need no labels.
+            alone for exams that need no labels; for segmentation a pair, or a DataLoader, of (images, masks).
         exams: Names of exams; default: all that share one pass. "all" stands for every exam that does not take
             many times as long as that.
         limit: Use a seeded, class-stratified subset of this many images.
@@ -90,6 +91,7 @@ def diagnose(
         model = create_model(model, pretrained=None, trust_code=trust_code)
     if isinstance(data, str):
         data = load_data(data, split="test")
+    data = with_masks(data, limit)
     chosen = fitting(chosen, exams, data, model)
     request = Request(limit, batch_size, seed, device, name or name_of(model))
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}

@@ -23,6 +23,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import BadArgument, VitscopeError, warn
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
+from vitscope.data.tasks.tensors import with_masks
 from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
 from vitscope.engine.diagnose import run_exams
 from vitscope.engine.exam import Exam
@@ -108,7 +109,8 @@ def evaluate(
     Args:
         models: A model, several, or several by name; each may also be what `create_model` takes, and is then made when
             it is its turn, with its pretrained weights.
-        data: What `load_data` gives or takes, a Dataset, a DataLoader, or a pair of tensors (images, labels).
+        data: What `load_data` gives or takes, a Dataset, a DataLoader, or a pair of tensors (images, labels); for
+            segmentation a pair, or a DataLoader, of (images, masks).
         exams: Names of exams; default: all of an evaluation that do not take very long, for which "all" stands too.
         limit: Use a seeded, class-stratified subset of this many images.
         batch_size: Images per forward pass.
@@ -129,6 +131,7 @@ def evaluate(
     chosen = _chosen(exams, temperature, cache, options)
     if isinstance(data, str):
         data = load_data(data, split="test")
+    data = with_masks(data, limit)
     if labels is not None or classes is not None:
         data = relabel(data, labels, classes)
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}

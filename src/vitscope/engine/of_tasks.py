@@ -4,7 +4,7 @@ A model that answers questions is shown pictures with their questions wherever t
 of features finds is what happens while it answers. Everything else is shown images alone.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor, nn
@@ -19,6 +19,16 @@ _TRIES = {
     "segmentation": ("a class for every pixel", "coral or masks:PATH", "upernet:vit_mini"),
     "detection": ("boxes of objects", "coral-objects or coco:PATH", "maskrcnn:resnet_mini"),
     "vqa": ("questions with answers", "easy-vqa or vqa:PATH", "vilt_mini"),
+}
+_IN_PYTHON = {
+    "segmentation": "; in Python also tensors (images, masks), or a DataLoader of them",
+    "detection": "; tensors and DataLoaders are taken with labels or masks alone",
+    "vqa": "; tensors and DataLoaders are taken with labels or masks alone",
+}
+_LACKING = {
+    "segmentation": ("has a pixel with a class", "mIoU"),
+    "detection": ("has an object", "AP"),
+    "vqa": ("has an answer that can be chosen", "accuracy"),
 }
 
 
@@ -39,7 +49,7 @@ def require_task(data: Any, model: nn.Module | None, task: str, exam: str) -> No
         what = f"data of {data.task}" if isinstance(data, TaskData) else f"no data of {task}"
         raise BadData(
             f"{getattr(data, 'spec', 'the data')} is {what}; {exam} needs {targets}: give --data {sets} "
-            "(see: vitscope data list)"
+            f"(see: vitscope data list{_IN_PYTHON[task]})"
         )
     if model is not None and task != "segmentation" and task_of_model(model) != task:
         said = task_of_model(model)
@@ -47,6 +57,21 @@ def require_task(data: Any, model: nn.Module | None, task: str, exam: str) -> No
             f"{name_of(model)} {f'is made for {said}' if said else 'does not say that it is made for ' + task}; {exam} "
             f"needs a model that was trained for {task}, such as {trained}"
         )
+
+
+def require_said(data: TaskData, places: Iterable[int]) -> None:
+    """Refuse pictures of which there is nothing to be found out; looks no further than the first that has something."""
+    looked_at = [int(place) for place in places]
+    if any(data.says(place) for place in looked_at):
+        return
+    things = "questions" if data.task == "vqa" else "pictures"
+    lacking, score = _LACKING[data.task]
+    more = f"raise limit (of {len(data)}), or " if len(looked_at) < len(data) else ""
+    raise BadData(
+        f"{data.spec} ({data.split}): none of the {len(looked_at)} {things} {lacking}, the first is "
+        f"{data.name(looked_at[0])}; expected at least one that does, without which there is no {score}: {more}give "
+        "other data"
+    )
 
 
 def shown_by(model: nn.Module, data: Any) -> Shown:

@@ -43,7 +43,8 @@ def examine(
 
     Args:
         model: Any vision model that anatomy understands.
-        data: What `load_data` gives, a Dataset, a DataLoader, or a pair of tensors (images, labels).
+        data: What `load_data` gives, a Dataset, a DataLoader, or a pair of tensors (images, labels); for segmentation
+            a pair, or a DataLoader, of (images, masks).
         exams: Accumulator types.
         limit: Use a seeded, class-stratified subset of this many images.
         batch_size: Images per forward pass.
@@ -62,7 +63,8 @@ def examine(
             require_task(data, model, exam.task, exam.result.exam)
         if exam.task == "detection":  # what is not finite would be left out, as if nothing were there
             require_finite_weights(model)
-    with own_passes(model, data, request, labelled, parts) as own:
+    scored = any(exam.task for exam in exams)
+    with own_passes(model, data, request, labelled, parts, scored=scored) as own:
         body = None
         if any(exam.needs_maps for exam in exams):
             body = own.mapped_parts

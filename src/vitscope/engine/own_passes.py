@@ -25,7 +25,7 @@ from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.not_finite import look_inside
-from vitscope.engine.of_tasks import Shown, require_task, shown_by
+from vitscope.engine.of_tasks import Shown, require_said, require_task, shown_by
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Request
 from vitscope.models import name_of
@@ -102,6 +102,7 @@ def own_passes(
     labelled: bool = False,
     parts: Parts | None = None,
     or_task: bool = False,
+    scored: bool = False,
 ) -> Iterator[OwnPasses]:
     """Put the model in its place and open the data; `examine` documents the arguments.
 
@@ -109,6 +110,7 @@ def own_passes(
         labelled: Labels have to fit the model's classes.
         parts: Where what is collected is kept (`OwnPasses.resumable`); batches that were taken in before are skipped.
         or_task: Instead of labels, the data may be of a task that the model is for (`OwnPasses.pictures`).
+        scored: What is found in data of a task is compared with what is there.
     """
     pictures = data if isinstance(data, TaskData) else None
     if pictures is not None and or_task:
@@ -129,6 +131,8 @@ def own_passes(
             device=place,
         )
         mine = share(rank=distributed.rank(), world=distributed.world_size(), skip=resumable.done)
+        if pictures is not None and (or_task or scored):
+            require_said(pictures, mine.places)
         if labelled:
             compare_classes(model, data)
         # a process without images of its own still sees what they are like

@@ -18,6 +18,7 @@ from vitscope.core.arguments.calling import gathered, readable, reader, signatur
 from vitscope.core.interface import DATA_CLASSES, Interface, declared, unwrap
 from vitscope.data import load_data
 from vitscope.data.images import class_names
+from vitscope.data.tasks.tensors import with_masks
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned", covariant=True)
@@ -78,6 +79,8 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
         with files_in_words(), ExitStack() as said:
             if isinstance(data, str):
                 data = given.arguments["data"] = load_data(data)
+            elif data is not None:
+                data = given.arguments["data"] = with_masks(data, given.arguments.get("limit"))
             for model in models if isinstance(models, list | tuple) else ():
                 said.enter_context(declared(model, output, mean, std))
                 said.enter_context(_shown(model, data))

@@ -56,7 +56,7 @@ class Overlay:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SegmentationResult(Calibrated, Estimated, Result, exam="segmentation", after="prediction"):
+class SegmentationResult(Calibrated, Estimated, Result, exam="segmentation", after="prediction", version=2):
     """Quality and calibration of a class for every pixel; `value`, `low`, `high` follow `QUANTITIES`."""
 
     about = About(

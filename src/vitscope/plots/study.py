@@ -18,7 +18,7 @@ from vitscope.drawing import mpl
 from vitscope.drawing.curves import along_depth
 from vitscope.drawing.figures import axes_or_new
 from vitscope.drawing.style import INK, grid, model_colour
-from vitscope.results.numbers import is_share, spoken
+from vitscope.results.numbers import capital, is_share, spoken
 from vitscope.results.study_result import StudyResult
 
 CURVES = {"train_loss": "Training loss", "nll": "Held-out loss", "accuracy": "Held-out accuracy"}
@@ -49,7 +49,7 @@ def plot_study_numbers(
         ax.plot(value, [place] * len(value), "o", color=colour, markersize=6.5)
     ax.set_yticks(range(len(arms)), arms)
     ax.set_ylim(len(arms) - 0.5, -0.5)
-    ax.set_xlabel(f"{_capital(spoken(quantity))}{' (%)' if scale > 1 else ''}")
+    ax.set_xlabel(f"{capital(spoken(quantity))}{' (%)' if scale > 1 else ''}")
     ax.grid(axis="x", color="#808080", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
     ax.xaxis.set_major_locator(mpl.MaxNLocator(5))
@@ -110,7 +110,7 @@ def plot_study_depth(
     if quantity == "change" or quantity.endswith("_change"):
         ax.axhline(0.0, color=INK, linewidth=0.8)
     along_depth(ax)
-    ax.set_ylabel(_capital(spoken(quantity)))
+    ax.set_ylabel(capital(spoken(quantity)))
     return ax
 
 
@@ -149,7 +149,3 @@ def _chosen(table: pd.DataFrame, exam: str, quantity: str) -> pd.DataFrame:
     if quantity not in names:
         raise BadResult(f"{exam} has no '{quantity}' here; {did_you_mean(quantity, names)}")
     return own[own["quantity"] == quantity]
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

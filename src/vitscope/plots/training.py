@@ -56,9 +56,14 @@ def _draw_curves(table: pd.DataFrame, score: str, ax: mpl.Axes) -> mpl.Axes:
             lines += ax.plot(epoch, measured["nll"], color=_HELD_OUT, label="held-out loss", **style)
         right = ax.twinx()
         right.spines["right"].set_visible(True)
-        said = score if score[1:] != score[1:].lower() else score.lower()  # mIoU stays as it is
+        name, _, rest = score.partition(" ")
+        said = (
+            score if name[1:] != name[1:].lower() else f"{name.lower()} {rest}".strip()
+        )  # mIoU stays as it is
         lines += right.plot(epoch, measured["value"], color=_SCORE, label=f"held-out {said} (95 %)", **style)
         right.fill_between(epoch, measured["low"], measured["high"], color=_SCORE, alpha=0.18, linewidth=0)
+        if len(measured) == 1:  # a band has no width there
+            right.vlines(epoch, measured["low"], measured["high"], color=_SCORE, alpha=0.6, linewidth=1.4)
         right.yaxis.set_major_formatter(mpl.PercentFormatter(1.0))
         right.set_ylabel(score)
     ax.set_xlabel("Epoch")

@@ -130,7 +130,8 @@ def _training(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     if not facts:
         return []
     recipe = facts["recipe"]
-    images = f"{facts['images']:,} images of ".replace(",", "\u202f") if facts.get("images") else ""
+    things = "questions" if facts.get("score") == "Soft accuracy" else "images"
+    images = f"{facts['images']:,} {things} of ".replace(",", "\u202f") if facts.get("images") else ""
     return [
         ("Recipe", f"{recipe.get('name') or 'own'}, {recipe.get('optimizer')}, lr {recipe.get('lr'):g}"),
         ("Trained on", f"{images}{facts.get('data')}"),

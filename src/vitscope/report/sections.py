@@ -21,7 +21,7 @@ from vitscope.report.inline import packed
 from vitscope.report.subject import RunSubject
 from vitscope.report.verdicts import single_verdicts
 from vitscope.results import Result, UnitRow, directions
-from vitscope.results.numbers import READINGS, label, plain, spoken, with_interval
+from vitscope.results.numbers import READINGS, capital, label, plain, spoken, with_interval
 from vitscope.results.table import COLUMNS
 
 _MOST_ROWS = 12  # of a table that stands open
@@ -107,7 +107,7 @@ def reading(result: Result) -> str:
     if text:
         return text
     first = headline(result)
-    return f"{first[:1].upper()}{first[1:]}." if first else ""
+    return f"{capital(first)}." if first else ""
 
 
 def taken(results: Sequence[tuple[str, Result]]) -> list[str]:

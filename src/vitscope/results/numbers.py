@@ -35,6 +35,12 @@ def spoken(name: str) -> str:
     return re.sub(r"[a-z0-9]+", lambda word: _WORDS.get(word[0], word[0]), name.replace("_", " "))
 
 
+def capital(text: str) -> str:
+    """The text with a large first letter, unless its first word is a name with letters of its own, such as mIoU."""
+    first = text.split(" ", 1)[0]
+    return text if first != first.lower() else text[:1].upper() + text[1:]
+
+
 def label(exam: str, row: Any) -> str:
     """What a number that belongs to no single unit is called; the changes of a kind need more than their name."""
     condition = getattr(row, "condition", None)  # of exams that show the same images in several ways

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from vitscope.core.errors import BadData, NotFinite, VitscopeError
+from vitscope.core.errors import BadData, NotFinite, VitscopeError, warn
 from vitscope.core.interface import unwrap
 from vitscope.core.statistics import biased_intervals, poisson_weights
 from vitscope.data import DataConfig
@@ -134,6 +134,11 @@ class Detection(Task):
         row = dict.fromkeys(("nll", "accuracy", "low", "high", *self.columns), math.nan)
         row["n"] = float(len(images))
         with_objects = sum(any(not o.get("iscrowd") for o in one.there) for one in images)
+        if not with_objects:
+            warn(
+                f"none of the {len(images)} held-out pictures has an object: there is no AP; hold out some that have"
+            )
+            return row
         for what, kind in kinds.items():
             found = average_precision(images, classes, weights, kind)
             for name, values in zip((f"{what}_ap", f"{what}_ap50"), found.T, strict=True):

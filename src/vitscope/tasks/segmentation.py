@@ -185,9 +185,10 @@ def summed(counts: Sequence[Counts]) -> dict[str, float]:
     with np.errstate(invalid="ignore", divide="ignore"):
         found = {"miou": mean_iou(tables), "accuracy": tables[:, 0].sum(-1) / pixels}
         nll = sum(one.nll for one in counts) / (sum(one.pixels for one in counts) or math.nan)
+    counted = sum(one.pixels > 0 for one in counts)
     ends = {
-        "miou": biased_intervals(found["miou"], len(counts)),
-        "accuracy": mean_interval_of_few(found["accuracy"][1:], len(counts)),
+        "miou": biased_intervals(found["miou"], counted),
+        "accuracy": mean_interval_of_few(found["accuracy"][1:], counted),
     }
     return {
         "nll": float(nll),

@@ -92,7 +92,8 @@ class Bar:
             return
         text = f"epoch {row['epoch']}/{self._epochs}  training loss {row['train_loss']:.3f}"
         if words := self._words(row):
-            text += f"  held-out {words.partition(' (')[0]}  nll {row['nll']:.3f}"
+            nll = "" if math.isnan(row["nll"]) else f"  nll {row['nll']:.3f}"  # a detector has none
+            text += f"  held-out {words.partition(' (')[0]}{nll}"
             self._shown["held out"] = words.partition(" (")[0]
         text += (
             f"  {row['images_per_second']:.0f} images/s, {row['waiting']:.0%} of the time waiting for images"

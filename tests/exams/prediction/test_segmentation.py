@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 import vitscope as vs
-from tests.exams.every_exam import SmallSegmenter, images, masked, small_vit
+from tests.exams.every_exam import Masks, SmallSegmenter, images, masked, small_vit
 from tests.exams.scores_by_hand import scores as scores_by_hand
 from vitscope.core.errors import BadData, UnsupportedModel
-from vitscope.core.statistics import mean_interval_of_few
+from vitscope.core.statistics import biased_intervals
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.engine.pixel_scores import score_pixels
@@ -89,8 +90,8 @@ def test_a_training_measures_the_same(result: SegmentationResult) -> None:
     ours = rows.loc["accuracy", ["value", "low", "high"]].to_numpy(float)
     np.testing.assert_allclose(ours, [row["accuracy"], row["low"], row["high"]], rtol=1e-9)
     miou = rows.loc["miou"]
-    assert miou["value"] == pytest.approx(row["miou"], rel=1e-9)
-    assert row["miou_low"] <= miou["low"] < miou["high"] <= row["miou_high"]  # its interval is the wider one
+    trained = [row["miou"], row["miou_low"], row["miou_high"]]
+    np.testing.assert_allclose(miou[["value", "low", "high"]].to_numpy(float), trained, rtol=1e-9)
     assert rows.loc["nll", "value"] == pytest.approx(row["nll"], rel=1e-6)
 
 
@@ -106,7 +107,9 @@ def test_intervals_are_nearly_those_of_drawing_whole_images(result: Segmentation
     counts = np.array(tables, float)
     drawn = np.random.default_rng(0).integers(0, 40, (2000, 40))
     sums = counts[drawn].sum(1)
-    low, high = mean_interval_of_few((sums[..., 0] / sums[..., 1]).mean(1), 40)
+    whole = counts.sum(0)
+    values = np.concatenate([[whole], sums])
+    low, high = biased_intervals((values[..., 0] / values[..., 1]).mean(1), 40)
     row = result.table().iloc[0]
     assert row["high"] - row["low"] == pytest.approx(high - low, rel=0.15)
     assert row["low"] == pytest.approx(low, abs=0.1 * (high - low))
@@ -232,3 +235,62 @@ def test_attention_is_shown_on_the_same_images(result: SegmentationResult) -> No
         picture = np.asarray(data.picture(int(place)), float)
         own = np.corrcoef(picture.ravel(), np.moveaxis(thumbnail, 0, -1).ravel())[0, 1]
         assert own > 0.99
+
+
+class Rare(Masks):
+    """The last class is in one picture alone; pictures show their masks."""
+
+    def target(self, index: int) -> np.ndarray:
+        mask = super().target(index).copy()
+        mask[mask == 2] = 2 if index == 5 else NO_CLASS
+        return mask
+
+    def picture(self, index: int) -> Image.Image:
+        return Image.fromarray(np.repeat(100 * self.target(index).clip(0)[..., None], 3, 2).astype(np.uint8))
+
+
+class SeesMasks(SmallSegmenter):
+    """Knows the class of every pixel."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        classes = (images[:, :1] + 1) * 255 / 200
+        return -100 * (classes - torch.arange(3)[:, None, None]).abs()
+
+
+def test_a_class_that_one_image_shows_is_not_known_well() -> None:
+    """All replicates that draw the image agree, and know nothing of other images."""
+    data = masked(12)
+    found = vs.exams.segmentation(
+        SeesMasks(), TaskData(data.task, data.spec, data.split, data.classes, Rare(12))
+    )
+    table = found.class_table().set_index("name")
+    assert table["iou"].tolist() == [1.0, 1.0, 1.0]
+    assert table.loc["weed", "iou_low"] < 0.6
+    assert table.loc["weed", "iou_low"] < table.loc["sand", "iou_low"] < 0.95
+    assert found.estimate.at(0).low < 0.95
+
+
+class Blank(Masks):
+    """Of two out of three pictures nobody has said anything."""
+
+    def target(self, index: int) -> np.ndarray:
+        mask = super().target(index)
+        return np.full_like(mask, NO_CLASS) if index % 3 else mask
+
+
+def test_pictures_of_which_nobody_says_anything_do_not_count_in_a_training_either() -> None:
+    data = masked(12)
+    blank = TaskData(data.task, data.spec, data.split, data.classes, Blank(12))
+    row = measure(SmallSegmenter().eval(), Segmentation(), blank, CONFIG)
+    found = vs.exams.segmentation(SmallSegmenter().eval(), blank).table().set_index("quantity")
+    ends = found.loc["miou", ["low", "high"]].to_numpy(float)
+    np.testing.assert_allclose(ends, [row["miou_low"], row["miou_high"]], rtol=1e-9)
+
+
+def test_under_noise_the_interval_of_miou_is_the_same_one() -> None:
+    model, data = SmallSegmenter().eval(), masked(12)
+    plain = vs.exams.segmentation(model, data).table().set_index("quantity").loc["miou"]
+    noisy = vs.exams.noise(model, data).table()
+    rows = noisy[(noisy["quantity"] == "miou") & (noisy["condition"] == "clean")]
+    ends = ["value", "low", "high"]
+    np.testing.assert_allclose(rows[ends].to_numpy(float)[0], plain[ends].to_numpy(float), rtol=1e-9)

@@ -81,12 +81,13 @@ class CocoReader:
         """See `TaskReader`."""
         return self.pictures[index].path
 
-    def check(self, index: int) -> None:
+    def check(self, index: int) -> bool:
         """See `TaskReader`."""
         path = self.pictures[index].path
         with decoding(path), opened(path) as picture:
             size = picture.size
         self._same_size(index, size)
+        return bool((~self.pictures[index].crowd).any())
 
     def digest(self, places: Indices) -> bytes:
         """See `TaskReader`."""

@@ -82,8 +82,9 @@ class VqaReader:
         question = self.questions[index]
         return f"question {question.question_id} about {self.pictures[question.image_id]}"
 
-    def check(self, index: int) -> None:
-        """Everything but the pictures is known once the files are read."""
+    def check(self, index: int) -> bool:
+        """See `TaskReader`; everything but the pictures is known once the files are read."""
+        return bool(self.questions[index].scores)
 
     def digest(self, places: Indices) -> bytes:
         """See `TaskReader`."""

@@ -25,6 +25,7 @@ from vitscope.core.arguments import Positive
 from vitscope.core.statistics import (
     REPLICATES,
     Estimate,
+    biased_intervals,
     difference_interval,
     known_intervals,
     of_few,
@@ -64,13 +65,14 @@ class SegmentationAccumulator(ShowsImages):
     n: Tensor
     sums: Tensor  # (PIXEL_COLUMNS, 1 + replicates); the first column is plain
     classes: Tensor  # (classes, 3, 1 + replicates): pixels right, there, predicted
+    images: Tensor  # (classes, 3): images in which it is there or predicted, is predicted, is there
     sizes: Tensor  # (few, 2)
     shown: Tensor  # (few, 5, SIDE, SIDE): red, green, blue, truth, prediction
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         rows = 1 + REPLICATES
-        self.add_sums(sums=(PIXEL_COLUMNS, rows), classes=(0, 3, rows))
+        self.add_sums(sums=(PIXEL_COLUMNS, rows), classes=(0, 3, rows), images=(0, 3))
         self.add_counts("n")
         self.add_kept("sizes", (2,))
         self.add_kept("shown", (5, SIDE, SIDE), torch.int32)
@@ -84,7 +86,7 @@ class SegmentationAccumulator(ShowsImages):
         """Take in the predictions of one batch of images."""
         assert self.subject.pictures is not None
         require_maps(batch.logits, self.subject.model)
-        self.classes = lengthened(self.classes, batch.logits.shape[1])
+        self._lengthen(batch.logits.shape[1])
         scores = batch.logits if self.window is None else self._windowed(batch.indices.tolist(), self.window)
         columns, tables, maps = score_images(scores, batch.indices, self.subject.pictures)
         for index, (mask, said) in zip(batch.indices.tolist(), maps, strict=True):
@@ -93,6 +95,8 @@ class SegmentationAccumulator(ShowsImages):
         self.n += int((columns[:, 0] > 0).sum())
         self.sums += columns.T @ weights
         self.classes += torch.einsum("nck,nr->kcr", tables, weights)
+        _, there, predicted = (tables > 0).unbind(1)
+        self.images += torch.stack([there | predicted, predicted, there], -1).sum(0)
 
     def _windowed(self, places: list[int], window: float) -> Iterator[Tensor]:
         """Scores (K, H, W) of every picture, from windows of it."""
@@ -112,7 +116,7 @@ class SegmentationAccumulator(ShowsImages):
         assert self.subject.pictures is not None
         scale = min(1.0, SIDE / max(mask.shape))
         tall, wide = (max(1, round(scale * side)) for side in mask.shape)
-        picture = np.asarray(self.subject.pictures.picture(index).resize((wide, tall), Image.Resampling.BOX))
+        picture = np.asarray(self.subject.pictures.shown(index).resize((wide, tall), Image.Resampling.BOX))
         y, x = (
             np.arange(small) * side // small for small, side in zip((tall, wide), mask.shape, strict=True)
         )
@@ -124,13 +128,16 @@ class SegmentationAccumulator(ShowsImages):
         """Take in another one's sums; one that has seen fewer classes has fewer rows."""
         length = max(len(one.classes) for one in (self, other))
         for one in (self, other):
-            one.classes = lengthened(one.classes, length)
+            one._lengthen(length)
         super().merge_state(other)
 
     def finish(self) -> SegmentationResult:
         """The result; before sums are taken, every process has as many classes as the others."""
-        self.classes = lengthened(self.classes, max(distributed.gather(len(self.classes))))
+        self._lengthen(max(distributed.gather(len(self.classes))))
         return cast(SegmentationResult, super().finish())
+
+    def _lengthen(self, classes: int) -> None:
+        self.classes, self.images = (lengthened(own, classes) for own in (self.classes, self.images))
 
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval, the reliability diagram, the classes, and the images to show."""
@@ -152,6 +159,7 @@ class SegmentationAccumulator(ShowsImages):
         low, high = known_intervals(drawn, n)
         signed = found["signed_ece"]
         special = {
+            "miou": biased_intervals(found["miou"], n),
             "signed_ece": difference_interval(signed[0], of_few(standard_error(signed[1:]), n), n),
             "ece": error_interval(gaps[:, None], least_error(count[0], right[0], n)[None]),
         }
@@ -181,12 +189,13 @@ class SegmentationAccumulator(ShowsImages):
                 "share": there / there.sum(1, keepdims=True),
             }
         drawn = np.stack([by_class[quantity] for quantity in CLASS_QUANTITIES], -1)
+        images = np.column_stack([self.images.numpy().astype(np.int64), np.full(there.shape[1], n)])
         known = () if self.subject.pictures is None else self.subject.pictures.classes
         return {
             "class_names": tuple(known[k] if k < len(known) else str(k) for k in range(there.shape[1])),
             "class_pixels": there[0].astype(np.int64),
             "class_predicted": predicted[0].astype(np.int64),
-            "by_class": Estimate(drawn[0], *known_intervals(drawn, n)),
+            "by_class": Estimate(drawn[0], *biased_intervals(drawn, images)),
         }
 
     def _overlays(self) -> tuple[Overlay, ...]:

@@ -26,7 +26,7 @@ from torchvision.models.detection.roi_heads import paste_masks_in_image
 from torchvision.ops import FeaturePyramidNetwork, MultiScaleRoIAlign
 from torchvision.ops.feature_pyramid_network import LastLevelMaxPool
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import UnsupportedModel, VitscopeError
 from vitscope.core.tensors import seeded
 from vitscope.models.dense.dense import Dense
 from vitscope.models.dense.neck import NoNeck, strides_after
@@ -139,6 +139,11 @@ class MaskRCNN(Dense):
             raise VitscopeError(
                 "a detector in training learns from targets: model.losses(images, targets, draws); for what it finds: "
                 "model.eval()"
+            )
+        if images.dtype in (torch.bfloat16, torch.float16):
+            raise UnsupportedModel(
+                f"this detector is in {str(images.dtype).removeprefix('torch.')}, and boxes are compared in float32 or "
+                "float64 alone; give model.float()"
             )
         return self.head(images, *self.pyramid(images))
 
