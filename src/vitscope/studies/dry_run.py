@@ -22,7 +22,7 @@ from vitscope.studies.scales import Scale, ScaleName, read_scale
 from vitscope.studies.stand_ins import StandIns, with_stand_ins
 from vitscope.studies.store import Store
 
-_SHORT = Pace(steps=2, images=8, batch=4)  # for the papers' models where there is no GPU
+_SHORT = Pace(steps=2, images=2, batch=2)  # for the papers' models where there is no GPU
 
 
 @dataclass(frozen=True)

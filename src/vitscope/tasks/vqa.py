@@ -25,7 +25,7 @@ from torchvision import transforms
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.interface import unwrap
 from vitscope.core.outputs import class_scores
-from vitscope.core.statistics import mean_interval
+from vitscope.core.statistics import of_few, score_interval
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.models import name_of
@@ -33,7 +33,7 @@ from vitscope.models.dense.words import Words
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
 from vitscope.tasks.segmentation import refuse_choices
-from vitscope.tasks.task import Measuring, Task, unhalved
+from vitscope.tasks.task import Measuring, Prepared, Task, unhalved
 
 _MEANINGLESS = ("auto_augment", "erase", "flip", "mixup", "cutmix", "label_smoothing")
 
@@ -47,12 +47,18 @@ class VQA(Task):
 
     def __init__(self) -> None:
         self._words: Any = None
+        self._pictures: Any = None  # (N,) which picture each held-out question is about
 
     def bind(self, model: nn.Module) -> None:
         """Questions become numbers as this model wants them."""
         self._words = getattr(
             unwrap(model), "vitscope_words", None
         )  # without the model: loaders are given it
+
+    def prepared(self, data: Any, model: nn.Module, how: Measuring) -> Prepared:
+        """See `Task`; intervals are over pictures, with all questions about each of them."""
+        self._pictures = data.picture_numbers
+        return super().prepared(data, model, how)
 
     def model_arguments(self, name: str | os.PathLike[str], data: Any) -> dict[str, Any]:
         """The words of the questions to learn from, for a model that does not bring its own."""
@@ -129,11 +135,14 @@ class VQA(Task):
     def scores(self, sums: Iterable[list[list[float]]]) -> dict[str, float]:
         """See `Task`; nll is the loss."""
         rows = np.array([row for batch in sums for row in batch])
-        found = mean_interval(rows[:, 0].sum(), np.square(rows[:, 0]).sum(), len(rows))
+        accuracy, pictures = rows[:, 0].mean(), int(self._pictures.max()) + 1
+        surplus = np.bincount(self._pictures, rows[:, 0] - accuracy)  # of the questions about each picture
+        error = of_few(np.sqrt(np.square(surplus).sum()) / len(rows), pictures)
+        low, high = score_interval(accuracy, error, pictures)
         return {
-            "accuracy": float(found.value),
-            "low": float(found.low),
-            "high": float(found.high),
+            "accuracy": float(accuracy),
+            "low": float(low),
+            "high": float(high),
             "nll": float(rows[:, 1].mean()),
             "n": float(len(rows)),
         }

@@ -83,6 +83,23 @@ def test_a_training_measures_the_same(result: AnswersResult) -> None:
     row = measure(SmallAnswerer().eval(), VQA(), asked(60), CONFIG)
     assert result.accuracy == pytest.approx(row["accuracy"], rel=1e-6)
     assert result.nll == pytest.approx(row["nll"], rel=1e-5)
+    own = result.table().iloc[0]  # its error is drawn, that of the training worked out
+    assert [row["low"], row["high"]] == pytest.approx([own["low"], own["high"]], abs=0.02)
+
+
+def test_a_training_without_a_right_answer_is_not_sure_of_it() -> None:
+    class Wrong(SmallAnswerer):
+        def forward(self, inputs: Any) -> torch.Tensor:
+            scores = torch.zeros_like(super().forward(inputs))
+            scores[:, 0] = 1.0
+            return scores
+
+    data = asked(60)
+    never = [index for index in range(len(data)) if data.target(index)[0] == 0]
+    row = measure(Wrong().eval(), VQA(), data.subset(never), CONFIG)
+    assert (row["accuracy"], row["low"]) == (0.0, 0.0)
+    pictures = len(set(data.picture_numbers[never]))
+    assert 0.0 < 1.9 / pictures < row["high"] < 4.5 / pictures  # Wilson's: 3.84 / (n + 3.84)
 
 
 def test_answers_are_counted_by_the_right_one_and_by_what_is_said(result: AnswersResult) -> None:
