@@ -3,7 +3,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 
+import vitscope as vs
 from vitscope.report.card import count, make_card
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs
@@ -99,3 +101,15 @@ def test_a_run_that_recorded_less_has_a_smaller_card(runs: Path, tmp_path: Path)
 )
 def test_count(number: float, text: str) -> None:
     assert count(number) == text
+
+
+def test_exams_on_different_images_say_so(tmp_path: Path) -> None:
+    model, fashion = vs.create_model("vit_mini"), vs.load_data("fashion")
+    vs.diagnose(model, fashion, ["fourier"], limit=6, out=tmp_path)
+    vs.diagnose(model, torch.rand(4, 3, 32, 32), ["variance"], out=tmp_path)
+    (subject,) = find_runs([tmp_path])
+    examined = dict(subject.card.facts)["Examined on"]
+    assert examined == "6 images of fashion (test); 4 images of tensors"
+    page = vs.report(tmp_path, tmp_path / "page.html").read_text()
+    assert "Measured on 6 images of fashion (test)." in page
+    assert "Measured on 4 images of tensors." in page

@@ -9,16 +9,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 import vitscope as vs
-from vitscope.core.errors import BadData
+from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.peers import loader_worker
+from vitscope.prescribe.apply import apply
 from vitscope.results import Run
 from vitscope.training import get_recipe, train
 from vitscope.training.checkpoint import Progress
-from vitscope.training.loading import Readable, loading_explained, timed, without_broken
+from vitscope.training.loading import Readable, find_images, loading_explained, timed, without_broken
 
 RECIPE = replace(get_recipe("mini"), epochs=1, batch_size=4, warmup_epochs=0)
 
@@ -259,3 +261,51 @@ def test_errors_pass_and_their_time_counts(clock: Clock) -> None:
     with pytest.raises(KeyError):
         list(timed(broken(), progress))
     assert progress.waited == pytest.approx(0.05)
+
+
+@pytest.fixture
+def undivided(tmp_path: Path) -> str:
+    """Two classes of ten pictures directly below the folder."""
+    draw = np.random.default_rng(0)
+    for name in "ab":
+        (tmp_path / "all" / name).mkdir(parents=True)
+        for i in range(10):
+            pixels = draw.integers(0, 255, (32, 32, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "all" / name / f"{i}.png")
+    return f"folder:{tmp_path / 'all'}"
+
+
+def test_of_images_that_nobody_has_divided_a_fifth_is_held_out(
+    undivided: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    images = find_images(undivided, None, 1.0, seed=3)
+    learned, held_out = ({part.name(i) for i in range(len(part))} for part in (images.train, images.held_out))
+    assert (len(learned), len(held_out)) == (16, 4)
+    assert not learned & held_out
+    assert np.bincount(images.held_out.labels).tolist() == [2, 2]
+    assert "no folders train and test: 4 of its 20 images are held out" in capsys.readouterr().err
+    again = find_images(undivided, None, 0.5, seed=4)
+    assert {
+        again.held_out.name(i) for i in range(4)
+    } == held_out  # whatever the seed, and the share to learn from
+    assert {again.train.name(i) for i in range(len(again.train))} < learned
+    trained = train("vit_mini", undivided, RECIPE, tmp_path / "run", progress=False)
+    assert trained.high - trained.low > 0.5  # as of four images
+
+
+def test_too_few_to_hold_any_out(undivided: str) -> None:
+    for path in Path(undivided.partition(":")[2], "a").glob("[2-9].png"):
+        path.unlink()
+    with pytest.raises(BadData, match="too few images to hold some of every class out; make the folders"):
+        find_images(undivided, None, 1.0, seed=0)
+
+
+def test_what_measures_what_it_trained_says_what_would_do(undivided: str, tmp_path: Path) -> None:
+    arms = {"a": {"model": "vit_mini", "data": undivided, "changes": {"epochs": 1}}}
+    study = tmp_path / "study.yaml"
+    study.write_text(yaml.safe_dump({"name": "x", "arms": arms, "exams": {"prediction": None}}))
+    with pytest.raises(BadArgument, match=r"no folders train and test.*validation: 0\.2"):
+        vs.study(study, out=tmp_path / "out", store=tmp_path / "store", engine="here")
+    vs.diagnose("vit_mini", vs.load_data(undivided), ["prediction"], out=tmp_path / "run")
+    with pytest.raises(VitscopeError, match=r"no folders train and test.*--data SPEC"):
+        apply(tmp_path / "run", epochs=1, only=["smooth"], progress=False)

@@ -85,6 +85,14 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     return ImageData(f"folder:{path}", split, classes, labels, reader=FileReader(tuple(paths)))
 
 
+def without_splits(data: object) -> bool:
+    """Whether these are of `folder:PATH` or `masks:PATH` without folders for splits: the same images in all of them."""
+    kind, _, path = str(getattr(data, "spec", "")).partition(":")
+    if kind not in ("folder", "masks"):
+        return False
+    return split_folders(Path(path).expanduser(), "train", kind)[1] == [Path(path).expanduser()]
+
+
 def split_folders(root: Path, split: str, spec: str) -> tuple[Path, list[Path]]:
     """The folder of the wanted split, and the folders of all splits (only `root` if there are none)."""
     wanted = _ALIASES.get(split, split)

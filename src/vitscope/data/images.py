@@ -101,6 +101,12 @@ class ImageData:
             return self
         return self.subset(fraction_indices(self.labels, fraction, seed, self.classes))
 
+    def hold_out(self, share: float, seed: int = 0) -> "tuple[ImageData, ImageData]":
+        """The images without a seeded share of every class, and that share."""
+        taken = fraction_indices(self.labels, share, seed, self.classes)
+        rest = np.setdiff1d(np.arange(len(self), dtype=np.int64), taken)
+        return self.subset(rest), self.subset(taken)
+
 
 def to_picture(pixels: Pixels) -> Image.Image:
     """(H, W, C) bytes as a grey or RGB picture."""

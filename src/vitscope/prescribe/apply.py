@@ -28,6 +28,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError, did_you_mean
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
+from vitscope.data.folder import without_splits
 from vitscope.exams import diagnose
 from vitscope.findings.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
@@ -127,6 +128,11 @@ def apply(
             f"{patient.run.path} was examined on images given in Python; name some: --data SPEC"
         )
     images = load_data(spec, split=place.split)
+    if without_splits(images):
+        raise VitscopeError(
+            f"{spec} has no folders train and test: what is trained on would be measured on; make them, or give other "
+            "images: --data SPEC"
+        )
     prescriptions = decide(patient)
     if told is not None:
         told(prescriptions)

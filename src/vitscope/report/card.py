@@ -85,9 +85,11 @@ def _facts(model: Mapping[str, Any], results: Mapping[str, Result]) -> list[tupl
     for exam, (quantity, label) in exam_scores(results).items():
         if row := by_name(results[exam].table()).get(quantity):
             facts.append((label, _share(row.value, row.low, row.high)))
-    examined = dict.fromkeys((result.n, result.data) for result in results.values())
-    most, data = max(examined)
-    facts.append(("Examined on", f"{most:,} images of {data}".replace(",", "\u202f")))
+    most: dict[str, int] = {}
+    for result in results.values():
+        most[result.data] = max(result.n, most.get(result.data, 0))
+    shown = [f"{n:,} images of {data}".replace(",", "\u202f") for data, n in most.items()]
+    facts.append(("Examined on", "; ".join(shown)))
     return facts
 
 

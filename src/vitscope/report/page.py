@@ -125,7 +125,7 @@ def _section(exam: str, subjects: Sequence[RunSubject], styles: SharedStyles) ->
         name=exam,
         about=_about(exam, subjects),
         signs=vital_signs(exam, subjects),
-        readings=[(s, text) for s in having if (text := reading(s.results[exam]))],
+        readings=[(s, text) for s in having if (text := reading(s.results[exam]) + s.measured_on(exam))],
         rows=[_row(plot, exam, having, styles) for plot in PLOTS.get(exam, [])],
         whole=whole_grid(results),
         classes=classes_grid(results),

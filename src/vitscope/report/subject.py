@@ -59,6 +59,13 @@ class RunSubject:
         """Whether the exam found anything on this model; a CNN has no attention to measure."""
         return exam in self.results and len(self.results[exam].table()) > 0
 
+    def measured_on(self, exam: str) -> str:
+        """Which images an exam was about, as a sentence, if the run's exams were about different ones."""
+        if len({result.data for result in self.results.values()}) < 2:
+            return ""
+        result = self.results[exam]
+        return f" Measured on {result.n} images of {result.data}."
+
     @property
     def augmentation(self) -> Augmentation | None:
         """How its training augmented images, if its run says so."""

@@ -15,6 +15,7 @@ from torch import nn
 
 from vitscope.core.errors import BadArgument
 from vitscope.data import ImageData, batches
+from vitscope.data.folder import without_splits
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.images import Part
 from vitscope.studies.parts import VALIDATION, Arm
@@ -94,6 +95,11 @@ class Rehearsal:
             with said_of(f"arm {arm.name}"):
                 images = self._training_images(arm) if arm.train else None
                 if images is not None:
+                    if self.study.validation is None and without_splits(images):
+                        raise BadArgument(
+                            f"{images.spec} has no folders train and test: what is trained on would be measured on; "
+                            "hold some out (validation: 0.2 in the study), or make the folders"
+                        )
                     find_task(None, images).check_recipe(resolved.recipe)
                 net = make(model, (), self.store, images, resolved.recipe)
         with said_of(f"arm {arm.name}"), warnings.catch_warnings():

@@ -14,8 +14,7 @@ from torch import nn
 from vitscope.anatomy.taps.preserve import preserved
 from vitscope.core.errors import BadData
 from vitscope.core.outputs import class_scores
-from vitscope.data import TaskData, batches, load_data
-from vitscope.data.images import fraction_indices
+from vitscope.data import batches, load_data
 from vitscope.training import checkpoint
 from vitscope.training.loop import train
 
@@ -77,11 +76,8 @@ def split(data: Any, share: float, seed: int = 0) -> tuple[Any, Any]:
     """The images without a seeded share of them, and that share: of every class, or of a task's pictures."""
     if not 0 < share < 1:
         raise BadData(f"validation is {share}; expected a share between 0 and 1, such as 0.2")
-    if isinstance(data, TaskData):
-        return data.hold_out(share, seed)
-    taken = fraction_indices(data.labels, share, seed, data.classes)
-    rest = np.setdiff1d(np.arange(len(data), dtype=np.int64), taken)
-    return data.subset(rest), data.subset(taken)
+    learned, held_out = data.hold_out(share, seed)
+    return learned, held_out
 
 
 def correctness(model: nn.Module, data: Any) -> list[int]:

@@ -22,6 +22,7 @@ from torch.utils.data import Dataset
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, load_data
+from vitscope.data.folder import without_splits
 from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
 from vitscope.training.checkpoint import Progress
@@ -45,11 +46,13 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
     Where broken images are passed over, empty files and links that lead nowhere are such images.
     """
     if isinstance(data, str | Path):
-        data = load_data(str(data), split="train", fraction=fraction, seed=seed, check=not skip_broken)
-        fraction = 1.0
+        data = load_data(str(data), split="train", check=not skip_broken)
     if isinstance(data, ImageData | TaskData):
         if held_out is None and data.split == "train":
-            held_out = load_data(data.spec, split="test", check=not skip_broken)
+            if without_splits(data):
+                data, held_out = _some_held_out(data)
+            else:
+                held_out = load_data(data.spec, split="test", check=not skip_broken)
         if isinstance(data, TaskData) and not skip_broken:
             for part in (data, held_out):
                 if isinstance(part, TaskData) and distributed.is_main():
@@ -69,6 +72,27 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
             "8-bit array, label)"
         )
     return Images(data, held_out, class_names(data), type(data).__name__)
+
+
+HELD_OUT = 0.2  # of images that nobody has divided
+
+
+def _some_held_out(data: ImageData | TaskData) -> tuple[Any, Any]:
+    """Images to train on and others, the same whatever the seed: runs compare like with like."""
+    try:
+        learned, held_out = data.hold_out(HELD_OUT)
+    except BadData as error:
+        raise BadData(
+            f"{data.spec} has no folders train and test, and too few images to hold some of every class out; make the "
+            "folders, or add images"
+        ) from error
+    if distributed.is_main():
+        print(
+            f"vitscope: {data.spec} has no folders train and test: {len(held_out)} of its {len(data)} images are held "
+            f"out, the others are trained on",
+            file=sys.stderr,
+        )
+    return learned, held_out
 
 
 def readable(images: Images, skip_broken: bool) -> Images:
