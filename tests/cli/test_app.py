@@ -68,6 +68,8 @@ def test_errors_go_to_stderr_in_one_line_with_a_code():
     assert "Traceback" in run("-m", "vitscope.cli.app", "anatomy", "no_such_model", "--debug").stderr
     unknown = vitscope("frobnicate")
     assert (unknown.returncode, "no verb 'frobnicate'; there are: demo" in unknown.stderr) == (2, True)
+    near = vitscope("diagnos")
+    assert (near.returncode, "no verb 'diagnos'; did you mean diagnose?" in near.stderr) == (2, True)
 
 
 def test_version(capsys):

@@ -266,3 +266,37 @@ def test_stages_that_run_through_their_children(name: str) -> None:
 def smoothed_by_slices(x: torch.Tensor, temperature: float) -> torch.Tensor:
     p = F.pad((temperature * torch.tanh(x / temperature)).relu(), (0, 1, 0, 1), mode="replicate")
     return (p[..., :-1, :-1] + p[..., 1:, :-1] + p[..., :-1, 1:] + p[..., 1:, 1:]) / 4
+
+
+class Bottom(nn.Module):
+    """A residual block whose last activation is a function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c1, self.c2 = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return F.relu(x + self.c2(F.relu(self.c1(x))))
+
+
+class Hybrid(nn.Module):
+    """Convolutions, then a step to tokens that takes the map behind that function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.block, self.down = nn.Conv2d(3, 8, 3, 2, 1), Bottom(), nn.Conv2d(8, 16, 2, 2)
+        self.mixer, self.head = nn.Linear(16, 16), nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        tokens = self.down(self.block(F.relu(self.stem(x)))).flatten(2).transpose(1, 2)
+        return self.head((tokens + self.mixer(tokens)).mean(1))
+
+
+def test_an_activation_that_is_a_function_stands_before_the_subsampling() -> None:
+    torch.manual_seed(0)
+    model, images = Hybrid().eval(), torch.randn(2, 3, 32, 32)
+    by_hand = copy.deepcopy(model)
+    by_hand.down.register_forward_pre_hook(lambda _, x: (blur(probable(x[0], "tanh_relu", 10.0)),))
+    vs.surgery.smooth(model, example=(3, 32, 32))
+    with torch.no_grad():
+        assert_close(model(images), by_hand(images))

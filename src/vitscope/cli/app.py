@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from vitscope.cli.options import read_options
 from vitscope.core.arguments.files import in_words
 from vitscope.core.ending import run_program
-from vitscope.core.errors import VitscopeError, memory_in_words
+from vitscope.core.errors import VitscopeError, did_you_mean, memory_in_words
 from vitscope.core.interrupt import exit_code, termination_raises
 from vitscope.core.names import check_exam_names
 
@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
     verb, rest = arguments[0], arguments[1:]
     try:
         if verb not in VERBS:
-            raise VitscopeError(f"no verb '{verb}'; there are: {', '.join(VERBS)}. Try: vitscope --help")
+            raise VitscopeError(f"no verb '{verb}'; {did_you_mean(verb, VERBS)}. Try: vitscope --help")
         with termination_raises():
             module = importlib.import_module(f"vitscope.cli.{verb}")
             module.run(_read(module, rest, verb))

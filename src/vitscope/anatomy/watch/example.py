@@ -173,8 +173,14 @@ def cannot_be_watched(model: nn.Module, images: Tensor, error: Exception) -> Uns
             f"{_what(model, images)} without weights, because it reads values ({error}). Build it on a real device."
         )
     size = own_input_size(model)
+    if tuple(images.shape[1:]) == size:  # it was only assumed, or what it says of itself is wrong
+        other = (size[0], 64, 64) if size[-1] != 64 else (size[0], 32, 32)
+        assumed = "" if _said_input_size(model) else f"it does not say its size, and {size[-1]} was assumed; "
+        given = f"{assumed}give the size it takes, such as --img-size {other[-1]}"
+    else:
+        other, given = size, f"give an example of the size it takes: --img-size {size[-1]}"
     advice = (
-        f"give an example of the size it takes: --img-size {size[-1]} (in Python vs.anatomy(model, {size}))"
+        f"{given} (in Python vs.anatomy(model, {other}))"
         if _channels(model) in (None, images.shape[1])
         else _advice(model, images)
     )

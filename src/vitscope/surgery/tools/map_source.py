@@ -210,6 +210,11 @@ def map_entering(body: Dissection, unit: Unit) -> Port:
     """The stream as the unit's block takes it, before a norm that shortcut and branch may share."""
     segment = body.segment(unit)
     nodes = [segment.start]
+    # an activation that the model calls as a function may stand between the sum and the module that takes it
+    own = [call for call in body.graph.calls if call.path == unit.module]
+    nodes += [
+        node for call in own for node in call.inputs.values() if body.graph.descends(node, segment.start)
+    ]
     if unit.residual:
         with suppress(UnsupportedModel):
             given = block_call(body, unit).inputs.values()
