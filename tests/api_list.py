@@ -1,5 +1,6 @@
 """The public names and what each is, in docs/api.md: `python -m tests.api_list` writes it."""
 
+import importlib
 import inspect
 import types
 from collections.abc import Iterator
@@ -21,23 +22,21 @@ _LONGEST = 120
 
 def public() -> Iterator[tuple[str, dict[str, Any]]]:
     """The names of the package, then of each room of it that has names of its own."""
-    top = {name: getattr(vs, name) for name in vs.__all__ if name != "__version__"}
-    callables = {
-        name: value
-        for name, value in top.items()
-        if not isinstance(value, types.ModuleType) or callable(value)
+    places = {name: where.partition(":") for name, where in vs._WHERE.items()}
+    top = {
+        n: getattr(importlib.import_module(m), attribute)
+        for n, (m, _, attribute) in places.items()
+        if attribute
     }
-    yield "vs", callables
-    for name, value in sorted(top.items()):
-        if isinstance(value, types.ModuleType):
-            known = [inner for inner in value.__all__ if inner not in callables]
-            inside = {inner: getattr(value, inner) for inner in known}
-            if names := {n: v for n, v in inside.items() if not isinstance(v, types.ModuleType)}:
-                yield f"vs.{name}", names
+    yield "vs", top
+    for name in sorted(["anatomy", *(name for name, (_, _, attribute) in places.items() if not attribute)]):
+        room = importlib.import_module(f"vitscope.{name}")
+        inside = {inner: getattr(room, inner) for inner in room.__all__ if inner not in top}
+        yield f"vs.{name}", {n: v for n, v in inside.items() if not isinstance(v, types.ModuleType)}
 
 
 def _is_called(value: Any) -> bool:
-    return inspect.isclass(value) or inspect.isroutine(value) or isinstance(value, types.ModuleType)
+    return inspect.isclass(value) or inspect.isroutine(value)
 
 
 def call(name: str, value: Any) -> str:

@@ -26,6 +26,13 @@ def test_a_name_leads_back_to_the_model(diagnosed: Path) -> None:
     assert patient.fit_command() == wanted
 
 
+def test_commands_make_the_model_as_it_was_made(tmp_path: Path) -> None:
+    model = vs.create_model("vit_mini", img_size=64, num_classes=7)
+    vs.diagnose(model, torch.rand(4, 3, 64, 64), ["variance"], out=tmp_path)
+    typed = find_patient(Run.open(tmp_path), model).command(("fourier",))
+    assert typed.startswith("vitscope diagnose vit_mini --img-size 64 --num-classes 7 --data DATA"), typed
+
+
 def test_a_run_folder_leads_back_to_an_operated_model(tmp_path: Path) -> None:
     model = vs.surgery.smooth(vs.create_model("resnet_mini"))
     save_model(model, tmp_path / "model", classes=[str(i) for i in range(10)])

@@ -42,11 +42,20 @@ class Patient:
     def command(self, exams: tuple[str, ...]) -> str:
         """What to type to have more exams in the run."""
         names = " ".join(exams)
-        return f"vitscope diagnose {self.reference}{self._images()} --exams {names} --out {self.run.path}"
+        return f"vitscope diagnose {self._typed()}{self._images()} --exams {names} --out {self.run.path}"
 
     def fit_command(self) -> str:
         """What to type to fit a temperature to its predictions."""
-        return f"vitscope evaluate {self.reference}{self._images()} --exams prediction --temperature fit"
+        return f"vitscope evaluate {self._typed()}{self._images()} --exams prediction --temperature fit"
+
+    def _typed(self) -> str:
+        """The model, with what it was made with."""
+        origin = self.run.model.get("origin") or {}
+        made = origin.get("arguments") or {} if self.reference == origin.get("name") else {}
+        size, classes = made.get("img_size"), made.get("num_classes")
+        side = f" --img-size {size}" if isinstance(size, int) else ""
+        count = f" --num-classes {classes}" if isinstance(classes, int) else ""
+        return f"{self.reference}{side}{count}{' --no-pretrained' if made.get('pretrained') is False else ''}"
 
     def _images(self) -> str:
         """The options that name the images of the run."""
