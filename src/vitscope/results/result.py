@@ -14,7 +14,7 @@ import lzma
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, NotRequired, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -34,16 +34,19 @@ PACKED = "result.json.xz"
 _TYPES: dict[str, type[Result]] = {}
 
 
-class _File(TypedDict):
-    """What `result.json` holds."""
-
+class _Always(TypedDict):
     schema: int
     exam: str
     key: str
     result: dict[str, Any]
     sha256: str
-    version: NotRequired[int]  # results did not always say so
-    provenance: NotRequired[dict[str, Any]]
+
+
+class _File(_Always, total=False):
+    """What `result.json` holds."""
+
+    version: int  # results did not always say so
+    provenance: dict[str, Any]
 
 
 class NewerSchema(BadResult):
