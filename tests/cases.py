@@ -1,9 +1,11 @@
 """Models and data that several tests share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
+import pytest
 import timm
 import torch
 import torchvision
@@ -299,3 +301,13 @@ ATTENTION_DESIGNS = [
     *HUGGING_FACE[:6],
     HAND_MADE,
 ]
+
+
+def one_in(step: int, values: Iterable[Any]) -> list[Any]:
+    """Parameters of a test, of which one in so many is tried in `make test`, the others in `make test-slow`."""
+    return [
+        value
+        if number % step == 0
+        else pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=pytest.mark.slow)
+        for number, value in enumerate(values)
+    ]

@@ -22,12 +22,12 @@ def agrees(family: Family, operations: Sequence[str]) -> None:
 
 
 def share(number: int) -> list[str]:
-    """An eighth of the operations, another one for each of eight families in turn."""
-    return list(OPERATIONS)[(number + 3 * (number // 8)) % 8 :: 8]
+    """Of every second family, a fifth of the operations, another one in turn; of the others, none."""
+    return list(OPERATIONS)[4 * (number // 2) % 5 :: 5] if number % 2 else []
 
 
-@pytest.mark.parametrize("number", range(len(FAMILIES)), ids=lambda number: FAMILIES[number].name)
-def test_every_family_and_every_operation(number: int) -> None:
+@pytest.mark.parametrize("number", range(1, len(FAMILIES), 2), ids=lambda number: FAMILIES[number].name)
+def test_every_second_family_and_every_operation(number: int) -> None:
     agrees(FAMILIES[number], share(number))
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.cases import one_in
 from tests.registry import meta_row, meta_table, real_row, real_table, smallest_of_each_module, timms_own
 
 PARAMETERS = (
@@ -40,12 +41,12 @@ REAL_SAMPLE = {
 }
 
 
-@pytest.mark.parametrize("name", SAMPLE)
+@pytest.mark.parametrize("name", one_in(2, SAMPLE))
 def test_meta(name):
     assert meta_row(name).problem == ""
 
 
-@pytest.mark.parametrize("name", REAL_SAMPLE)
+@pytest.mark.parametrize("name", one_in(2, REAL_SAMPLE))
 def test_real(name):
     assert real_row(name, **REAL_SAMPLE[name]).problem == ""
 

@@ -15,12 +15,8 @@ def test_there_are_notebooks():
     assert NAMES == ["how-vision-transformers-work", "your-own-model"]
 
 
-# what your-own-model does, its page says too, and test_own_model.py runs what the page says
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, marks=[pytest.mark.slow] * (path.stem == "your-own-model")) for path in NOTEBOOKS],
-    ids=NAMES,
-)
+@pytest.mark.slow  # what your-own-model does, its page says too, and test_own_model.py runs what the page says
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=NAMES)
 def test_every_cell_runs(path, tmp_path):
     """On few images; a cell that fails raises, and names itself."""
     assert not _told(execute(path, tmp_path, images=20)), "the cells write to stderr"

@@ -66,6 +66,7 @@ def test_keep_only_what_is_significant_or_gains_enough(tmp_path):
     assert calls == ["called\n"] * len(calls)
 
 
+@pytest.mark.slow
 def test_workers_do_the_fall_back_at_the_same_time_and_find_the_same(tmp_path):
     right = {"0-0-0-0": 50, "0-0-0-1": 60, "0-0-1-0": 0, "0-0-1-1": 55}
     options = dict(budget=2, heads=HEADS, right=right, progress=False)

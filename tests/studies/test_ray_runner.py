@@ -126,6 +126,7 @@ def test_no_cluster_there():
         RayCluster(0, "127.0.0.1:1")
 
 
+@pytest.mark.slow  # what is lost with a worker and a node, `test_nothing_is_lost_and_nothing_done_twice` shows, too
 def test_a_study_whose_machines_die_gives_the_same_numbers(machines, reference, tmp_path):
     """A process in the middle of a training, and a machine in the middle of an exam; equal to the bit."""
     (machines.orders / "train").write_text("6")
