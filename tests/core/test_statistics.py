@@ -9,9 +9,11 @@ from vitscope.core.statistics import (
     difference_interval,
     difference_of,
     few_interval,
+    images_behind,
     mean_interval,
     mean_share_interval,
     paired_interval,
+    poisson_weights,
     score_interval,
     share_interval,
     student,
@@ -170,3 +172,16 @@ def test_one_share_has_no_interval_and_equal_ones_have_that_of_their_answers() -
         np.array([0, 50]), 50
     )  # none seen: nothing says that the four differ
     np.testing.assert_allclose(mean_share_interval(shares, 50), expected)
+
+
+def test_images_behind_a_count_are_those_that_it_varies_with() -> None:
+    weights = poisson_weights(np.arange(50), 0)  # (images, 1 + replicates)
+    counts = {
+        "one": [900.0],
+        "as much each": [30.0] * 50,
+        "mostly one": [900.0, 3.0, 2.0, 5.0],
+        "none": [0.0],
+    }
+    found = {name: int(images_behind(weights[: len(own)].T @ np.array(own))) for name, own in counts.items()}
+    assert (found["one"], found["mostly one"], found["none"]) == (1, 1, 0)
+    assert found["as much each"] == pytest.approx(50, rel=0.1)

@@ -47,6 +47,7 @@ def test_the_score_of_the_task_is_drawn(tmp_path: Path) -> None:
     drawn = {str(line.get_label()): line.get_ydata() for line in [*ax.lines, *right.lines]}
     np.testing.assert_allclose(drawn["held-out mIoU (95 %)"], [0.2, 0.3, 0.4])
     assert right.get_ylabel() == "mIoU"
+    assert ax.get_ylabel() == "Loss (nats)"
 
 
 def test_one_epoch_has_an_interval_too(tmp_path: Path) -> None:
@@ -57,6 +58,7 @@ def test_one_epoch_has_an_interval_too(tmp_path: Path) -> None:
     assert isinstance(figure, Figure)
     right = next(other for other in figure.axes if other is not ax)
     assert [line.get_label() for line in right.lines] == ["held-out box AP (95 %)"]
+    assert ax.get_ylabel() == "Loss"  # boxes are part of it, and no nats
     (bar,) = (c for c in right.collections if isinstance(c, LineCollection))
     assert bar.get_segments()[0][:, 1].tolist() == [0.1, 0.4]
 

@@ -277,6 +277,20 @@ def biased_intervals(drawn: np.ndarray, n: Any, most: Any = 1.0) -> Ends:
     return np.maximum(low, 0.0), np.minimum(high, most)
 
 
+def images_behind(count: np.ndarray) -> np.ndarray:
+    """How many images that have about as much of something would make its count vary as much as replicates do.
+
+    An image is drawn with a variance of 1 (`poisson_weights`), so that of the count is the sum of the squares of what
+    the images have: (sum c)² / sum c² is 1 where one image has nearly all, and n where n have as much as each other.
+
+    Args:
+        count: (1 + replicates, ...), the count itself first.
+    """
+    squares = np.square(count[1:] - count[0]).mean(0)
+    found = np.rint(np.divide(np.square(count[0]), squares, out=np.ones_like(squares), where=squares > 0))
+    return np.where(count[0] > 0, np.maximum(found, 1), 0).astype(np.int64)
+
+
 def _level(z: float, lean: float) -> float:
     """The share of replicates below the end of the interval that a normal quantile `z` stands for."""
     moved = lean + (lean + z) / max(1 - lean * (lean + z), 0.1)

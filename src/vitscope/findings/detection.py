@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -223,10 +224,15 @@ def _draw_box(ax: mpl.Axes, box: np.ndarray, left: float, top: float, scale: flo
     """A box of the small image, which has its upper left corner at (left, top)."""
     score, right = (float(box[5]), bool(box[6])) if len(box) > 5 else (1.0, True)
     x, y = left + box[[0, 2, 2, 0, 0]] * scale, top - box[[1, 1, 3, 3, 1]] * scale
-    shade, opacity = class_colour(int(box[4])), max(0.2, score)
+    shade, opacity = class_colour(int(box[4])), _opacity(score)
     ax.plot(x, y, "-" if right else "--", color=shade, linewidth=1.4, alpha=opacity)
     if len(box) > 5:
         ax.text(x[0], y[0], f"{score:.2f}", fontsize=5.5, color=shade, alpha=opacity, va="top", clip_on=True)
+
+
+def _opacity(score: Any) -> Any:
+    """Of a box and its mask: those of a small model, with scores of a tenth, have to be seen as well."""
+    return 0.4 + 0.6 * score
 
 
 def _painted(one: ShownObjects, row: int) -> np.ndarray:
@@ -235,7 +241,7 @@ def _painted(one: ShownObjects, row: int) -> np.ndarray:
     boxes = (one.there, one.found)[row]
     scores = boxes[:, 5] if row else np.ones(len(boxes))
     colours = np.array([(0.0, 0.0, 0.0), *(class_colour(int(box[4])) for box in boxes)])
-    opacity = 0.55 * np.array([0.0, *scores])[numbers][..., None]
+    opacity = 0.55 * np.array([0.0, *_opacity(scores)])[numbers][..., None]
     return np.asarray((1 - opacity) * picture + opacity * colours[numbers])
 
 

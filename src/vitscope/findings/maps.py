@@ -122,7 +122,8 @@ class MapsResult(Result, exam="maps", after="token_norms", version=2):
     def summary(self) -> pd.DataFrame:
         """The rows of the rollout."""
         table = self.table()
-        return table[table["head"] == "rollout"].drop(columns="head").reset_index(drop=True)
+        rollout = table[table["head"] == "rollout"].drop(columns="head").reset_index(drop=True)
+        return rollout.assign(quantity=[f"rollout {name}" for name in rollout["quantity"]])
 
 
 MOST_HEADS = 12  # that fit into a figure

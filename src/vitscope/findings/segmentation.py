@@ -174,8 +174,8 @@ PANELS = ("image", "truth", "prediction", "errors")
 
 @figure(
     "segmentation",
-    "A few images (drawn at random), their classes, what the model takes them for, and where it is wrong (red). Grey: "
-    "nobody has said what is there.",
+    "A few images (drawn at random), their classes, what the model takes them for, and where it is wrong "
+    "(red, over the image without colour). Plain grey, if there is any: nobody has said what is there.",
     name="segmentation_overlays",
 )
 def plot_segmentation_overlays(
@@ -247,4 +247,7 @@ def _segmentation(result: SegmentationResult) -> str:
         return text
     worst, best = (result.class_names[k] for k in known[[np.argmin(iou[known]), np.argmax(iou[known])]])
     ends = f"{100 * np.nanmax(iou):.0f} %", f"{100 * np.nanmin(iou):.0f} %"
+    others = int((iou[known] == iou[known].min()).sum()) - 1
+    if others:
+        worst = f"{worst} and {others} more"
     return f"{text} Best found is {best} (IoU {ends[0]}), worst {worst} ({ends[1]})."

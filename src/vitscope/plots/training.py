@@ -67,7 +67,8 @@ def _draw_curves(table: pd.DataFrame, score: str, ax: mpl.Axes) -> mpl.Axes:
         right.yaxis.set_major_formatter(mpl.PercentFormatter(1.0))
         right.set_ylabel(score)
     ax.set_xlabel("Epoch")
-    ax.set_ylabel("Loss (nats)")
+    # of objects it is a sum that distances of boxes are part of
+    ax.set_ylabel("Loss" if score.endswith(" AP") else "Loss (nats)")
     ax.xaxis.set_major_locator(mpl.MaxNLocator(integer=True, min_n_ticks=1))
     ax.legend(handles=lines, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncol=2)
     grid(ax)

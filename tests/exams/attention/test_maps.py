@@ -84,7 +84,8 @@ def test_the_area_of_the_table_is_counted() -> None:
     half = 2.776445105 * marked.std(ddof=1) / np.sqrt(5)
     assert table.loc[("blocks.0.attn", "area", "1"), "high"] == pytest.approx(marked.mean() + half)
     assert table.loc[("blocks.0.attn", "highest", "1"), "value"] == pytest.approx(high.mean(), rel=1e-3)
-    assert result.summary()["quantity"].tolist() == ["area", "highest"]
+    # not "area": that is of heads, and the unit that the rollout ends with has another one
+    assert result.summary()["quantity"].tolist() == ["rollout area", "rollout highest"]
 
 
 def test_layers_of_several_sizes_and_windows_give_whole_maps() -> None:

@@ -177,3 +177,13 @@ def test_what_does_not_fit_is_refused_in_words() -> None:
     mute.vitscope_words = None
     with pytest.raises(UnsupportedModel, match="brings no tokenizer"):
         vs.exams.answers(mute, asked(4))
+
+
+def test_few_pictures_behind_a_bin_are_no_certainty() -> None:
+    data = asked(60)
+    two = data.subset(np.flatnonzero(np.isin(data.picture_numbers, np.unique(data.picture_numbers)[:2])))
+    found = vs.exams.answers(SmallAnswerer().eval(), two, batch_size=16)
+    filled = found.reliability_table().query("questions > 0")
+    assert found.n == 2
+    assert filled["questions"].min() == 1
+    assert (filled["accuracy_high"] - filled["accuracy_low"] > 0.5).all()

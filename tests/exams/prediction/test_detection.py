@@ -197,6 +197,7 @@ def test_the_same_few_images_are_shown_with_their_boxes(result: DetectionResult)
     ax = plot_detection_objects(result)
     assert len(ax.images) == 2 * FEW
     assert len(ax.lines) == sum(len(one.there) + len(one.found) for one in result.shown)
+    assert min(line.get_alpha() or 1.0 for line in ax.lines) >= 0.4  # low scores are seen, too
     assert "The average precision of boxes is" in READINGS["detection"](result)
 
 

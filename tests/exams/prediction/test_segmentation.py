@@ -19,6 +19,7 @@ from vitscope.engine.pixel_scores import score_pixels
 from vitscope.engine.shown_images import FEW
 from vitscope.findings.segmentation import UNKNOWN, WRONG, Overlay, SegmentationResult, _cells
 from vitscope.plots import plot_segmentation_overlays
+from vitscope.results.numbers import READINGS
 from vitscope.tasks.segmentation import Segmentation
 from vitscope.training.evaluate import measure
 
@@ -294,3 +295,33 @@ def test_under_noise_the_interval_of_miou_is_the_same_one() -> None:
     rows = noisy[(noisy["quantity"] == "miou") & (noisy["condition"] == "clean")]
     ends = ["value", "low", "high"]
     np.testing.assert_allclose(rows[ends].to_numpy(float)[0], plain[ends].to_numpy(float), rtol=1e-9)
+
+
+class OneBright(Masks):
+    """The first picture is white, all others are black."""
+
+    def picture(self, index: int) -> Image.Image:
+        return Image.new("RGB", (32, 32), (0, 0, 0) if index else (255, 255, 255))
+
+
+class SureOfBright(SmallSegmenter):
+    """Takes everything for sand, and is the surer the brighter it is."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        bright = images.mean(1, keepdim=True)[..., ::2, ::2] + 0 * self.conv.weight.sum()
+        return torch.cat([1.5 + bright, 0 * bright, 0 * bright], 1)
+
+
+def test_a_bin_that_one_image_fills_is_no_certainty() -> None:
+    data = TaskData("segmentation", "masks:small", "test", ("sand", "coral", "weed"), OneBright(20))
+    result = vs.exams.segmentation(SureOfBright().eval(), data, batch_size=8)
+    table = result.reliability_table()
+    black, white = (row for row in table[table["pixels"] > 0].itertuples())
+    assert white.pixels == 32 * 32
+    assert white.accuracy_high - white.accuracy_low > 0.8
+    assert black.accuracy_high - black.accuracy_low < 0.3
+
+
+def test_classes_that_are_found_equally_badly_are_counted() -> None:
+    result = vs.exams.segmentation(SureOfBright().eval(), masked(10), batch_size=8)
+    assert READINGS["segmentation"](result).endswith("worst coral and 1 more (0 %).")

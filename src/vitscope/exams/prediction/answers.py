@@ -19,6 +19,7 @@ from vitscope.core.statistics import (
     REPLICATES,
     Estimate,
     difference_interval,
+    images_behind,
     known_intervals,
     of_few,
     poisson_weights,
@@ -41,7 +42,7 @@ from vitscope.engine.shown_images import ShowsImages
 from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.answers import KINDS, QUANTITIES, AnswersResult, ByteArray, kind_of
 from vitscope.findings.answers import Asked as Question
-from vitscope.results.condition_rows import MEANS
+from vitscope.results.condition_rows import BINS, MEANS
 
 SIDE = 160  # of pictures that are kept to be shown, at most
 TOP = 3  # answers that are shown
@@ -124,7 +125,6 @@ class AnswersAccumulator(ShowsImages):
         with np.errstate(invalid="ignore", divide="ignore"):
             means = dict(zip(MEANS, (sums[:, 1 : 1 + len(MEANS)] / sums[:, :1]).T, strict=True))
             gaps = sums[:, 1 + len(MEANS) :] / sums[:, :1]
-            bin_accuracy = right / count
             bin_confidence = (sums[0, 1 + len(MEANS) :] + right[0]) / count[0]
         found = {**means, "ece": np.abs(gaps).sum(1), "signed_ece": means["confidence"] - means["accuracy"]}
         drawn = np.column_stack([found[quantity] for quantity in QUANTITIES])
@@ -150,7 +150,7 @@ class AnswersAccumulator(ShowsImages):
             "drawn": drawn[1:],
             "bin_count": count[0].astype(np.int64),
             "bin_confidence": bin_confidence,
-            "bin_accuracy": Estimate(bin_accuracy[0], *known_intervals(bin_accuracy, pictures)),
+            "bin_accuracy": _shares(self.bins.reshape(-1, 2, BINS).permute(2, 1, 0), pictures),
             "kind_count": self.kinds[:, 0, 0].numpy().astype(np.int64),
             "by_kind": _shares(self.kinds, pictures),
             "answer_names": tuple(data.classes),
@@ -187,7 +187,7 @@ def _shares(counts: Tensor, n: int) -> Estimate[np.ndarray]:
     with np.errstate(invalid="ignore", divide="ignore"):
         drawn = (right / asked).T
         error = of_few(standard_error(drawn[1:]), n)
-        return Estimate(drawn[0], *score_interval(drawn[0], error, np.minimum(asked[:, 0], n)))
+        return Estimate(drawn[0], *score_interval(drawn[0], error, images_behind(asked.T)))
 
 
 @takes_interface

@@ -66,13 +66,14 @@ class SegmentationAccumulator(ShowsImages):
     sums: Tensor  # (PIXEL_COLUMNS, 1 + replicates); the first column is plain
     classes: Tensor  # (classes, 3, 1 + replicates): pixels right, there, predicted
     images: Tensor  # (classes, 3): images in which it is there or predicted, is predicted, is there
+    bin_images: Tensor  # (bins,): images with pixels in it
     sizes: Tensor  # (few, 2)
     shown: Tensor  # (few, 5, SIDE, SIDE): red, green, blue, truth, prediction
 
     def __init__(self, subject: Subject) -> None:
         super().__init__(subject)
         rows = 1 + REPLICATES
-        self.add_sums(sums=(PIXEL_COLUMNS, rows), classes=(0, 3, rows), images=(0, 3))
+        self.add_sums(sums=(PIXEL_COLUMNS, rows), classes=(0, 3, rows), images=(0, 3), bin_images=(BINS,))
         self.add_counts("n")
         self.add_kept("sizes", (2,))
         self.add_kept("shown", (5, SIDE, SIDE), torch.int32)
@@ -95,6 +96,7 @@ class SegmentationAccumulator(ShowsImages):
         self.n += int((columns[:, 0] > 0).sum())
         self.sums += columns.T @ weights
         self.classes += torch.einsum("nck,nr->kcr", tables, weights)
+        self.bin_images += (columns[:, SUMMED + BINS : -BINS] > 0).sum(0)
         _, there, predicted = (tables > 0).unbind(1)
         self.images += torch.stack([there | predicted, predicted, there], -1).sum(0)
 
@@ -174,7 +176,9 @@ class SegmentationAccumulator(ShowsImages):
             "drawn": drawn[1:],
             "bin_count": count[0].astype(np.int64),
             "bin_confidence": bin_confidence,
-            "bin_accuracy": Estimate(bin_accuracy[0], *known_intervals(bin_accuracy, n)),
+            "bin_accuracy": Estimate(
+                bin_accuracy[0], *biased_intervals(bin_accuracy, self.bin_images.numpy())
+            ),
             **self._class_fields(tables, n),
             "overlays": self._overlays(),
         }
