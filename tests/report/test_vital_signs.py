@@ -44,7 +44,7 @@ def test_an_exam_without_a_claim_shows_its_first_numbers(runs: Path) -> None:
     (finding,) = sign.findings
     assert finding.judgement is None
     area = finding.subject.results["maps"].summary()["value"].iloc[0]
-    assert finding.found.startswith(f"area {area:.3g} [")
+    assert finding.found.startswith(f"rollout area {area:.3g} [")
     assert finding.found.endswith("] after blocks.5.attn")
 
 
