@@ -41,12 +41,12 @@ REAL_SAMPLE = {
 }
 
 
-@pytest.mark.parametrize("name", one_in(2, SAMPLE))
+@pytest.mark.parametrize("name", one_in(3, SAMPLE))
 def test_meta(name):
     assert meta_row(name).problem == ""
 
 
-@pytest.mark.parametrize("name", one_in(2, REAL_SAMPLE))
+@pytest.mark.parametrize("name", one_in(3, REAL_SAMPLE))
 def test_real(name):
     assert real_row(name, **REAL_SAMPLE[name]).problem == ""
 

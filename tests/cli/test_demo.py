@@ -36,8 +36,12 @@ def test_demo_examines_the_models_once_and_writes_the_page(tmp_path):
         assert {p.name for p in (tmp_path / "demo" / name / "exams").iterdir()} >= {"prediction", "variance"}
     written = {p: p.stat().st_mtime_ns for p in tmp_path.glob("demo/*/exams/*/result.json")}
     assert len(written) == 6
-    again = vitscope(*arguments[:-1])  # a page of fewer exams
+    assert not list(tmp_path.glob("demo/*/figures/*"))  # they are on the page
+    again = vitscope(*arguments[:-1], "--figures")  # a page of fewer exams
     assert again.returncode == 0
+    for name in ("resnet_mini", "vit_mini", "alternet_mini"):
+        drawn = {p.name for p in (tmp_path / "demo" / name / "figures").iterdir()}
+        assert {"variance.png", "variance.svg"} <= drawn
     assert {p: p.stat().st_mtime_ns for p in written} == written  # what is there is not done again
 
 

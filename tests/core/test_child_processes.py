@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import one_in
 from tests.processes import Job, alive, wait_for
 from vitscope.core.peers import end_with_parent
 from vitscope.results.atomic import FolderLock
@@ -81,7 +82,7 @@ def nap(folder: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes by /proc")
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize("method", one_in(3, ["fork", "spawn", "forkserver"]))
 def test_however_a_process_was_started_it_ends_with_the_one_that_asked(tmp_path: Path, method: str) -> None:
     (tmp_path / "start.py").write_text(START)
     job = Job(tmp_path / "start.py", tmp_path, method)

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 import vitscope as vs
-from tests.cases import AT_32, HAND_MADE, HUGGING_FACE, TORCHVISION
+from tests.cases import AT_32, HAND_MADE, HUGGING_FACE, TORCHVISION, one_in
 from tests.registry import randomise_zeros
 from tests.surgery.checks import assert_equal, check_operated, outputs, short
 from tests.surgery.fashion import fashion
@@ -11,9 +11,8 @@ from vitscope.anatomy.watch.one_forward import main_output
 from vitscope.core.errors import UnsupportedModel, VitscopeError
 
 QUICK = (
-    "resnet18", "resnet50", "pre-activation resnet", "vit_tiny/2", "pit_ti/4", "levit_128s", "coat_lite_tiny",
-    "pvt_v2_b1", "tv:convnext_tiny", "tv:vit", "tv:efficientnet_b0", "hf:vit-sdpa", "hf:dinov2-sdpa",
-    "hf:swin-sdpa", "hand-made",
+    "resnet50", "pre-activation resnet", "vit_tiny/2", "pit_ti/4", "coat_lite_tiny", "tv:convnext_tiny", "tv:vit",
+    "hf:dinov2-sdpa", "hand-made",
 )  # fmt: skip
 CASES = {case.name: case for case in (*AT_32, *TORCHVISION, *HUGGING_FACE, HAND_MADE)}
 
@@ -103,15 +102,18 @@ def test_bottlenecks_by_hand(path: str, shape: tuple[int, ...], part: str) -> No
 
 @pytest.mark.parametrize(
     ("name", "unit", "part"),
-    [
-        ("resnet18", "layer2.0", "branch"),
-        ("resnet50", "layer2.0", "convolution"),
-        ("resnet50d", "layer2.0", "branch"),
-        ("resnext50_32x4d", "layer3.0", "convolution"),
-        ("regnetx_002", "s3.b1", "convolution"),
-        ("regnety_002", "s3.b1", "branch"),
-        ("preresnet_mini", "stages.1.blocks.0", "branch"),
-    ],
+    one_in(
+        3,
+        [
+            ("resnet18", "layer2.0", "branch"),
+            ("resnet50", "layer2.0", "convolution"),
+            ("resnet50d", "layer2.0", "branch"),
+            ("resnext50_32x4d", "layer3.0", "convolution"),
+            ("regnetx_002", "s3.b1", "convolution"),
+            ("regnety_002", "s3.b1", "branch"),
+            ("preresnet_mini", "stages.1.blocks.0", "branch"),
+        ],
+    ),
 )
 def test_the_first_block_of_a_stage(name: str, unit: str, part: str, tmp_path) -> None:
     settings = SMALL if name.startswith("resne") else {"num_classes": 10}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import vitscope as vs
-from tests.cases import AT_32, ATTENTION_DESIGNS, HAND_MADE, HUGGING_FACE, Case
+from tests.cases import AT_32, ATTENTION_DESIGNS, HAND_MADE, HUGGING_FACE, Case, one_in
 from tests.surgery.checks import (
     assert_close,
     assert_equal,
@@ -103,7 +103,7 @@ def test_operated(variant: str, tmp_path) -> None:
             vs.surgery.undo(model)
 
 
-@pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.parametrize("name", one_in(2, PLAIN))
 def test_families(name: str) -> None:
     case: Case = BY_NAME[name]
     images = case.images(2)

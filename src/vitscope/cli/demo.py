@@ -16,7 +16,7 @@ DATA = "fashion"
 # Images per exam: enough to see what it is about, few enough for minutes on a laptop.
 LIMITS = {"diagnosis": 300, "passes": 100, "evaluation": 60, "costly": 32}
 MANY_PASSES = ("lesion", "uncertainty")  # of a diagnosis
-OPTIONS = {"landscape": {"points": 17}}
+OPTIONS = {"landscape": {"points": 15}}
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Options:
     """Use at most this many images per exam; default: a few hundred, fewer for exams that take many passes."""
     exams: tuple[str, ...] = ()
     """Only these exams; default: every one that is about pictures."""
+    figures: bool = False
+    """Also write every figure of the page as a PNG and an SVG file, which takes a minute more."""
     seed: Seed = 0
     """Decides which images are taken, and the bootstrap."""
 
@@ -37,8 +39,10 @@ def run(options: Options) -> None:
     """Load the models, run every exam, print what was found beside what the papers expect, write the page."""
     from vitscope import create_model
     from vitscope.data import load_data
-    from vitscope.engine.choosing import NothingToShow
-    from vitscope.exams import diagnose
+    from vitscope.drawing.figures import save_figures
+    from vitscope.engine.choosing import NothingToShow, find_exams, with_options
+    from vitscope.engine.diagnose import run_exams
+    from vitscope.engine.takes_interface import Request
     from vitscope.report import report
     from vitscope.report.console import print_results, print_verdicts, wide_console
     from vitscope.report.subject import find_runs
@@ -61,17 +65,14 @@ def run(options: Options) -> None:
             model = create_model(name, pretrained=True)
             results[name] = {}
             for exams, limit in plan:
-                found = diagnose(
-                    model,
-                    data,
-                    exams,
-                    limit=limit,
-                    seed=options.seed,
-                    out=options.out / name,
-                    name=name,
-                    options={exam: said for exam, said in OPTIONS.items() if exam in exams},
-                )
+                said = {exam: own for exam, own in OPTIONS.items() if exam in exams}
+                chosen = with_options(find_exams(exams), said)
+                request = Request(limit, seed=options.seed, name=name)
+                found = run_exams(model, data, chosen, request, options.out / name, figures=False)
                 results[name].update(found)
+            if options.figures:
+                for result in results[name].values():
+                    save_figures(result, options.out / name / "figures")
     console.print()
     print_results(results, console)
     console.print()
