@@ -180,6 +180,8 @@ def main() -> None:
     for program in options.programs or PROGRAMS:
         print(f"== {program} {' '.join(PROGRAMS[program])}", flush=True)
         found[program] = run(program)
+        if options.write:  # at once: an interruption loses one program, not all
+            write(found)
     print("\n" + "\n".join(table(found, before)))
     slower = worse(found, before)
     if slower:
@@ -191,7 +193,6 @@ def main() -> None:
     if missed:
         print("\ngoals missed:\n  " + "\n  ".join(missed))
     if options.write:
-        write(found)
         print(f"\nwritten: {KEPT.name}, docs/{PAGE.name}")
 
 
