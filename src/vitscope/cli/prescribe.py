@@ -118,7 +118,9 @@ def _print(found: "Prescriptions") -> None:
 
 
 def _details(p: "Prescription") -> list[str]:
-    """What it would do and cost, and what would make it more exact."""
+    """Of what is prescribed: what it does and costs, and what would make it more exact."""
+    if p.state != "prescribed":
+        return []
     lines = []
     if p.operation is not None:
         words = [p.operation, *(f"{key}={_word(value)}" for key, value in p.arguments.items())]
@@ -129,7 +131,7 @@ def _details(p: "Prescription") -> list[str]:
         lines.append(
             f"  costs {size} parameters, {work} FLOPs; before training, outputs move by at most {moved}"
         )
-    if p.missing and p.state != "unknown":
+    if p.missing:
         lines.append(f"  where, could be told better by: {', '.join(p.missing)}")
     return lines
 
