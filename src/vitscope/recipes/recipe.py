@@ -38,7 +38,7 @@ from vitscope.core.errors import BadArgument, alike
 def _optimizer_problem(name: str) -> str | None:
     from timm.optim import list_optimizers
 
-    known = list_optimizers()
+    known = [str(one) for one in list_optimizers()]
     if name.lower() in known:
         return None
     near = alike(name.lower(), known)

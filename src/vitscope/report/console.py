@@ -146,12 +146,12 @@ def notes_on_stderr(typed: Callable[[str], str] = str) -> Iterator[None]:
     """
     printed: set[str] = set()
 
-    def show(message: Warning | str, *_: Any) -> None:
-        note = f"note: {typed(str(message))}"
+    def show(message: str) -> None:
+        note = f"note: {typed(message)}"
         if note not in printed:
             printed.add(note)
             print(note, file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.showwarning = show
+        warnings.showwarning = lambda message, *_: show(str(message))
         yield
