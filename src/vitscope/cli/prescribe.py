@@ -163,7 +163,11 @@ def _print_treatment(treatment: "Treatment") -> None:
     for quantity in _SHOWN:
         clear = " *" if effect[quantity].low > 0 or effect[quantity].high < 0 else ""
         cells = [escape(with_interval(arm[quantity])) for arm in found.values()]
-        table.add_row(quantity.replace("_", " "), *cells, escape(with_interval(effect[quantity])) + clear)
+        table.add_row(
+            quantity.replace("_", " "),
+            *cells,
+            escape(with_interval(effect[quantity], difference=True)) + clear,
+        )
     done = ", ".join(str(p.operation) for p in treatment.applied)
     console.print(f"\n{done}; {treatment.budget}", markup=False, highlight=False)
     console.print(table)

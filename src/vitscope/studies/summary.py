@@ -12,7 +12,7 @@ from typing import Any
 
 from vitscope.core import pd
 from vitscope.results import Result
-from vitscope.results.numbers import is_share
+from vitscope.results.numbers import is_difference, is_share
 from vitscope.results.over_seeds import Measured, OverSeeds, over_seeds
 from vitscope.results.study_result import TABLES, StudyResult, as_table, each_row
 from vitscope.studies.comparisons import (
@@ -33,8 +33,6 @@ from vitscope.studies.quantities import (
     summary_of,
 )
 from vitscope.studies.study import Study
-
-_SIGNED = ("signed_ece", "drop", "ece_change")
 
 
 def summarise(
@@ -186,7 +184,7 @@ def _missing(facts: Facts) -> Iterator[str]:
 
 def _within(quantity: str, mean: OverSeeds) -> OverSeeds:
     """Shares do not leave [0, 1], however few seeds there are."""
-    if not (is_share(quantity) or quantity == "nep") or quantity.startswith(_SIGNED):
+    if not (is_share(quantity) or quantity == "nep") or is_difference(quantity):
         return mean
     low, high = max(mean.low, min(0.0, mean.value)), min(mean.high, max(1.0, mean.value))
     return OverSeeds(
