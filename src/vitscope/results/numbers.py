@@ -15,6 +15,10 @@ SHARES = frozenset(
     "mask_ap mask_ap50 mask_ap75 mask_ap_small mask_ap_medium mask_ap_large iou precision recall share".split()
 )
 
+# Shares as well, which are read as they are: from 0 to 1.
+_PLAIN_SHARES = frozenset(
+    ("nep", "consistency", "label consistency", "prefix", "diagonal", "shape_bias", "neither")
+)
 
 # How the quantities of whole models are called on a page, word by word.
 _WORDS = {
@@ -61,6 +65,11 @@ def is_share(quantity: str) -> bool:
 def is_difference(quantity: str) -> bool:
     """Whether a quantity of one model is itself the difference of two shares."""
     return quantity.startswith(("signed_ece", "drop", "ece_change"))
+
+
+def lies_in_0_to_1(quantity: str) -> bool:
+    """Whether a quantity of one model can not be below 0 or above 1."""
+    return (is_share(quantity) and not is_difference(quantity)) or quantity in _PLAIN_SHARES
 
 
 def scale_of(quantity: str, difference: bool = False) -> tuple[float, str]:
