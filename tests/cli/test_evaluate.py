@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ def test_two_models_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[s
     shown = " ".join(capsys.readouterr().out.split())
     for text in ("accuracy", "adaptive ece", "temperature", "minus resnet_mini", "gets wrong", "McNemar"):
         assert text in shown
+    assert re.search(r"minus resnet_mini .*accuracy [+-][\d.]+ points \[[+-]", shown)
     assert f"figures in {tmp_path}/resnet_mini/figures" in shown
     assert f"vitscope report {tmp_path}/resnet_mini {tmp_path}/vit_mini" in shown
     run = Run.open(tmp_path / "vit_mini")

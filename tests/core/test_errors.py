@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from vitscope.core.errors import BadArgument, BadData, FileTrouble, VitscopeError, memory_in_words, warn
+from vitscope.core.errors import (
+    BadArgument,
+    BadData,
+    FileTrouble,
+    VitscopeError,
+    did_you_mean,
+    memory_in_words,
+    warn,
+)
 from vitscope.data import load_data
 
 STEERING = "a\nb\x1b[31m\x07 \N{LATIN SMALL LETTER E WITH ACUTE}"
@@ -56,3 +64,8 @@ def test_memory_that_runs_out_is_said(words: str) -> None:
 def test_other_errors_are_not_taken_for_it() -> None:
     assert memory_in_words(MemoryError()) is not None
     assert memory_in_words(ValueError("mat1 and mat2 shapes cannot be multiplied")) is None
+
+
+def test_only_words_that_are_alike_are_suggested() -> None:
+    assert did_you_mean("splt", ["split", "seed"]) == "did you mean split?"
+    assert did_you_mean("limit", ["split", "seed"]) == "there are: split, seed"

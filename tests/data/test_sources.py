@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import vitscope
-from vitscope.core.errors import BadData
+from vitscope.core.errors import BadArgument, BadData
 from vitscope.data import load_data
 
 
@@ -65,3 +65,12 @@ def test_not_prepared_says_what_to_type(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("cifar10", "cifar100", "fashion-full"):
         with pytest.raises(BadData, match=f"type: vitscope data prepare {name}$"):
             load_data(name)
+
+
+def test_a_limit_is_for_exams() -> None:
+    with pytest.raises(BadArgument) as refused:
+        load_data("fashion", limit=10)  # type: ignore[call-arg]
+    assert str(refused.value) == (
+        "load_data(): no argument 'limit'; it takes spec, split, fraction, seed, check; "
+        "exams take a limit, as in vs.diagnose(model, data, limit=100)"
+    )

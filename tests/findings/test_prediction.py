@@ -1,10 +1,13 @@
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import pytest
 from matplotlib.patches import Rectangle
 
 from vitscope import plots
 from vitscope.drawing.figures import new_panel
+from vitscope.drawing.style import styled
 from vitscope.exams.prediction.prediction import PredictionResult
 
 CLASSES = ("class_count", "class_predicted")
@@ -24,7 +27,7 @@ def test_says_the_numbers_with_their_intervals(prediction_result: PredictionResu
     text = ax.texts[0].get_text()
     assert "accuracy 90.0 % [88.0, 92.0]" in text
     assert "ECE 4.0 % [2.0, 6.0]" in text
-    assert "confidence − accuracy -4.0 %" in text
+    assert "confidence − accuracy -4.0 points" in text
 
 
 def test_every_bin_says_how_many_images_it_has(prediction_result: PredictionResult) -> None:
@@ -54,6 +57,16 @@ def test_classes_are_sorted_and_those_without_images_left_out(prediction_result:
     assert [label.get_text() for label in ax.get_xticklabels()] == ["cat", "dog"]
     points = [container.lines[0].get_ydata() for container in ax.containers]  # type: ignore[union-attr]
     np.testing.assert_allclose(points, [[0.8, 1.0], [0.9, 0.85]])
+
+
+@pytest.mark.parametrize("plot", [plots.plot_prediction_confidence, plots.plot_prediction_classes])
+def test_the_legend_covers_no_data(plot: Any, prediction_result: PredictionResult) -> None:
+    with styled():
+        ax = plot(prediction_result, new_panel())
+        ax.figure.canvas.draw()
+    legend, inside = ax.get_legend().get_window_extent(), ax.get_window_extent()
+    assert legend.y0 >= inside.y1
+    assert legend.x1 <= ax.figure.bbox.x1
 
 
 def test_many_classes_have_no_names(prediction_result: PredictionResult) -> None:

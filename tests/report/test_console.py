@@ -64,3 +64,14 @@ def test_warnings_become_notes(capsys: pytest.CaptureFixture[str]) -> None:
         warnings.warn("be careful", stacklevel=1)
     assert capsys.readouterr().err == "note: be careful\n"
     assert warnings.showwarning is before
+
+
+def test_what_every_exam_warns_of_is_one_note(capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):  # a command knows nothing of the one before
+        with notes_on_stderr(str.capitalize):
+            for exam in ("hessian", "landscape"):
+                warnings.simplefilter("always")
+                warnings.warn("few batches", stacklevel=1)
+                warnings.warn(f"{exam} is slow", stacklevel=1)
+        notes = capsys.readouterr().err.splitlines()
+        assert notes == ["note: Few batches", "note: Hessian is slow", "note: Landscape is slow"]

@@ -16,11 +16,25 @@ from vitscope.results.numbers import capital, label, plain, spoken, unbroken, wi
         ("variance", (1.5, math.nan, math.nan), "1.5"),
         ("intact accuracy", (0.5, 0.4, 0.6), "50.0 % [40.0, 60.0]"),
         ("drop msa last", (0.1, math.nan, math.nan), "10.0 points"),
+        ("signed_ece", (-0.04, -0.06, -0.02), "-4.0 points [-6.0, -2.0]"),
     ],
 )
 def test_with_interval(quantity: str, numbers: tuple[float, float, float], text: str) -> None:
     value, low, high = numbers
     assert with_interval(SimpleNamespace(quantity=quantity, value=value, low=low, high=high)) == text
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        ("accuracy", "+5.0 points [-1.0, +11.0]"),
+        ("ece", "+5.0 points [-1.0, +11.0]"),
+        ("nll", "+0.05 [-0.01, +0.11]"),
+    ],
+)
+def test_model_minus_model_is_in_points_and_has_a_sign(quantity: str, text: str) -> None:
+    row = SimpleNamespace(quantity=quantity, value=0.05, low=-0.01, high=0.11)
+    assert with_interval(row, difference=True) == text
 
 
 @pytest.mark.parametrize(

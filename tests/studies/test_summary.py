@@ -9,9 +9,10 @@ from tests.studies.small_study import SEEDS, a_study, comparison, results, train
 from vitscope.claims.verdict import Rule
 from vitscope.core import pd
 from vitscope.core.errors import BadResult
-from vitscope.results.over_seeds import holm
+from vitscope.results.over_seeds import Measured, holm, over_seeds
 from vitscope.results.study_result import StudyResult
-from vitscope.studies.comparisons import judge, nearest_bound
+from vitscope.studies.comparisons import ends_of_one_arm, judge, nearest_bound
+from vitscope.studies.quantities import measure
 from vitscope.studies.summary import summarise
 
 STUDY = a_study(
@@ -59,6 +60,25 @@ def test_shares_stay_shares(found: StudyResult) -> None:
     shares = table[table["quantity"].isin(["accuracy", "ece", "confidence"])]
     assert (shares["low"].dropna() >= 0).all()
     assert (shares["high"].dropna() <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("quantity", "ends_at_1"), [("consistency", True), ("nep", True), ("signed_ece", False), ("nll", False)]
+)
+def test_intervals_of_one_arm_end_where_shares_do(quantity: str, ends_at_1: bool) -> None:
+    mean = over_seeds([Measured(0.99), Measured(0.91)])
+    assert mean.high > 1.0
+    found = ends_of_one_arm(quantity, mean)
+    assert (found["low"], found["high"]) == (mean.low, 1.0 if ends_at_1 else mean.high)
+
+
+def test_a_rule_about_a_share_of_one_arm_shows_it_in_its_range_and_decides_as_before() -> None:
+    study = a_study(comparison("prediction.ece", Rule("above"), against=None))
+    row = summarise(study, results(), training()).tables["comparisons"].iloc[0]
+    whole = over_seeds([measure("prediction.ece", results()["broadcast", seed]) for seed in SEEDS])
+    assert whole.low < 0
+    assert (row["value"], row["low"], row["high"]) == (whole.value, 0.0, whole.high)
+    assert row["p"] == whole.p_value(0.0)
 
 
 def test_a_comparison_is_the_mean_difference_of_paired_seeds(found: StudyResult) -> None:

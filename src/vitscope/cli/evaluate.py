@@ -92,7 +92,7 @@ def _print(found: "Evaluation") -> None:
 
     def signed(row: Any) -> str:
         clear = " *" if row.low > 0 or row.high < 0 else ""
-        return f"{'+' if row.value >= 0 else ''}{with_interval(row)}{clear}"
+        return f"{with_interval(row, difference=True)}{clear}"
 
     console, models = wide_console(), list(found.results)
     console.print(_grid(found.table(), models, "", with_interval))

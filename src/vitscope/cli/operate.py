@@ -4,7 +4,6 @@ vitscope operate RUN --deep-ensemble RUN2 RUN3 --out BOTH            # the avera
 vitscope operate MODEL --build-up budget=4 data=fashion --out RUN    # searches where MSA blocks go
 """
 
-import difflib
 import sys
 import warnings
 from dataclasses import dataclass, fields
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from vitscope.core.arguments import Classes, Seed, Side
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, alike
 
 if TYPE_CHECKING:
     from vitscope.studies.build_up_search import BuildUp
@@ -91,7 +90,7 @@ def expand(arguments: list[str]) -> list[str]:
 def _refuse_misspelt(flag: str, name: str) -> None:
     """Refuse an option that looks like an operation; the others are looked at later."""
     own = [field.name for field in fields(Options)]
-    near = difflib.get_close_matches(name, [*own, *OPERATIONS, *SEARCHES], 1, 0.7)
+    near = alike(name, [*own, *OPERATIONS, *SEARCHES])
     if flag.startswith("--") and near and near[0] not in own:
         raise VitscopeError(f"no option {flag}; did you mean --{near[0].replace('_', '-')}?")
 

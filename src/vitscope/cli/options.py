@@ -1,7 +1,6 @@
 """Options that verbs share; from words and YAML files to a verb's options, each value read by the type of its field."""
 
 import dataclasses
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -24,7 +23,7 @@ from vitscope.core.arguments import (
     read,
 )
 from vitscope.core.arguments.kinds import alternatives, base_of
-from vitscope.core.errors import BadArgument, VitscopeError
+from vitscope.core.errors import BadArgument, VitscopeError, alike
 
 _METAVARS = {int: "INT", float: "FLOAT", str: "TEXT", Path: "PATH"}
 
@@ -266,7 +265,7 @@ def _defaults(options_type: type, content: dict[str, Any], path: Path) -> Any:
     hints = hints_of_options(options_type)
     for name in content:
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, 1)
+            near = alike(name, fields)
             allowed = [name for name in fields if name != "trust_code"]
             known = f"did you mean {near[0]}?" if near else f"there are: {', '.join(allowed)}"
             raise VitscopeError(f"--config {path}: no option {name}; {known}")

@@ -118,7 +118,9 @@ def _print(found: "Prescriptions") -> None:
 
 
 def _details(p: "Prescription") -> list[str]:
-    """What it would do and cost, and what would make it more exact."""
+    """Of what is prescribed: what it does and costs, and what would make it more exact."""
+    if p.state != "prescribed":
+        return []
     lines = []
     if p.operation is not None:
         words = [p.operation, *(f"{key}={_word(value)}" for key, value in p.arguments.items())]
@@ -129,7 +131,7 @@ def _details(p: "Prescription") -> list[str]:
         lines.append(
             f"  costs {size} parameters, {work} FLOPs; before training, outputs move by at most {moved}"
         )
-    if p.missing and p.state != "unknown":
+    if p.missing:
         lines.append(f"  where, could be told better by: {', '.join(p.missing)}")
     return lines
 
@@ -161,7 +163,11 @@ def _print_treatment(treatment: "Treatment") -> None:
     for quantity in _SHOWN:
         clear = " *" if effect[quantity].low > 0 or effect[quantity].high < 0 else ""
         cells = [escape(with_interval(arm[quantity])) for arm in found.values()]
-        table.add_row(quantity.replace("_", " "), *cells, escape(with_interval(effect[quantity])) + clear)
+        table.add_row(
+            quantity.replace("_", " "),
+            *cells,
+            escape(with_interval(effect[quantity], difference=True)) + clear,
+        )
     done = ", ".join(str(p.operation) for p in treatment.applied)
     console.print(f"\n{done}; {treatment.budget}", markup=False, highlight=False)
     console.print(table)

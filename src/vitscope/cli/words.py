@@ -4,13 +4,12 @@ Among them may be options of single exams: `--hessian.batches 4` becomes `--opti
 """
 
 import dataclasses
-import difflib
 from collections.abc import Collection, Sequence
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin
 
 from vitscope.core.arguments.kinds import alternatives, base_of, describe
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, alike
 from vitscope.core.names import EXAM_NAMES, check_exam_names
 
 
@@ -100,8 +99,9 @@ def _is_flag(word: str) -> bool:
 
 
 def _unknown(flag: str, flags: Collection[str], program: str) -> str:
-    near = difflib.get_close_matches(flag.replace("_", "-"), flags, 1, 0.7)
-    meant = f"did you mean {near[0]}?" if near else "expected one of its options"
+    by_word = {known.lstrip("-"): known for known in flags}
+    near = alike(flag.lstrip("-").replace("_", "-"), by_word)
+    meant = f"did you mean {by_word[near[0]]}?" if near else "expected one of its options"
     return f"no option {flag}; {meant} (see: {program} --help)"
 
 

@@ -99,10 +99,15 @@ def said_by(exam: str) -> Iterator[None]:
         speaker.reset(before)
 
 
+def alike(word: str, known: Iterable[str], most: int = 1, at_least: float = 0.65) -> list[str]:
+    """The known words that a misspelt one may be meant for, nearest first; `split` is not meant by `limit` (0.6)."""
+    return difflib.get_close_matches(word, list(known), most, at_least)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """The nearest of the known words as a question; all of them if none is near."""
     known = list(known)
-    near = difflib.get_close_matches(word, known, 2)
+    near = alike(word, known, 2)
     return f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
 
 

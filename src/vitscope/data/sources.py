@@ -1,13 +1,12 @@
 """`load_data`: images by name, and data of other tasks."""
 
-import difflib
 import importlib
 from typing import Any
 
 import numpy as np
 
 from vitscope.core.arguments import checked
-from vitscope.core.errors import BadData
+from vitscope.core.errors import BadData, alike
 from vitscope.data.catalog import CATALOG, open_prepared
 from vitscope.data.images import ImageData
 from vitscope.data.published_sets import embedded_fashion
@@ -61,7 +60,7 @@ def _open(spec: str, split: str, check: bool) -> ImageData | TaskData:
 
         return open_timm(rest, split)
     if spec not in CATALOG:
-        near = difflib.get_close_matches(spec, CATALOG, n=1)
+        near = alike(spec, CATALOG)
         hint = f"did you mean '{near[0]}'?" if near else "for a folder of images write folder:PATH"
         raise BadData(
             f"no data set '{spec}'; there are {', '.join(CATALOG)}, folder:PATH, frames:PATH, timm:PREFIX/NAME, "

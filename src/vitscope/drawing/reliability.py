@@ -55,10 +55,8 @@ def draw_reliability(
         ax.text(centre, -0.5 * BELOW, said, rotation=90, ha="center", va="center", fontsize=7)
     ax.axhline(0.0, color=INK, linewidth=0.8)
     value, low, high = ece.scaled(100)
-    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} %".replace(
-        "-", "−"
-    )
-    ax.text(0.0, 1.03, told, transform=ax.transAxes, fontsize=9)
+    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} points"
+    ax.text(0.0, 1.03, told.replace("-", "−"), transform=ax.transAxes, fontsize=9)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(-BELOW, 1.0)  # shares stand below the bars, where no interval crosses them
     ax.set_yticks(np.linspace(0.0, 1.0, 6))

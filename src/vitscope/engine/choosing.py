@@ -4,7 +4,6 @@ Options are those of single exams: `options={"hessian": {"batches": 4}}`, or `--
 An exam with passes of its own takes those of its function; one that shares the pass states them in `OPTIONS`.
 """
 
-import difflib
 import functools
 import inspect
 import json
@@ -16,7 +15,7 @@ from typing import Any, Literal, get_args, get_origin
 from vitscope.core.arguments import check, read_list
 from vitscope.core.arguments.calling import argument_hints
 from vitscope.core.arguments.kinds import alternatives, base_of, is_several
-from vitscope.core.errors import BadArgument, BadData, VitscopeError, said_by, warn
+from vitscope.core.errors import BadArgument, BadData, VitscopeError, alike, said_by, warn
 from vitscope.core.names import ALL, check_exam_names
 from vitscope.data.fetchers import is_unlabelled, require_labels
 from vitscope.data.frames import FrameData
@@ -211,7 +210,7 @@ def _known(exam: str, option: str, hints: Mapping[str, Any]) -> Any:
         return hints[option]
     if not hints:
         raise BadArgument(f"no option {exam}.{option}; {exam} takes none")
-    near = difflib.get_close_matches(option, hints, 1)
+    near = alike(option, hints)
     taken = ", ".join(f"{exam}.{name}" for name in hints)
     hint = f"did you mean {exam}.{near[0]}?" if near else f"it takes {taken}"
     raise BadArgument(f"no option {exam}.{option}; {hint}")

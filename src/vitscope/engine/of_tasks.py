@@ -21,7 +21,7 @@ _TRIES = {
     "vqa": ("questions with answers", "easy-vqa or vqa:PATH", "vilt_mini"),
 }
 _IN_PYTHON = {
-    "segmentation": "; in Python also tensors (images, masks), or a DataLoader of them",
+    "segmentation": "; in Python also tensors (images, masks), a Dataset or a DataLoader of them",
     "detection": "; tensors and DataLoaders are taken with labels or masks alone",
     "vqa": "; tensors and DataLoaders are taken with labels or masks alone",
 }

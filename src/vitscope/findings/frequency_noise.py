@@ -16,7 +16,8 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colours
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import SCORES, ConditionTable, Headlined, condition_rows
-from vitscope.results.numbers import by_name, points, reads
+from vitscope.results.numbers import by_name, reads
+from vitscope.results.numbers import with_interval as number
 
 CLEAN = "clean"
 
@@ -133,6 +134,6 @@ def _noise(result: FrequencyNoiseResult) -> str:
     more = "high" if difference.low > 0 else "low" if difference.high < 0 else ""
     judged = f"{more} frequencies hurt more" if more else "neither side clearly hurts more"
     return (
-        f"Noise of low frequencies costs {points(low)} of {lost}, of high frequencies {points(high)}; {judged} "
-        f"(difference {points(difference)})."
+        f"Noise of low frequencies costs {number(low)} of {lost}, of high frequencies {number(high)}; {judged} "
+        f"(difference {number(difference)})."
     )

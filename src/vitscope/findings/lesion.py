@@ -15,7 +15,8 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
 from vitscope.results import About, Result, UnitRow, tidy
 from vitscope.results.condition_rows import SCORES
-from vitscope.results.numbers import extremes, points, reads, rows_of
+from vitscope.results.numbers import extremes, reads, rows_of
+from vitscope.results.numbers import with_interval as number
 from vitscope.results.table import Estimated
 
 POSITIONS = ("first", "middle", "last", "only")
@@ -195,4 +196,4 @@ def _lesion(result: Result) -> str:
     left = f"{rest} of {len(drops)} units can be removed one at a time without a clear loss."
     intact = next(name for name in SCORES if (table["quantity"] == f"intact {name}").any())
     lost = {"accuracy": "accuracy", "box_ap": "box AP"}.get(intact, SCORES[intact])
-    return f"It hurts most to lose {worst.unit} ({worst.kind}), which costs {points(worst)} of {lost}. {left}"
+    return f"It hurts most to lose {worst.unit} ({worst.kind}), which costs {number(worst)} of {lost}. {left}"

@@ -10,7 +10,7 @@ import numpy as np
 from vitscope.core import pd
 from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import draw_bars
+from vitscope.drawing.curves import draw_bars, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
@@ -220,7 +220,7 @@ def plot_prediction_confidence(
     ax.set_xlabel("Confidence")
     ax.set_ylabel("Share of images")
     ax.yaxis.set_major_formatter(mpl.PercentFormatter(1.0, symbol=" %"))
-    ax.legend(loc="upper left")
+    legend_above(ax, columns=4)
     grid(ax)
     return ax
 
@@ -251,7 +251,7 @@ def plot_prediction_classes(
     ax.set_xlabel("Class" if named else "Class, by accuracy")
     ax.set_ylabel("Accuracy, precision")
     ax.set_ylim(0.0, 1.02)
-    ax.legend(loc="lower right")
+    legend_above(ax)
     grid(ax)
     return ax
 
@@ -262,7 +262,7 @@ def _figures(result: PredictionResult) -> str:
         value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
         lines.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
     gap = result.quantity("confidence") - result.accuracy
-    return f"{',  '.join(lines)}\nconfidence − accuracy {100 * gap:+.1f} %"
+    return f"{',  '.join(lines)}\nconfidence − accuracy {100 * gap:+.1f} points"
 
 
 @reads("prediction")

@@ -3,7 +3,6 @@
 And what `vitscope models` prints about one, found without giving it weights.
 """
 
-import difflib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from vitscope.anatomy.flops import count_flops
 from vitscope.core.arguments import ModelName, Probability, Range, check, checked
 from vitscope.core.arguments.files import reason
-from vitscope.core.errors import BadResult, VitscopeError, warn
+from vitscope.core.errors import BadResult, VitscopeError, alike, warn
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_origin
 from vitscope.models.sources import Request, run_folder
@@ -194,7 +193,7 @@ def _run_folder(name: str | os.PathLike[str]) -> Path | None:
 
 def _unknown(name: str) -> UnknownModel:
     names = list_models()
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.7)
+    near = alike(name, names, 3)
     near += [known for known in names if name and known.startswith(name) and known not in near][:2]
     hint = f"did you mean {', '.join(near)}?" if near else "no name is near it."
     return UnknownModel(f"no model '{name}'; {hint} See the names with: vitscope models '*{name[:4]}*'")

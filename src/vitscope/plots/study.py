@@ -18,7 +18,7 @@ from vitscope.drawing import mpl
 from vitscope.drawing.curves import along_depth
 from vitscope.drawing.figures import axes_or_new
 from vitscope.drawing.style import INK, grid, model_colour
-from vitscope.results.numbers import capital, is_share, spoken
+from vitscope.results.numbers import capital, scale_of, spoken
 from vitscope.results.study_result import StudyResult
 
 CURVES = {"train_loss": "Training loss", "nll": "Held-out loss", "accuracy": "Held-out accuracy"}
@@ -35,7 +35,7 @@ def plot_study_numbers(
     rows = _chosen(table[table["unit"].isna()], exam, quantity)
     rows = rows[rows["condition"].isna() if condition is None else rows["condition"] == condition]
     arms = [arm for arm in arms_of(result) if arm in set(rows["arm"])]
-    scale = 100.0 if is_share(quantity) else 1.0
+    scale, unit = scale_of(quantity)
     for place, arm in enumerate(arms):
         colour, own = colour_of(result, arm), rows[rows["arm"] == arm]
         single, mean = own[own["seed"].notna()], own[own["seed"].isna()]
@@ -49,7 +49,7 @@ def plot_study_numbers(
         ax.plot(value, [place] * len(value), "o", color=colour, markersize=6.5)
     ax.set_yticks(range(len(arms)), arms)
     ax.set_ylim(len(arms) - 0.5, -0.5)
-    ax.set_xlabel(f"{capital(spoken(quantity))}{' (%)' if scale > 1 else ''}")
+    ax.set_xlabel(f"{capital(spoken(quantity))}{f' ({unit})' if unit else ''}")
     ax.grid(axis="x", color="#808080", alpha=0.25, linewidth=0.6)
     ax.set_axisbelow(True)
     ax.xaxis.set_major_locator(mpl.MaxNLocator(5))

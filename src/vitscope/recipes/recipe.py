@@ -5,7 +5,6 @@ recipe.to_yaml("mine.yaml")                      # to edit; vitscope train ... -
 """
 
 import dataclasses
-import difflib
 import itertools
 import os
 from collections.abc import Iterable, Mapping
@@ -33,16 +32,16 @@ from vitscope.core.arguments import (
     names_checked,
 )
 from vitscope.core.arguments.files import read_yaml
-from vitscope.core.errors import BadArgument
+from vitscope.core.errors import BadArgument, alike
 
 
 def _optimizer_problem(name: str) -> str | None:
     from timm.optim import list_optimizers
 
-    known = list_optimizers()
+    known = [str(one) for one in list_optimizers()]
     if name.lower() in known:
         return None
-    near = difflib.get_close_matches(name.lower(), known, 1)
+    near = alike(name.lower(), known)
     return f"did you mean {near[0]}?" if near else "timm has no such optimiser"
 
 
@@ -212,7 +211,7 @@ def unknown_choice(names: Iterable[Any]) -> str | None:
     known = Recipe.__dataclass_fields__
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(str(name), known, 1)
+            near = alike(str(name), known)
             meant = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(known)}"
             return f"a recipe has no '{name}'; {meant}"
     return None

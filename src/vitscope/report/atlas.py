@@ -5,10 +5,10 @@ Everything is drawn from the tables of a `StudyResult`, as the page of a study i
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from markupsafe import Markup
@@ -22,7 +22,7 @@ from vitscope.report.inline import Widget, packed, packed_json, page_script
 from vitscope.report.layout import allowed, environment
 from vitscope.report.sections import Download
 from vitscope.results import atomic_write
-from vitscope.results.numbers import is_share, spoken
+from vitscope.results.numbers import scale_of, spoken, with_interval
 from vitscope.results.provenance import now
 from vitscope.results.study_result import ATLAS, StudyResult
 
@@ -128,11 +128,7 @@ def text_of(row: dict[str, Any], name: str) -> str:
     if name in SIZES:
         return count(int(value))
     low, high = row[f"{name}_low"], row[f"{name}_high"]
-    scale, digits, unit = (100.0, ".1f", " %") if is_share(_quantity(name)) else (1.0, ".3g", "")
-    text = f"{scale * value:{digits}}{unit}"
-    if not math.isnan(low):
-        text += f" [{scale * low:{digits}}, {scale * high:{digits}}]"
-    return text
+    return with_interval(SimpleNamespace(quantity=_quantity(name), value=value, low=low, high=high))
 
 
 def heading_of(name: str) -> str:
@@ -158,12 +154,12 @@ def _points(table: pd.DataFrame, columns: list[str]) -> Widget | None:
     numbers = {}
     for name in columns:
         log = name in SIZES
-        scale = 1.0 if log or not is_share(_quantity(name)) else 100.0
+        scale, unit = (1.0, "") if log else scale_of(_quantity(name))
         ends = [f"{name}{end}" for end in ("", "_low", "_high")]
         found = [_scaled(table.get(end), len(table), scale) for end in ends]
-        unit = " (%)" if scale > 1 else ""
         keys = ("value", "low", "high")
-        numbers[f"{heading_of(name)}{unit}"] = dict(zip(keys, found, strict=True)) | {"log": log}
+        heading = f"{heading_of(name)} ({unit})" if unit else heading_of(name)
+        numbers[heading] = dict(zip(keys, found, strict=True)) | {"log": log}
     names = list(numbers)
     wanted = [place for first in _FIRST_UP for place, name in enumerate(columns) if first in name]
     up = names[wanted[0]] if wanted else names[-1]

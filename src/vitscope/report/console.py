@@ -140,10 +140,18 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console | None = None) 
 
 @contextmanager
 def notes_on_stderr(typed: Callable[[str], str] = str) -> Iterator[None]:
-    """Print warnings as one line each, without the place in the code that a user does not care about.
+    """Print warnings as one line each, once, without the place in the code that a user does not care about.
 
     `typed` makes of a warning what is printed.
     """
+    printed: set[str] = set()
+
+    def show(message: str) -> None:
+        note = f"note: {typed(message)}"
+        if note not in printed:
+            printed.add(note)
+            print(note, file=sys.stderr)
+
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: print(f"note: {typed(str(message))}", file=sys.stderr)
+        warnings.showwarning = lambda message, *_: show(str(message))
         yield

@@ -23,7 +23,7 @@ from vitscope.data import CATALOG, ImageData, load_data
 from vitscope.findings.prediction import PredictionResult
 from vitscope.report.subject import RunSubject, exam_order
 from vitscope.results import Result
-from vitscope.results.numbers import is_share, label, spoken
+from vitscope.results.numbers import label, spoken, with_interval
 from vitscope.results.paired import Flips, differences, flips
 
 SHOWN = 12  # images of each side
@@ -85,12 +85,11 @@ class Pair:
     def flipped(self) -> str:
         """The counts in words."""
         assert self.flips is not None
-        low, high = self.flips.interval
         return (
             f"Of {self.flips.n} images {self.flips.both} are right and {self.flips.neither} wrong with both. "
             f"{self.other.name} alone is right about {self.flips.gained}, {self.first.name} alone about "
-            f"{self.flips.lost}: a difference of {100 * self.flips.difference:+.1f} points "
-            f"[{100 * low:+.1f}, {100 * high:+.1f}] (McNemar's exact test: p = {self.flips.p_value:.2g})."
+            f"{self.flips.lost}: a difference of {with_interval(_accuracy(self.flips), difference=True)} "
+            f"(McNemar's exact test: p = {self.flips.p_value:.2g})."
         )
 
 
@@ -133,9 +132,13 @@ def _pair(first: RunSubject, other: RunSubject) -> Pair:
 
 def _of_flips(counted: Flips, title: str) -> Difference:
     """The difference in accuracy by what flipped: the bootstrap takes a handful of flips for certain, this does not."""
+    return Difference("prediction", title, "accuracy", *_words(_accuracy(counted)))
+
+
+def _accuracy(counted: Flips) -> Any:
+    """The difference in accuracy as a row of a table."""
     low, high = counted.interval
-    row = SimpleNamespace(quantity="accuracy", value=counted.difference, low=low, high=high)
-    return Difference("prediction", title, "accuracy", *_words(row))
+    return SimpleNamespace(quantity="accuracy", value=counted.difference, low=low, high=high)
 
 
 def _differences(exam: str, ours: Result, theirs: Result) -> list[Difference]:
@@ -146,12 +149,8 @@ def _differences(exam: str, ours: Result, theirs: Result) -> list[Difference]:
 
 def _words(row: Any) -> tuple[str, str]:
     """The difference with its interval, and which side of 0 it lies on."""
-    scale, digits, unit = (100.0, "+.1f", " points") if is_share(str(row.quantity)) else (1.0, "+.3g", "")
-    text = f"{scale * row.value:{digits}}{unit}"
-    if row.low != row.low:
-        return text, "unclear"
-    text += f" [{scale * row.low:{digits}}, {scale * row.high:{digits}}]"
-    return text, "higher" if row.low > 0 else "lower" if row.high < 0 else "unclear"
+    side = "higher" if row.low > 0 else "lower" if row.high < 0 else "unclear"
+    return with_interval(row, difference=True), side
 
 
 def _sides(

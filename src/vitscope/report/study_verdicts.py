@@ -11,7 +11,7 @@ from markupsafe import Markup
 from vitscope.core import pd
 from vitscope.plots.study import colour_of
 from vitscope.report.interval_strip import strip
-from vitscope.results.numbers import is_share, spoken
+from vitscope.results.numbers import in_unit, scale_of, spoken
 from vitscope.results.study_result import StudyResult, each_row
 
 _EFFORT = ("products", "unconverged", "seconds", "images_per_second")
@@ -57,7 +57,7 @@ def judged_of(result: StudyResult, row: Any) -> Judged:
     drawn = strip((row.value, row.low, row.high), side, float(bound), single, colour_of(result, row.of))
     trainings = f"{row.seeds} training{'s' if row.seeds != 1 else ''}" + (" each" if known else "")
     over = trainings if pd.isna(row.n) else f"{trainings} on {_things(row)}"
-    number = "not measured" if math.isnan(row.value) else f"{_number(row, scale, unit, signed=known)}; {over}"
+    number = in_unit(row, scale, unit, signed=known, decimals=2)
     return Judged(
         row.name,
         row.statement,
@@ -65,9 +65,9 @@ def judged_of(result: StudyResult, row: Any) -> Judged:
         row.against if known else "",
         (colour_of(result, row.of), colour_of(result, row.against) if known else ""),
         row.quantity,
-        number,
+        "not measured" if math.isnan(row.value) else f"{number}; {over}",
         "" if math.isnan(row.p) else f"p {_p(row.p)}, corrected p {_p(row.holm_p)}",
-        f"{side} {'±' if side == 'within' else ''}{scale * float(bound):g}{unit if float(bound) else ''}",
+        f"{side} {'±' if side == 'within' else ''}{scale * float(bound):g} {unit if float(bound) else ''}".rstrip(),
         row.verdict,
         row.note or "",
         drawn,
@@ -84,11 +84,10 @@ def differences_by_arm(result: StudyResult) -> dict[str, list[Difference]]:
     for row in each_row(result.differences()):
         if not _is_telling(row):
             continue
-        scale, unit = _scale(row.quantity, True)
         side = "higher" if row.low > 0 else "lower" if row.high < 0 else "unclear"
         drawn = strip((row.value, row.low, row.high), "", 0.0, [], colour_of(result, row.arm))
         words = [spoken(row.quantity), *([_condition(row)] if isinstance(row.condition, str) else [])]
-        text = _number(row, scale, unit, signed=True)
+        text = in_unit(row, *_scale(row.quantity, True), signed=True, decimals=2)
         found.setdefault(row.arm, []).append(Difference(row.exam, ", ".join(words), text, side, drawn))
     return found
 
@@ -107,15 +106,7 @@ def _name(quantity: str) -> str:
 
 
 def _scale(quantity: str, difference: bool) -> tuple[float, str]:
-    if not is_share(quantity) and quantity != "nep":
-        return 1.0, ""
-    return 100.0, " points" if difference else " %"
-
-
-def _number(row: Any, scale: float, unit: str, signed: bool) -> str:
-    digits = f"{'+' if signed else ''}{'.2f' if unit else '.3g'}"
-    value, low, high = (f"{scale * number:{digits}}" for number in (row.value, row.low, row.high))
-    return f"{value}{unit}" + ("" if math.isnan(row.low) else f" [{low}, {high}]")
+    return scale_of("share" if quantity == "nep" else quantity, difference)
 
 
 def _p(p: float) -> str:

@@ -167,7 +167,7 @@ def likely_reason(record: ClaimRecord, row: Mapping[str, Any]) -> str:
         return "one training each: says nothing about another"
     side, bound = str(row["rule"]).split(" ")
     away = abs(row["value"] - float(bound)) if side != "within" else float(bound) - abs(row["value"])
-    half = (row["high"] - row["low"]) / 2
+    half = max(row["high"] - row["value"], row["value"] - row["low"])  # shares are cut off at 0 and 1
     if not math.isfinite(half) or half <= 0 or away <= 0:
         return "the interval contains the bound"
     needed = math.ceil(row["seeds"] * (half / away) ** 2)

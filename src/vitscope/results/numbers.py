@@ -15,6 +15,10 @@ SHARES = frozenset(
     "mask_ap mask_ap50 mask_ap75 mask_ap_small mask_ap_medium mask_ap_large iou precision recall share".split()
 )
 
+# Shares as well, which are read as they are: from 0 to 1.
+_PLAIN_SHARES = frozenset(
+    ("nep", "consistency", "label consistency", "prefix", "diagonal", "shape_bias", "neither")
+)
 
 # How the quantities of whole models are called on a page, word by word.
 _WORDS = {
@@ -58,15 +62,37 @@ def is_share(quantity: str) -> bool:
     return quantity in SHARES or quantity.endswith(" accuracy") or quantity.startswith("drop ")
 
 
-def with_interval(row: Any) -> str:
-    """`value [low, high]` of a row of a result's table."""
-    scale, digits, unit = (100.0, ".1f", " %") if is_share(str(row.quantity)) else (1.0, ".3g", "")
-    if str(row.quantity).startswith("drop") or row.quantity == "ece_change":  # differences of shares
-        unit = " points"
-    text = f"{scale * row.value:{digits}}{unit}"
-    if math.isnan(row.low):
-        return text
-    return f"{text} [{scale * row.low:{digits}}, {scale * row.high:{digits}}]"
+def is_difference(quantity: str) -> bool:
+    """Whether a quantity of one model is itself the difference of two shares."""
+    return quantity.startswith(("signed_ece", "drop", "ece_change"))
+
+
+def lies_in_0_to_1(quantity: str) -> bool:
+    """Whether a quantity of one model can not be below 0 or above 1."""
+    return (is_share(quantity) and not is_difference(quantity)) or quantity in _PLAIN_SHARES
+
+
+def scale_of(quantity: str, difference: bool = False) -> tuple[float, str]:
+    """What numbers of a quantity are multiplied by, and their unit: of shares per cent, of their differences points.
+
+    `difference`: the numbers are of one model minus those of another.
+    """
+    if not is_share(quantity):
+        return 1.0, ""
+    return 100.0, "points" if difference or is_difference(quantity) else "%"
+
+
+def with_interval(row: Any, difference: bool = False) -> str:
+    """`value [low, high]` of a row of a result's table; `difference`: of model minus model, with its sign."""
+    return in_unit(row, *scale_of(str(row.quantity), difference), signed=difference)
+
+
+def in_unit(row: Any, scale: float, unit: str, signed: bool = False, decimals: int = 1) -> str:
+    """`value [low, high]` times `scale`; with so many `decimals` if it has a unit, else with three digits."""
+    digits = f"{'+' if signed else ''}{f'.{decimals}f' if unit else '.3g'}"
+    value, low, high = (f"{scale * number:{digits}}" for number in (row.value, row.low, row.high))
+    interval = "" if math.isnan(row.low) else f" [{low}, {high}]"
+    return f"{value}{f' {unit}' if unit else ''}{interval}"
 
 
 def unbroken(text: str) -> str:
@@ -98,12 +124,6 @@ def reads(*exams: str) -> Callable[[Callable[[Any], str]], Callable[[Any], str]]
 def plural(kind: str) -> str:
     """Units of a kind."""
     return _PLURAL.get(kind, f"{kind} units")
-
-
-def points(row: Any) -> str:
-    """A difference of shares in percentage points, with its interval."""
-    text = f"{100 * row.value:.1f} points"
-    return text if row.low != row.low else f"{text} [{100 * row.low:.1f}, {100 * row.high:.1f}]"
 
 
 def rows_of(table: pd.DataFrame, quantity: str) -> pd.DataFrame:

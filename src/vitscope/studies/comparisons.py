@@ -13,6 +13,7 @@ from typing import Any
 
 from vitscope.claims.verdict import ONE_TRAINING, Judgement, Rule
 from vitscope.core.errors import VitscopeError
+from vitscope.results.numbers import lies_in_0_to_1
 from vitscope.results.over_seeds import Measured, OverSeeds, holm, over_seeds
 from vitscope.results.study_result import each_row
 from vitscope.studies.contrasts import measure_comparison
@@ -66,8 +67,9 @@ def compare_arms(facts: Facts) -> tuple[list[Row], list[Row]]:
         }
         if found:
             mean = over_seeds(list(found.values()))
+            of_one_arm = one.of and not one.against and not one.log
             row |= {
-                **ends(mean),
+                **(ends_of_one_arm(Quantity.read(one.quantity).name, mean) if of_one_arm else ends(mean)),
                 "n": mean.n or None,
                 "p": mean.p_value(nearest_bound(one.rule, mean.value)),
             }
@@ -167,3 +169,12 @@ def recorded(training: Mapping[str, Any] | None) -> Iterator[tuple[Row, Measured
 def ends(one: Measured | OverSeeds) -> Row:
     """Value and interval as cells of a row."""
     return {"value": one.value, "low": one.low, "high": one.high}
+
+
+def ends_of_one_arm(quantity: str, mean: OverSeeds) -> Row:
+    """The same of a number that is no difference: shares do not leave [0, 1], however few seeds there are."""
+    found = ends(mean)
+    if lies_in_0_to_1(quantity):
+        found["low"] = max(mean.low, min(0.0, mean.value))
+        found["high"] = min(mean.high, max(1.0, mean.value))
+    return found

@@ -12,8 +12,7 @@ from typing import Any
 
 from vitscope.core import pd
 from vitscope.results import Result
-from vitscope.results.numbers import is_share
-from vitscope.results.over_seeds import Measured, OverSeeds, over_seeds
+from vitscope.results.over_seeds import Measured, over_seeds
 from vitscope.results.study_result import TABLES, StudyResult, as_table, each_row
 from vitscope.studies.comparisons import (
     PLACE,
@@ -23,6 +22,7 @@ from vitscope.studies.comparisons import (
     compare_arms,
     differences_of,
     ends,
+    ends_of_one_arm,
     recorded,
 )
 from vitscope.studies.parts import Arm
@@ -33,8 +33,6 @@ from vitscope.studies.quantities import (
     summary_of,
 )
 from vitscope.studies.study import Study
-
-_SIGNED = ("signed_ece", "drop", "ece_change")
 
 
 def summarise(
@@ -94,8 +92,9 @@ def _numbers(facts: Facts, arm: Arm) -> Iterator[Row]:
                 "seeds": 1,
             }
     for key, several in found.items():
-        mean = _within(str(places[key]["quantity"]), over_seeds(several))
-        yield {"arm": arm.name, **places[key], **ends(mean), "n": mean.n or None, "seeds": mean.seeds}
+        mean = over_seeds(several)
+        shown = ends_of_one_arm(str(places[key]["quantity"]), mean)
+        yield {"arm": arm.name, **places[key], **shown, "n": mean.n or None, "seeds": mean.seeds}
 
 
 def _rows_of(label: str, result: Result) -> Iterator[tuple[Row, Measured]]:
@@ -182,13 +181,3 @@ def _missing(facts: Facts) -> Iterator[str]:
                 lacking.setdefault(labels, []).append(seed)
         for labels, seeds in lacking.items():
             yield f"{arm.name}, seed {', '.join(map(str, seeds))}: no {', '.join(labels)}"
-
-
-def _within(quantity: str, mean: OverSeeds) -> OverSeeds:
-    """Shares do not leave [0, 1], however few seeds there are."""
-    if not (is_share(quantity) or quantity == "nep") or quantity.startswith(_SIGNED):
-        return mean
-    low, high = max(mean.low, min(0.0, mean.value)), min(mean.high, max(1.0, mean.value))
-    return OverSeeds(
-        mean.value, low, high, mean.seeds, mean.n, mean.seed_error, mean.image_error, mean.rest_error
-    )

@@ -1,6 +1,5 @@
 """Whether and how a training goes on with what its run folder holds."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from vitscope.core import distributed
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, alike
 from vitscope.models import run_of
 from vitscope.models.sources.run_folder import CONFIG
 from vitscope.results import Run
@@ -83,7 +82,7 @@ def _missed(folder: Path) -> str:
     """That a folder holds no training, and which one beside it does and has nearly that name."""
     beside = folder.parent.iterdir() if folder.parent.is_dir() else ()
     trainings = [path.name for path in beside if path != folder and path.is_dir() and checkpoint.exists(path)]
-    near = difflib.get_close_matches(folder.name, trainings, 1, cutoff=0.7)
+    near = alike(folder.name, trainings)
     meant = f"; did you mean {folder.parent / near[0]}?" if near else ""
     return f"{folder} holds no training to go on with, a new one begins there{meant}"
 

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
@@ -36,6 +37,20 @@ class Items(Dataset[Any]):
         return prepared()[index], MASKS[index]
 
 
+class Pictures(Items):
+    """The same as files would give them, before anything is prepared."""
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return DATA.picture(index), MASKS[index].numpy()
+
+
+class PictureMasks(Items):
+    """Masks as pictures, in which every pixel has a class."""
+
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        return DATA.picture(index), Image.fromarray(MASKS[index].clamp(0).numpy().astype(np.uint8))
+
+
 FORMS: dict[str, Any] = {
     "float": lambda: (prepared(), MASKS),
     "list": lambda: [prepared(), MASKS.numpy()],
@@ -44,6 +59,8 @@ FORMS: dict[str, Any] = {
     "set": lambda: TensorDataset(prepared(), MASKS),
     "loader": lambda: DataLoader(TensorDataset(prepared(), MASKS), batch_size=4),
     "loader of items": lambda: DataLoader(Items(), batch_size=4),
+    "items": Items,
+    "pictures": Pictures,
 }
 
 
@@ -72,6 +89,31 @@ def test_every_function_takes_them() -> None:
     assert some.value.tolist() == first.value.tolist()
     assert vs.exams.hessian(model, (PIXELS, MASKS), batch_size=4, batches=1, k=1).n == 4
     assert "segmentation" in vs.diagnose(model, pair)
+
+
+def test_masks_may_be_pictures() -> None:
+    model = SmallSegmenter().eval()
+    found = vs.exams.segmentation(model, PictureMasks())
+    expected = vs.exams.segmentation(model, (PIXELS, MASKS.clamp(0)))
+    assert found.value.tolist() == expected.value.tolist()
+    assert found.data == "Dataset (given)"
+
+
+def test_a_limit_takes_items_from_all_over_a_dataset() -> None:
+    some = vs.data.tasks.tensors.with_masks(Pictures(), limit=3)
+    assert [some.name(place) for place in range(len(some))] == [
+        f"image {k} of the Dataset" for k in (0, 2, 4)
+    ]
+    assert (np.stack([some.target(k) for k in range(3)]) == MASKS[::2].numpy()).all()
+
+
+def test_datasets_of_labels_stay_what_they_are() -> None:
+    class Labels(Items):
+        def __getitem__(self, index: int) -> tuple[Any, Any]:
+            return DATA.picture(index), index
+
+    labels = Labels()
+    assert vs.data.tasks.tensors.with_masks(labels) is labels
 
 
 def test_a_loader_draws_what_it_would_have_drawn() -> None:

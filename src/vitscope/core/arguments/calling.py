@@ -1,6 +1,5 @@
 """Let a function compare its arguments with its own signature before it begins, and a package be called like one."""
 
-import difflib
 import functools
 import inspect
 import sys
@@ -12,8 +11,8 @@ from typing import Any, ParamSpec, TypeVar
 from vitscope.core.arguments.checking import check
 from vitscope.core.arguments.files import files_in_words
 from vitscope.core.arguments.kinds import alternatives, base_of, conditions_of, plain
-from vitscope.core.arguments.vocabulary import BY_NAME, FieldsOf
-from vitscope.core.errors import BadArgument
+from vitscope.core.arguments.vocabulary import BY_NAME, TAKEN_BY, FieldsOf
+from vitscope.core.errors import BadArgument, alike
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -176,8 +175,9 @@ def _why_not_bound(
     listed = f"it takes {', '.join(takes)}"
     for name in kwargs:
         if name not in signature.parameters:
-            near = difflib.get_close_matches(name, takes, 1)
-            return f"no argument '{name}'; " + (f"did you mean '{near[0]}'?" if near else listed)
+            near = alike(name, takes)
+            others = f"; {TAKEN_BY[name]}" if name in TAKEN_BY else ""
+            return f"no argument '{name}'; " + (f"did you mean '{near[0]}'?" if near else listed + others)
     needed = [one.name for one in own if one.default is one.empty and one.kind is not one.VAR_POSITIONAL]
     absent = [name for name in needed[len(args) :] if name not in kwargs]
     return f"'{absent[0]}' is missing; {listed}" if absent else f"{error}; {listed}"

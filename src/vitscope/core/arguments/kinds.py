@@ -1,7 +1,6 @@
 """A type taken apart (what a union joins, the conditions on it, what it stands for), and a type or a value in words."""
 
 import collections.abc
-import difflib
 import functools
 import numbers
 import operator
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, is_typeddict
 
 from vitscope.core.arguments.vocabulary import Range, Refine
+from vitscope.core.errors import alike
 
 _abc = collections.abc
 _MANY = (_abc.Sequence, _abc.Iterable, _abc.Collection, list, tuple, set, frozenset)
@@ -97,7 +97,7 @@ def refusal(name: str, value: Any, hint: Any, problem: str) -> str:
     why = f" ({problem})" if problem and problem != "_" else ""
     meant = ""
     words = [str(word) for one in alternatives(hint) for word in _words_of(one)]
-    if isinstance(value, str) and (near := difflib.get_close_matches(value, words, 1)):
+    if isinstance(value, str) and (near := alike(value, words)):
         meant = f"; did you mean {near[0]}?"
     return f"{name} is {shown(value)}{why}; expected {describe(hint, _as_number(value))}{meant}"
 

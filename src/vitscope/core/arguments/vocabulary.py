@@ -144,3 +144,6 @@ BY_NAME: dict[str, Any] = {
     "device": Device,
     "colour": Colour,
 }
+
+# Who takes an argument of this name, for those who give it to somebody else.
+TAKEN_BY = {"limit": "exams take a limit, as in vs.diagnose(model, data, limit=100)"}

@@ -3,8 +3,8 @@
     images    float (N, C, H, W), as the model is shown them; or uint8 (N, C, H, W) or (N, H, W, C), to be prepared
     masks     whole numbers (N, H, W): the class of every pixel, -1 where nobody has said
 
-A pair of tensors or arrays, a `TensorDataset` of both, or a `DataLoader` that gives such pairs: that one is read once,
-as far as it is needed, and what it gives is kept in memory.
+A pair of tensors or arrays, a `TensorDataset` of both, a `DataLoader` that gives such pairs, or a `Dataset` of an image
+(PIL's, too) and its mask: the last two are read once, as far as they are needed, and what they give is kept in memory.
 """
 
 import random
@@ -19,7 +19,7 @@ import numpy.typing as npt
 import torch
 from PIL import Image
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from vitscope.core.errors import BadData
 from vitscope.data.decode import images_and_labels
@@ -37,6 +37,7 @@ class TensorMasks:
     what: str  # what to call them in a message
     held: Tensor  # float (N, C, H, W), or uint8 (N, H, W, C)
     masks: npt.NDArray[np.int16]  # (N, H, W)
+    step: int = 1  # from one of them to the next in what they were read from
 
     parallel = True
 
@@ -75,7 +76,7 @@ class TensorMasks:
 
     def name(self, index: int) -> str:
         """See `TaskReader`."""
-        return f"image {index} of {self.what}"
+        return f"image {index * self.step} of {self.what}"
 
     def check(self, index: int) -> bool:
         """See `TaskReader`."""
@@ -95,10 +96,12 @@ def with_masks(data: Any, limit: int | None = None) -> Any:
 
     Args:
         data: See the head of this file.
-        limit: Of a DataLoader, no more images than these are needed.
+        limit: No more images than these are needed: of a DataLoader the first, of a Dataset some from all over it.
     """
     if isinstance(data, DataLoader):
-        return _read(data, limit) if _gives_masks(data) else data
+        return _read("the DataLoader", _batches(data), limit) if _gives_masks(data.dataset) else data
+    if isinstance(data, Dataset) and not isinstance(data, TensorDataset):
+        return _from_all_over(data, limit) if _gives_masks(data) else data
     pair = data.tensors if isinstance(data, TensorDataset) else data
     if isinstance(pair, tuple | list) and len(pair) == 2 and _are_masks(pair[1]) and not _are_masks(pair[0]):
         return _joined("the pair of tensors", pair[0], pair[1])
@@ -109,9 +112,8 @@ def _are_masks(given: Any) -> bool:
     return isinstance(given, Tensor | np.ndarray) and given.ndim == 3
 
 
-def _gives_masks(loader: DataLoader[Any]) -> bool:
+def _gives_masks(data: Any) -> bool:
     """Told by the first item of a data set that can be read by place, unless it tells labels."""
-    data: Any = loader.dataset
     if isinstance(data, TensorDataset):
         return len(data.tensors) == 2 and data.tensors[1].ndim == 3
     by_place = hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, TaskData)
@@ -119,10 +121,10 @@ def _gives_masks(loader: DataLoader[Any]) -> bool:
         return False
     with _as_drawn():
         try:
-            _, mask = images_and_labels(data[0], "the DataLoader")
-        except Exception:  # whatever it is, reading the loader says it better
+            _, mask = images_and_labels(data[0], "the Dataset")
+        except Exception:  # whatever it is, reading all of it says it better
             return False
-    return isinstance(mask, Tensor | np.ndarray) and mask.ndim == 2
+    return isinstance(mask, Image.Image) or (isinstance(mask, Tensor | np.ndarray) and mask.ndim == 2)
 
 
 @contextmanager
@@ -137,14 +139,28 @@ def _as_drawn() -> Iterator[None]:
             random.setstate(words)
 
 
-def _read(loader: DataLoader[Any], limit: int | None) -> TaskData:
+def _from_all_over(data: Any, limit: int | None) -> TaskData:
+    step = max(1, len(data) // limit) if limit else 1
+    items = (images_and_labels(data[place], "the Dataset") for place in range(0, len(data), step))
+    batches = ((_batch_of_one(_in_colours(image)), _batch_of_one(mask)) for image, mask in items)
+    return _read("the Dataset", batches, limit, step)
+
+
+def _in_colours(image: Any) -> Any:
+    return np.array(image.convert("RGB")).transpose(2, 0, 1) if isinstance(image, Image.Image) else image
+
+
+def _batch_of_one(given: Any) -> Tensor:
+    return torch.as_tensor(np.array(given) if isinstance(given, Image.Image) else given)[None]
+
+
+def _read(what: str, batches: Iterator[tuple[Tensor, Tensor]], limit: int | None, step: int = 1) -> TaskData:
     images, masks = [], []
-    for some, own in _batches(loader):
+    for some, own in batches:
         images.append(some)
         masks.append(own)
         if limit is not None and sum(map(len, images)) >= limit:
             break
-    what = "the DataLoader"
     for given, name in ((images, "images"), (masks, "masks")):
         shapes = {tuple(one.shape[1:]) for one in given}
         if len(shapes) != 1:
@@ -152,7 +168,7 @@ def _read(loader: DataLoader[Any], limit: int | None) -> TaskData:
                 f"{what} gives {name} of {' and '.join(map(str, sorted(shapes))) or 'no shape at all'}; expected "
                 "at least one, and all of one size: bring them to it, or give data by name such as masks:PATH"
             )
-    return _joined(what, torch.cat(images)[:limit], torch.cat(masks)[:limit])
+    return _joined(what, torch.cat(images)[:limit], torch.cat(masks)[:limit], step)
 
 
 def _batches(loader: DataLoader[Any]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -161,7 +177,7 @@ def _batches(loader: DataLoader[Any]) -> Iterator[tuple[Tensor, Tensor]]:
         yield torch.as_tensor(images), torch.as_tensor(masks)
 
 
-def _joined(what: str, images: Any, masks: Any) -> TaskData:
+def _joined(what: str, images: Any, masks: Any, step: int = 1) -> TaskData:
     last = isinstance(images, np.ndarray)
     pixels, classes = torch.as_tensor(images), torch.as_tensor(masks)
     if pixels.dtype == torch.uint8:
@@ -186,5 +202,6 @@ def _joined(what: str, images: Any, masks: Any) -> TaskData:
             f"masks hold numbers from {known.min()} to {known.max()}; expected classes from 0 on, and -1 where nobody "
             "has said (in masks that use 255 for it: masks[masks == 255] = -1)"
         )
-    name = "DataLoader" if "Loader" in what else "tensors"
-    return TaskData("segmentation", name, "given", (), TensorMasks(what, pixels, known.astype(np.int16)))
+    name = what.removeprefix("the ") if what.startswith("the Data") else "tensors"
+    reader = TensorMasks(what, pixels, known.astype(np.int16), step)
+    return TaskData("segmentation", name, "given", (), reader)

@@ -4,7 +4,6 @@ A constructor is called so that an argument it refuses becomes an error that say
 lie in the network it is said at once if there is none, not after minutes of trying.
 """
 
-import difflib
 import inspect
 import os
 import re
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 
 from torch import nn
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, alike
 from vitscope.models.errors import BadWeights, UnknownArgument
 from vitscope.models.origin import pair
 
@@ -76,7 +75,7 @@ def call(
 
 
 def _unknown(name: str, argument: str, choices: list[str]) -> UnknownArgument:
-    near = difflib.get_close_matches(argument, choices, n=3)
+    near = alike(argument, choices, 3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"it takes: {', '.join(choices) or 'none'}"
     return UnknownArgument(f"{name} takes no argument '{argument}'; {hint}", argument)
 

@@ -1,6 +1,5 @@
 """A user's own models, as `package.module:factory`: a function or a class that returns an `nn.Module`."""
 
-import difflib
 import importlib
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, alike
 from vitscope.data.config import image_channels
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_input
@@ -79,7 +78,7 @@ def find(name: str) -> Callable[..., Any]:
     factory = getattr(module, attribute, None)
     if not callable(factory):
         public = sorted(k for k, v in vars(module).items() if callable(v) and not k.startswith("_"))
-        some = difflib.get_close_matches(attribute, public, 3) or public[:12]
+        some = alike(attribute, public, 3) or public[:12]
         more = " ..." if len(some) < len(public) else ""
         raise UnknownModel(
             f"module '{module_name}' has no function '{attribute}'; it has: {', '.join(some) or 'none'}{more}"

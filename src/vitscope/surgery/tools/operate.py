@@ -6,7 +6,6 @@ A value is read by the type of its argument. Words without a key are the first a
 """
 
 import dataclasses
-import difflib
 import inspect
 import os
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,7 @@ from torch import nn
 
 from vitscope.core.arguments import Classes, Seed, Side, check, checked, describe, read_list
 from vitscope.core.arguments.calling import hints_of
-from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean
+from vitscope.core.errors import BadArgument, VitscopeError, alike, did_you_mean
 from vitscope.core.interface import declare, declared
 from vitscope.core.tensors import seeded
 from vitscope.data import data_config
@@ -166,7 +165,7 @@ def _with_arguments(
     """The one operation that is named, with its arguments; refuses them where it is not clear whose they are."""
     first, said = next(iter(arguments)), [one for one in operations if isinstance(one, str)]
     own = inspect.signature(operate).parameters
-    if near := difflib.get_close_matches(first, own, 1, 0.8):
+    if near := alike(first, own, at_least=0.8):
         raise BadArgument(f"operate(): no argument '{first}'; did you mean '{near[0]}'?")
     if len(operations) != 1 or len(said) != 1 or len(said[0].split()) != 1:
         raise BadArgument(
@@ -221,7 +220,7 @@ def read_words(
     options: dict[str, Any] = {}
     for key, value in pairs:
         if key not in taken:
-            near = difflib.get_close_matches(key, taken, 1)
+            near = alike(key, taken)
             hint = f"did you mean '{near[0]}'?" if near else f"it takes {', '.join(taken)}"
             raise BadArgument(f"{called}: no argument '{key}'; {hint}")
         if key in options:
