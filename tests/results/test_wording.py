@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.results.numbers import by_name, extremes, plural, points, rows_of
+from vitscope.results.numbers import by_name, extremes, plural, rows_of, with_interval
 
 TABLE = pd.DataFrame(
     {
@@ -36,7 +36,7 @@ def test_extremes() -> None:
     [(0.01, 0.05, "3.0 points [1.0, 5.0]"), (np.nan, np.nan, "3.0 points")],
 )
 def test_points(low: float, high: float, text: str) -> None:
-    assert points(SimpleNamespace(value=0.03, low=low, high=high)) == text
+    assert with_interval(SimpleNamespace(quantity="drop", value=0.03, low=low, high=high)) == text
 
 
 def test_plural() -> None:
