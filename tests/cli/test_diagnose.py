@@ -130,3 +130,19 @@ def test_a_factory_of_ones_own_that_takes_nothing(
     assert float(create_model(f"own_{verb}:with_weights").head.bias[0]) == 0.0  # type: ignore[union-attr, index]
     with pytest.raises(VitscopeError, match="takes no argument 'pretrained'"):
         create_model(f"own_{verb}:without_arguments", pretrained=True)
+
+
+def test_other_data_goes_into_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    few = ["--no-pretrained", "--exams", "prediction", "--limit", "10"]
+    for split in ("test", "train"):
+        assert main(["diagnose", "resnet_mini", "vit_mini", *few, "--split", split]) == 0
+    folders = [tmp_path / "runs/diagnose" / data / "vit_mini" for data in ("fashion", "fashion-train")]
+    assert [Run.open(f).record["options"]["data"] for f in folders] == ["fashion (test)", "fashion (train)"]
+    for folder in folders:  # pages of runs of the same names, but not on the same images
+        assert main(["compare", str(folder), str(folder.with_name("resnet_mini"))]) == 0
+    pages = sorted(str(page.relative_to(tmp_path)) for page in tmp_path.glob("runs/compare/**/*.html"))
+    assert pages == [
+        "runs/compare/fashion-train/vit_mini-resnet_mini/report.html",
+        "runs/compare/fashion/vit_mini-resnet_mini/report.html",
+    ]

@@ -73,8 +73,10 @@ def test_errors_are_one_line(
 
 def test_default_folders() -> None:
     runs = Path("runs/evaluate")
-    assert _out(Options(models=("vit_mini", "tv:resnet18"))) == runs
-    assert _out(Options(models=("tv:resnet18", "tv:resnet18"))) == runs / "tv_resnet18"
+    several, photos = ("vit_mini", "tv:resnet18"), "folder:my/photos"
+    assert _out(Options(models=several)) == runs / "fashion/vit_mini-tv_resnet18"
+    assert _out(Options(models=several, data=photos)) == runs / "folder_my_photos/vit_mini-tv_resnet18"
+    assert _out(Options(models=("tv:resnet18", "tv:resnet18"))) == runs / "fashion/tv_resnet18"
     assert _out(Options(models=("vit_mini",), out=Path("here"))) == Path("here")
 
 

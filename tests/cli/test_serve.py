@@ -17,7 +17,7 @@ def test_what_is_not_installed_is_named(tmp_path: Path) -> None:
     assert found.returncode == 2
     assert (
         found.stderr
-        == "vitscope: serving needs uvicorn, which is not installed: pip install 'vitscope[serve]'\n"
+        == "vitscope: serving needs uvicorn, which is not installed: pip install starlette uvicorn\n"
     )
 
 

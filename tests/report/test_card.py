@@ -113,3 +113,12 @@ def test_exams_on_different_images_say_so(tmp_path: Path) -> None:
     page = vs.report(tmp_path, tmp_path / "page.html").read_text()
     assert "Measured on 6 images of fashion (test)." in page
     assert "Measured on 4 images of tensors." in page
+
+
+def test_random_weights_are_said_until_something_is_loaded(tmp_path: Path) -> None:
+    model = vs.create_model("resnet_mini")
+    weights = vs.create_model("resnet_mini", pretrained=True).state_dict()
+    for folder, said in (("random", True), ("loaded", False)):
+        vs.diagnose(model, "fashion", ["prediction"], limit=10, out=tmp_path / folder)
+        assert ("Random weights</strong>" in render_page(find_runs([tmp_path / folder]))) is said
+        model.load_state_dict(weights)

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from vitscope.results.plain_files import run_folders
+from vitscope.results.plain_files import default_folder, file_name, run_folders
 
 DEFAULT = Path("runs/diagnose")
 
@@ -22,3 +22,16 @@ def test_one_model_takes_the_folder_itself() -> None:
     assert run_folders(("resnet50",), Path("here"), DEFAULT) == {"resnet50": Path("here")}
     assert run_folders(("resnet50", "resnet50"), Path("here"), DEFAULT) == {"resnet50": Path("here")}
     assert run_folders(("resnet50",), None, DEFAULT) == {"resnet50": Path("runs/diagnose/resnet50")}
+
+
+def test_other_data_has_another_folder() -> None:
+    assert default_folder("diagnose", "fashion") == Path("runs/diagnose/fashion")
+    assert default_folder("diagnose", "folder:photos") == Path("runs/diagnose/folder_photos")
+    assert default_folder("diagnose", "fashion", "train") == Path("runs/diagnose/fashion-train")
+    assert default_folder("compare", "fashion", models=("a", "tv:b")) == Path("runs/compare/fashion/a-tv_b")
+
+
+def test_long_names_are_told_apart_and_fit() -> None:
+    one, two = file_name(f"folder:/a/{'photos/' * 60}"), file_name(f"folder:/b/{'photos/' * 60}")
+    assert one != two
+    assert all(len(name.encode()) < 255 and name.endswith("photos_") for name in (one, two))

@@ -26,8 +26,8 @@ class Options(ImageOptions):
     """Images to examine names on; default: those of the run beside it, or fashion."""
     exams: tuple[str, ...] = ()
     """Which exams; default: those of the run beside it, or those that share one pass; all: every one but the slow."""
-    out: Path = Path("runs/compare")
-    """Folder for the runs that have to be made, and for the page."""
+    out: Path | None = None
+    """Folder for the runs that have to be made, and for the page; default: runs/compare/DATA/FIRST-SECOND."""
     page: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None
     """The file to write; default: report.html in that folder."""
     title: str | None = None
@@ -45,16 +45,17 @@ def run(options: Options) -> None:
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
     from vitscope.results.plain_files import check_page
-    from vitscope.studies.compare import Request, examined_runs
+    from vitscope.studies.compare import Request, examined_runs, folder_of_pair
 
-    page = options.page or options.out / "report.html"
+    models = (options.first, options.second)
+    out = options.out or folder_of_pair(*models, options.data, options.split)
+    page = options.page or out / "report.html"
     check_page(page)
     with distributed.process_group(options.timeout_minutes), notes_as_typed("compare", Options):
         exams = list(options.exams) or None
         request = Request(options.data, options.split, exams, options.limit, options.batch_size, options.seed)
         said = Interface().merged(options.output, options.mean, options.std)
-        models = (options.first, options.second)
-        runs = examined_runs(*models, request, options.device, options.out, said, options.trust_code)
+        runs = examined_runs(*models, request, options.device, out, said, options.trust_code)
         if distributed.is_main():
             path = report(runs, page, options.title, options.docs)
             print_verdicts(all_verdicts(find_runs(runs)), wide_console())

@@ -28,7 +28,7 @@ class Options(ExamOptions):
     exams: tuple[str, ...] = ()
     """Which exams, for example: fourier variance; default: those that share one pass; all: every one but the slow."""
     out: Path | None = None
-    """The run folder, or of several models the folder above theirs; default: runs/diagnose/MODEL."""
+    """The run folder, or of several models the folder above theirs; default: runs/diagnose/DATA/MODEL."""
     stream: Literal["read", "sum"] = "read"
     """Feature maps where an activation follows an addition: read (after it, as the next unit does), or the sum."""
 
@@ -45,14 +45,16 @@ def run(options: Options) -> None:
     from vitscope.exams import diagnose, find_exams
     from vitscope.models.create import check_name, tell_of_random_weights
     from vitscope.report.console import print_results
-    from vitscope.results.plain_files import called, run_folders
+    from vitscope.results.plain_files import called, default_folder, run_folders
 
     if not options.models:
         raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")
     chosen = find_exams(options.exams or None)
     own = read_options(options.options)
     with_options(chosen, own)
-    folders = run_folders(options.models, options.out, Path("runs/diagnose"))
+    folders = run_folders(
+        options.models, options.out, default_folder("diagnose", options.data, options.split)
+    )
     for name in folders:
         check_name(name, options.trust_code)
     with distributed.process_group(options.timeout_minutes), notes_as_typed("diagnose", Options):

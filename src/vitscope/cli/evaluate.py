@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from vitscope.engine.evaluate import Evaluation
 
-RUNS = Path("runs/evaluate")
 _USUAL = {"model", "minus", "exam", "kind", "condition", "quantity", "value", "low", "high", "n"}
 
 
@@ -48,7 +47,7 @@ class Options(ExamOptions):
     seed: Seed = 0
     """Decides which images a limit takes, and everything that is drawn."""
     out: Path | None = None
-    """The run folder, or of several models the folder above theirs; default: runs/evaluate/MODEL."""
+    """The run folder, or of several models the folder above theirs; default: runs/evaluate/DATA/MODEL."""
 
 
 def run(options: Options) -> None:
@@ -80,10 +79,10 @@ def run(options: Options) -> None:
 
 
 def _out(options: Options) -> Path:
-    from vitscope.results.plain_files import run_folders
+    from vitscope.results.plain_files import default_folder
 
-    several = len(set(options.models)) != 1
-    return options.out or (RUNS if several else run_folders(options.models, None, RUNS)[options.models[0]])
+    models = tuple(dict.fromkeys(options.models))
+    return options.out or default_folder("evaluate", options.data, options.split, models)
 
 
 def _print(found: "Evaluation") -> None:

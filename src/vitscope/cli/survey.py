@@ -45,8 +45,8 @@ class Options(JobOptions, CodeOptions):
     """Side of the images; default: each model's own."""
     num_classes: Classes | None = None
     """Size of the heads; default: each model's own."""
-    out: Path = Path("runs/survey")
-    """Folder for tables and page."""
+    out: Path | None = None
+    """Folder for tables and page; default: runs/survey/DATA."""
     retries: CountFromZero = 0
     """How often a job that failed is tried again."""
 

@@ -25,7 +25,8 @@ from vitscope.data.task_data import TaskData
 from vitscope.data.tasks.tensors import TensorMasks
 from vitscope.engine.exam import Accumulator, Procedure
 from vitscope.engine.takes_interface import Request
-from vitscope.models.origin import origin, run_of
+from vitscope.models.create import random_weights
+from vitscope.models.origin import origin, run_of, still_random
 from vitscope.results.condition_rows import Headlined
 from vitscope.results.own_score import own_score
 from vitscope.results.plain_files import check_plain, read_plain
@@ -161,6 +162,7 @@ def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "input_size": size,
         "weights_sha256": weights_hash(model),
+        "random_weights": still_random(model) or bool(home and random_weights(Path(home))),
         "flops": _flops(double, size),
         "units": _units(double, size) or _units(model, size),
         "surgery": getattr(model, "vitscope_surgery", []),

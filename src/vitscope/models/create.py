@@ -20,7 +20,7 @@ from vitscope.core.arguments import ModelName, Probability, Range, check, checke
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, alike, warn
 from vitscope.models.errors import CannotBuild, UnknownModel
-from vitscope.models.origin import set_origin
+from vitscope.models.origin import remember_random_weights, set_origin
 from vitscope.models.sources import Request, run_folder
 from vitscope.models.sources import dense as from_dense
 from vitscope.models.sources import factory as from_factory
@@ -106,6 +106,8 @@ def create_model(
             f"{name} cannot be built with {wanted} ({reason(error)}); try other values"
         ) from error
     set_origin(model, name, given)
+    if random_weights(name, pretrained):
+        remember_random_weights(model)
     return model
 
 

@@ -3,10 +3,12 @@
 Both are plain attributes of the module: `model.vitscope_origin` and, as in timm, `model.pretrained_cfg`.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from timm.data import IMAGENET_DEFAULT_MEAN, IMAGENET_DEFAULT_STD
 from torch import nn
 
@@ -35,6 +37,26 @@ def name_of(model: nn.Module) -> str:
 def set_origin(model: nn.Module, name: str, arguments: Mapping[str, Any]) -> None:
     """Let the model remember the call that made it."""
     model.vitscope_origin = Origin(name, dict(arguments))  # type: ignore[assignment]
+
+
+def remember_random_weights(model: nn.Module) -> None:
+    """Let the model remember the weights that it has now as random ones."""
+    model.vitscope_random = _sample(model)  # type: ignore[assignment]
+
+
+def still_random(model: nn.Module) -> bool:
+    """Whether the model has the random weights that it was made with: nothing was trained or loaded since."""
+    known = getattr(model, "vitscope_random", None)
+    return isinstance(known, str) and known == _sample(model)
+
+
+def _sample(model: nn.Module) -> str | None:
+    """A digest of some values of every parameter; None where there are no values."""
+    values = [parameter.detach().flatten()[:8] for parameter in model.parameters()]
+    if not values or any(part.is_meta for part in values):
+        return None
+    together = torch.cat([part.cpu().double() for part in values])
+    return hashlib.sha256(together.numpy().tobytes()).hexdigest()
 
 
 def run_of(model: nn.Module) -> str | None:

@@ -47,6 +47,7 @@ class Card:
     stages: list[Stage]
     surgery: list[str]
     training: list[tuple[str, str]]
+    random_weights: bool
 
     @property
     def kinds(self) -> list[str]:
@@ -63,6 +64,7 @@ def make_card(run: Run, results: Mapping[str, Result]) -> Card:
         stages=_stages(model.get("units") or []),
         surgery=[_operation(entry) for entry in model.get("surgery") or []],
         training=_training(model.get("training") or {}),
+        random_weights=model.get("random_weights") is True,
     )
 
 

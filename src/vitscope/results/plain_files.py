@@ -6,6 +6,7 @@ Whether something can be written is known before the work for it begins; nothing
 """
 
 import errno
+import hashlib
 import os
 import stat
 import tempfile
@@ -17,6 +18,7 @@ from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.results.atomic import LOCK, is_special
 
 MOST_BYTES = 64 << 20
+_LONGEST = 120  # characters of a name that is made of others
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFSOCK: "a socket",
@@ -129,6 +131,24 @@ def called(model: str | os.PathLike[str]) -> str:
     return Path(model).resolve().name if Path(model).is_dir() else os.fspath(model)
 
 
+def file_name(text: str) -> str:
+    """A text as the name of a file; of a long one the end, after what tells it from others."""
+    plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in text).strip(".") or "_"
+    if len(plain.encode()) <= _LONGEST:
+        return plain
+    told = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{told}-{plain.encode()[-_LONGEST:].decode(errors='ignore')}"
+
+
+def default_folder(verb: str, data: str, split: str = "test", models: Sequence[str] = ()) -> Path:
+    """Where a command puts what it finds if nobody says where: `runs/VERB/DATA`, and a folder in it for several models.
+
+    What was found on other data, or about other models together, is in another folder.
+    """
+    folder = Path("runs") / verb / file_name(data if split == "test" else f"{data}-{split}")
+    return folder / file_name("-".join(map(called, models))) if models else folder
+
+
 def run_folders(models: Sequence[str], out: Path | None, default: Path) -> dict[str, Path]:
     """The run folder of each model, once each.
 
@@ -140,7 +160,7 @@ def run_folders(models: Sequence[str], out: Path | None, default: Path) -> dict[
     if len(distinct) == 1 and out is not None:
         return {distinct[0]: out}
     for model in distinct:
-        plain = "".join(c if c.isalnum() or c in "._-" else "_" for c in called(model)).strip(".") or "model"
+        plain = file_name(called(model))
         taken = {path.name for path in folders.values()}
         unique = next(n for n in (plain, *(f"{plain}-{i}" for i in range(2, 10_000))) if n not in taken)
         folders[model] = (out or default) / unique

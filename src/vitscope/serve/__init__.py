@@ -46,6 +46,6 @@ def serve_until_asked(folder: Path, host: str, port: int, token: str | None) -> 
         if error.name not in ("starlette", "uvicorn"):
             raise
         raise VitscopeError(
-            f"serving needs {error.name}, which is not installed: pip install 'vitscope[serve]'"
+            f"serving needs {error.name}, which is not installed: pip install starlette uvicorn"
         ) from error
     run_server(folder, host, port, token)

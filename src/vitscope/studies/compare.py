@@ -26,7 +26,7 @@ from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
-from vitscope.results.plain_files import called, check_page, run_folders
+from vitscope.results.plain_files import called, check_page, default_folder, run_folders
 
 DATA = "fashion"
 
@@ -57,7 +57,7 @@ def compare(
     batch_size: int = 128,
     seed: int = 0,
     device: str | torch.device | None = None,
-    out: str | os.PathLike[str] = "runs/compare",
+    out: str | os.PathLike[str] | None = None,
     page: str | os.PathLike[str] | None = None,
     title: str | None = None,
     docs: Address | None = None,
@@ -80,7 +80,7 @@ def compare(
         batch_size: Images per forward pass.
         seed: Of the subset and the bootstrap.
         device: Where to run; default: a GPU if there is one.
-        out: Folder for the runs that have to be made, and for the page.
+        out: Folder for the runs that have to be made, and for the page; default: runs/compare/DATA/FIRST-SECOND.
         page: The file to write; default: `report.html` in `out`.
         title: What stands on top.
         docs: Address of the documentation, see `report`.
@@ -92,14 +92,28 @@ def compare(
     Returns:
         The path of the page.
     """
-    path = Path(page) if page is not None else Path(out) / "report.html"
+    folder = Path(out) if out is not None else folder_of_pair(first, second, data, split)
+    path = Path(page) if page is not None else folder / "report.html"
     check_page(path)
     said = Interface().merged(output, mean, std)
     request = Request(data, split, exams, limit, batch_size, seed)
-    runs = examined_runs(first, second, request, device, out, said, trust_code)
+    runs = examined_runs(first, second, request, device, folder, said, trust_code)
     if distributed.is_main():
         report(runs, path, title, docs)
     return path
+
+
+def folder_of_pair(
+    first: str | os.PathLike[str], second: str | os.PathLike[str], data: str | None, split: str
+) -> Path:
+    """Where two models on this data go, or on that of the run beside them, if nobody says where."""
+    names = [os.fspath(first), os.fspath(second)]
+    examined = next((name for name in names if _is_examined(Path(name))), None)
+    if data is None and examined is not None:
+        commands = _commands(Run.open(examined))
+        data, recorded = _spec_and_split(commands[-1]) if commands else (DATA, "")
+        split = recorded or split
+    return default_folder("compare", data or DATA, split, names)
 
 
 def examined_runs(
@@ -150,8 +164,7 @@ def _is_examined(path: Path) -> bool:
 
 def _requests(run: Run, trust_code: bool) -> list[Request]:
     """How a run was examined, command by command."""
-    records = [*run.record.get("earlier", []), run.record]
-    commands = [options for record in records if "exams" in (options := record.get("options") or {})]
+    commands = _commands(run)
     if not commands:
         raise VitscopeError(
             f"{run.path} does not say how it was examined; say what to do with the other: --data fashion"
@@ -159,9 +172,22 @@ def _requests(run: Run, trust_code: bool) -> list[Request]:
     return [_request(options, run.path, trust_code) for options in commands]
 
 
+def _commands(run: Run) -> list[dict[str, Any]]:
+    """The options of each command that examined."""
+    records = [*run.record.get("earlier", []), run.record]
+    return [options for record in records if "exams" in (options := record.get("options") or {})]
+
+
+def _spec_and_split(options: Mapping[str, Any]) -> tuple[str, str]:
+    """The data of a command, and which part of it; the latter is empty where the data has no name to load it by."""
+    data = str(options["data"])
+    spec, _, split = data.removesuffix(")").rpartition(" (")
+    return (spec, split) if spec else (data, "")
+
+
 def _request(options: dict[str, Any], path: Path, trust_code: bool) -> Request:
-    spec, bracket, split = str(options["data"]).removesuffix(")").rpartition(" (")
-    if not bracket:
+    spec, split = _spec_and_split(options)
+    if not split:
         raise VitscopeError(
             f"{path} was examined on {options['data']}, which has no name to load it by; use --data NAME for both"
         )

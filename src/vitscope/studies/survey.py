@@ -16,7 +16,7 @@ from vitscope.models import list_models
 from vitscope.models.create import describe, random_weights
 from vitscope.report.atlas import write_atlas
 from vitscope.results import atomic_write
-from vitscope.results.plain_files import called
+from vitscope.results.plain_files import called, default_folder
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.engines import Engine
 from vitscope.studies.parts import Arm, Look
@@ -35,7 +35,7 @@ def survey(
     models: str | Sequence[str],
     data: str = "fashion",
     exams: Sequence[str] = EXAMS,
-    out: str | os.PathLike[str] = "runs/survey",
+    out: str | os.PathLike[str] | None = None,
     *,
     split: str = "test",
     limit: int | None = None,
@@ -64,7 +64,7 @@ def survey(
         models: Names, or patterns of names such as "vit_*" (see `list_models`).
         data: What `load_data` takes.
         exams: Which ones.
-        out: Folder for tables and page.
+        out: Folder for tables and page; default: runs/survey/DATA.
         split: Which part of the data.
         limit: Use this many images.
         batch_size: Images per forward pass.
@@ -107,7 +107,9 @@ def survey(
         progress=progress,
     )
     facts = _facts(asked, progress)
-    plan, report, folder = carry_out(request, out)
+    plan, report, folder = carry_out(
+        request, out if out is not None else default_folder("survey", data, split)
+    )
     notes = {task.node.arm: _reason(task.failures[-1]) for task in report.of("failed")}
     result = summarise(plan.study, plan.results(), facts, notes, differences=False).save(folder)
     atomic_write(folder / TABLE, result.wide().to_csv(index=False))

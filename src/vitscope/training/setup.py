@@ -20,6 +20,7 @@ from vitscope.models.create import check_name
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import seed_all
+from vitscope.results.plain_files import file_name
 from vitscope.tasks import Classification, Task, find_task
 from vitscope.training import parallel
 from vitscope.training.loading import Images, find_images, readable
@@ -144,7 +145,7 @@ def make_plan(
     _require_batch(net, choices.batch_size, len(images.train))
     if isinstance(teacher, str | os.PathLike):
         teacher = create_model(teacher, pretrained=None, trust_code=trusted)
-    folder = Path(out) if out is not None else Path("runs") / _file_name(f"{name_of(net)}-{images.name}")
+    folder = Path(out) if out is not None else Path("runs") / file_name(f"{name_of(net)}-{images.name}")
     if folder.exists() and not folder.is_dir():
         raise BadArgument(f"{folder} is a file; expected a folder to write the run into: --out runs/NAME")
     asked = name_of(net) if isinstance(model, nn.Module) else os.fspath(model)
@@ -238,7 +239,3 @@ def _setting(
     if options.window is not None:
         setting["window"] = options.window
     return json.loads(json.dumps(setting))
-
-
-def _file_name(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-._" else "_" for c in text)
