@@ -16,7 +16,7 @@ DATA = "fashion"
 # Images per exam: enough to see what it is about, few enough for minutes on a laptop.
 LIMITS = {"diagnosis": 300, "passes": 100, "evaluation": 60, "costly": 32}
 MANY_PASSES = ("lesion", "uncertainty")  # of a diagnosis
-OPTIONS = {"landscape": {"points": 15}}
+OPTIONS = {"landscape": {"points": 13}}
 
 
 @dataclass(frozen=True)
