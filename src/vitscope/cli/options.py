@@ -248,7 +248,7 @@ def _take_config(arguments: list[str]) -> tuple[list[str], Path | None]:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
-    from vitscope.core.arguments.files import read_yaml
+    from vitscope.core.arguments.yaml_files import read_yaml
 
     content = read_yaml(path, f"--config {path}", "option: value")
     if "trust_code" in content:

@@ -31,7 +31,7 @@ from vitscope.core.arguments import (
     from_yaml,
     names_checked,
 )
-from vitscope.core.arguments.files import read_yaml
+from vitscope.core.arguments.yaml_files import read_yaml
 from vitscope.core.errors import BadArgument, alike
 
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import vitscope.claims
 from vitscope.core.arguments import check_fields, names_checked
-from vitscope.core.arguments.files import read_yaml
+from vitscope.core.arguments.yaml_files import read_yaml
 from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean
 from vitscope.studies.scales import SCALE_NAMES, Scale, ScaleName, Setting
 from vitscope.studies.study import Study

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import vitscope.claims
 from vitscope.core.arguments import Count, Positive, check_fields, names_checked
-from vitscope.core.arguments.files import read_yaml
+from vitscope.core.arguments.yaml_files import read_yaml
 from vitscope.core.errors import BadArgument, did_you_mean
 from vitscope.studies.study_file import typed
 

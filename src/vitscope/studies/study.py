@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from vitscope.core.arguments import Probability, names_checked
-from vitscope.core.arguments.files import read_yaml
+from vitscope.core.arguments.yaml_files import read_yaml
 from vitscope.core.errors import BadArgument, did_you_mean
 from vitscope.studies.parts import (
     TRAINING,
