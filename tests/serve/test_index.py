@@ -1,11 +1,19 @@
+import json
+import os
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.serve.conftest import HEADER, epoch
+from vitscope.report.atlas import render_atlas
 from vitscope.results import Run
+from vitscope.results.study_result import StudyResult
 from vitscope.serve.index import Index, fingerprint, training_rows
-from vitscope.serve.pages import percent
+from vitscope.serve.pages import Pages, percent
+
+CLAIM = Path(__file__).parents[2] / "reproduction" / "cpu" / "D2"  # the results of a real study
 
 
 def test_every_run_below_the_folder_and_no_other(runs: Path) -> None:
@@ -66,3 +74,59 @@ def test_the_folder_can_be_a_run_itself(runs: Path) -> None:
     index = Index(runs / "train")
     assert [entry.path for entry in index.entries()] == ["."]
     assert index.find(".") == (runs / "train").resolve()
+
+
+def test_a_study_has_its_row_and_a_page_made_of_its_tables(runs: Path) -> None:
+    folder = runs / "studies" / "noise"
+    shutil.copytree(CLAIM, folder)
+    (folder / "study.html").write_text("<script>of a stranger</script>")
+    index = Index(runs)
+    entry = next(entry for entry in index.entries() if entry.kind == "study")
+    assert (entry.path, entry.model, entry.data) == ("studies/noise", "resnet_mini, vit_mini", "cifar10")
+    assert (entry.state, entry.exams, entry.epochs, entry.accuracy) == ("done", 1, 0, None)
+    assert entry.started.startswith("20")
+    page = Pages(index).report(folder)
+    assert "a ResNet falls more under high frequencies" in page
+    assert "of a stranger" not in page
+    assert index.find("studies/noise") == folder.resolve()
+
+
+def _undated(page: str) -> str:
+    return re.sub(r"20\d\d-\d\d-\d\d[T ][\d:]+Z?", "", page)
+
+
+def test_a_survey_has_its_atlas(runs: Path) -> None:
+    folder = runs / "survey"
+    shutil.copytree(CLAIM, folder)
+    (folder / "atlas.html").touch()
+    page = Pages(Index(runs)).report(folder)
+    without_bar = re.sub(r"(<body[^>]*>)<p .*?</p>", r"\1", page, count=1)
+    assert _undated(without_bar) == _undated(render_atlas(StudyResult.load(folder)))
+
+
+def test_a_study_that_is_not_complete_or_damaged_says_so(runs: Path) -> None:
+    folder = runs / "noise"
+    shutil.copytree(CLAIM, folder)
+    content = json.loads((folder / "study.json").read_text())
+    (folder / "study.json").write_text(json.dumps({**content, "missing": ["arm vit, seed 1"]}))
+    entry = Index(runs).entry(folder)
+    assert (entry.state, entry.trouble) == ("interrupted", "not complete: 1 of its parts are missing")
+    (folder / "study.json").write_text(json.dumps({**content, "study": 3}))
+    entry = Index(runs).entry(folder)
+    assert entry.state == "damaged"
+    assert "study.json is damaged" in entry.trouble
+    assert "study.json is damaged" in Pages(Index(runs)).training(folder)
+
+
+def test_a_study_that_reads_from_outside_is_not_shown(runs: Path, tmp_path: Path) -> None:
+    folder = runs / "noise"
+    folder.mkdir()
+    (tmp_path / "outside" / "study.json").write_text((CLAIM / "study.json").read_text())
+    os.symlink(tmp_path / "outside" / "study.json", folder / "study.json")
+    assert Index(runs).find("noise") is None
+
+
+def test_random_weights_are_marked(runs: Path) -> None:
+    assert Index(runs).entry(runs / "a" / "exam").random_weights
+    assert not Index(runs).entry(runs / "train").random_weights
+    assert "random weights" in Pages(Index(runs)).front()

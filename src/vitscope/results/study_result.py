@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from vitscope.core import pd
 from vitscope.core.arguments import checked
@@ -54,6 +54,8 @@ class _Look(TypedDict):
 
 class _Arm(TypedDict):
     name: str
+    model: NotRequired[str]
+    data: NotRequired[str]
 
 
 class _Asked(TypedDict):
@@ -67,6 +69,7 @@ class _File(TypedDict):
     question: str
     study: _Asked
     missing: list[str]
+    provenance: NotRequired[dict[str, Any]]
     tables: dict[str, list[dict[str, Any]]]
 
 
@@ -158,6 +161,30 @@ class StudyResult:
             ) from None
         except (ValueError, KeyError, TypeError) as error:
             raise BadResult(f"{path} is damaged ({reason(error)}); {advice}") from error
+
+
+@dataclass(frozen=True)
+class StudyFacts:
+    """What a list of studies shows of one."""
+
+    arms: tuple[str, ...]
+    models: tuple[str, ...]  # each once
+    data: tuple[str, ...]
+    exams: int
+    missing: int  # parts that are not done yet, or failed
+    time: str  # when it was last summed up
+
+
+def study_facts(folder: Path) -> StudyFacts:
+    """What `study.json` says about a study, without its tables."""
+    content = read_record(folder / FILE, _File, SCHEMA, "run the study again")
+    arms, made = content["study"]["arms"], content.get("provenance", {})
+
+    def each(name: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(arm[name] for arm in arms if name in arm))
+
+    counts = len(content["study"]["looks"]), len(content["missing"])
+    return StudyFacts(each("name"), each("model"), each("data"), *counts, str(made.get("time") or ""))
 
 
 def each_row(table: pd.DataFrame) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""The runs in a folder, each with what an index shows of it.
+"""The runs and studies in a folder, each with what an index shows of it.
 
 A run may be damaged in any way. Whatever reading it leads to is the trouble of its own row.
 """
@@ -9,13 +9,16 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from vitscope.results import Run
 from vitscope.results.own_score import EXAM_SCORES, own_score
 from vitscope.results.plain_files import is_shortage, read_plain
+from vitscope.results.study_result import FILE as STUDY
+from vitscope.results.study_result import StudyFacts, study_facts
 from vitscope.serve.access import below
 
+RUN = "run.json"
 # Folders inside a run that hold no other runs.
 _INSIDE = {"exams", "figures", "checkpoints"}
 _DEEPEST = 32  # folders within folders that are looked into
@@ -27,7 +30,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Entry:
-    """One run; `accuracy` is the score of its task (accuracy, mIoU ...), of an exam of it, else of its last epoch."""
+    """One run or study; `accuracy` is the score of a run's task (accuracy, mIoU ...), of an exam of it, else of its
+    last epoch.
+    """
 
     path: str  # from the served folder, with slashes; "." is the folder itself
     name: str
@@ -42,6 +47,8 @@ class Entry:
     started: str
     trouble: str = ""  # what of it cannot be read
     score: str = "Accuracy"  # what it is
+    kind: Literal["run", "study"] = "run"
+    random_weights: bool = False  # nothing was trained or loaded
 
     def plain(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -56,7 +63,7 @@ class Index:
         self._known: dict[Path, tuple[Fingerprint, Entry]] = {}
 
     def entries(self) -> list[Entry]:
-        """Every run below the folder, the latest first."""
+        """Every run and study below the folder, the latest first."""
         found = [self.entry(folder) for folder in _folders(self.root)]
         return sorted(found, key=lambda entry: (entry.started, entry.path), reverse=True)
 
@@ -65,19 +72,24 @@ class Index:
         mark, known = fingerprint(folder), self._known.get(folder)
         if known is not None and known[0] == mark and known[1].state != "running":
             return known[1]
-        entry = _read(self.root, folder)
+        entry = _read_study(self.root, folder) if is_study(folder) else _read(self.root, folder)
         self._known[folder] = (mark, entry)
         return entry
 
     def find(self, path: str) -> Path | None:
-        """The folder of the run that a request names; None if there is none."""
+        """The folder of the run or study that a request names; None if there is none."""
         folder = below(self.root, "" if path == "." else path)
-        return folder if folder is not None and _is_run(self.root, folder) else None
+        return folder if folder is not None and _is_shown(self.root, folder) else None
+
+
+def is_study(folder: Path) -> bool:
+    """Whether it is the folder of a study, and of no run."""
+    return os.path.lexists(folder / STUDY) and not os.path.lexists(folder / RUN)
 
 
 def files_of(folder: Path) -> list[Path]:
-    """The files that a page of a run is made from."""
-    alone = [folder / name for name in ("run.json", "metrics.csv", *(_csv(exam) for exam in EXAM_SCORES))]
+    """The files that a page of a run or study is made from."""
+    alone = [folder / name for name in (RUN, STUDY, "metrics.csv", *(_csv(exam) for exam in EXAM_SCORES))]
     return [file for file in (*alone, *sorted(folder.glob("exams/*/result.json"))) if os.path.lexists(file)]
 
 
@@ -115,7 +127,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _folders(root: Path) -> Iterator[Path]:
-    """Every folder of a run, from the top; links to folders are not followed."""
+    """Every folder of a run or study, from the top; links to folders are not followed."""
     level = [root]
     for _ in range(_DEEPEST):
         below_it: list[Path] = []
@@ -126,44 +138,54 @@ def _folders(root: Path) -> Iterator[Path]:
                 if is_shortage(error):
                     raise
                 continue
-            if any(one.name == "run.json" for one in inside) and _is_run(root, folder):
+            if any(one.name in (RUN, STUDY) for one in inside) and _is_shown(root, folder):
                 yield folder
             names = (one.name for one in inside if one.is_dir(follow_symlinks=False))
             below_it += [folder / n for n in names if not n.startswith(".") and n not in _INSIDE]
         level = below_it
 
 
-def _is_run(root: Path, folder: Path) -> bool:
-    """Whether it has a `run.json`, and every file that would be read really is below the served folder."""
+def _is_shown(root: Path, folder: Path) -> bool:
+    """Whether it is a run or a study, and every file that would be read really is below the served folder."""
     inner = [file.relative_to(root).as_posix() for file in files_of(folder)]
-    own = folder / "run.json"
-    return os.path.lexists(own) and not own.is_dir() and all(below(root, file) is not None for file in inner)
+    own = [folder / name for name in (RUN, STUDY) if os.path.lexists(folder / name)]
+    return bool(own) and not own[0].is_dir() and all(below(root, file) is not None for file in inner)
 
 
-def _read(root: Path, folder: Path) -> Entry:
-    troubles: list[str] = []
+class _Attempts:
+    """What of a folder can be read; the rest is its troubles, in words."""
 
-    def attempt(read: Callable[[], T], otherwise: T) -> T:
+    def __init__(self, root: Path, folder: Path) -> None:
+        self.folder, self._troubles = folder, list[str]()
+        path = folder.relative_to(root).as_posix()
+        self.path = _text(path, longest=len(path))
+        self._shown = self.path == path
+
+    def __call__(self, read: Callable[[], T], otherwise: T) -> T:
         try:
             return read()
         except Exception as error:
             if is_shortage(error):
                 raise
-            reason = str(error).replace(f"{folder}{os.sep}", "") or type(error).__name__
-            troubles.append(_text(reason))
+            reason = str(error).replace(f"{self.folder}{os.sep}", "") or type(error).__name__
+            self._troubles.append(_text(reason))
             return otherwise
 
-    nothing: list[dict[str, str]] = []
+    @property
+    def troubles(self) -> str:
+        more = [] if self._shown else ["its name is not text, so its page cannot be asked for"]
+        return "; ".join(dict.fromkeys([*self._troubles, *more]))
+
+
+def _read(root: Path, folder: Path) -> Entry:
+    attempt, nothing = _Attempts(root, folder), list[dict[str, str]]()
     rows = attempt(lambda: _rows(folder / "metrics.csv"), nothing)
     exams = attempt(lambda: len(list(folder.glob("exams/*/result.json"))), 0)
     accuracy = attempt(lambda: _predicted(folder) or _trained(rows), None)
     score, (value, low, high) = accuracy or ("Accuracy", (None, None, None))
-    model, data, state, started = attempt(lambda: _facts(folder), ("", "", "damaged", ""))
-    path = folder.relative_to(root).as_posix()
-    if path != _text(path, longest=len(path)):
-        troubles.append("its name is not text, so its page cannot be asked for")
+    model, data, state, started, is_random = attempt(lambda: _facts(folder), ("", "", "damaged", "", False))
     return Entry(
-        _text(path, longest=len(path)),
+        attempt.path,
         _text(folder.name),
         _text(model),
         _text(data),
@@ -174,18 +196,42 @@ def _read(root: Path, folder: Path) -> Entry:
         low,
         high,
         _text(started),
-        "; ".join(dict.fromkeys(troubles)),
+        attempt.troubles,
         score,
+        random_weights=is_random,
     )
 
 
-def _facts(folder: Path) -> tuple[Any, Any, str, Any]:
-    """Model, data, state and start."""
-    read_plain(folder / "run.json")  # and so a plain file
+def _read_study(root: Path, folder: Path) -> Entry:
+    attempt = _Attempts(root, folder)
+    found = attempt(lambda: study_facts(folder), StudyFacts((), (), (), 0, 0, ""))
+    state = "interrupted" if found.missing else "done"
+    missing = f"not complete: {found.missing} of its parts are missing" if found.missing else ""
+    return Entry(
+        attempt.path,
+        _text(folder.name),
+        _text(", ".join(found.models)),
+        _text(", ".join(found.data)),
+        state if found.arms else "damaged",
+        found.exams,
+        0,
+        None,
+        None,
+        None,
+        _text(found.time),
+        attempt.troubles or missing,
+        kind="study",
+    )
+
+
+def _facts(folder: Path) -> tuple[Any, Any, str, Any, bool]:
+    """Model, data, state, start, and whether its weights are random."""
+    read_plain(folder / RUN)  # and so a plain file
     run = Run.open(folder)
     options = run.record.get("options")
     data = options.get("data") if isinstance(options, dict) else None
-    return run.model.get("name") or "", data or "", run.state, run.record.get("time") or ""
+    is_random = run.model.get("random_weights") is True
+    return run.model.get("name") or "", data or "", run.state, run.record.get("time") or "", is_random
 
 
 def _text(value: Any, longest: int = _LONGEST) -> str:

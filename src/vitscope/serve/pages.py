@@ -18,7 +18,7 @@ from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interrupt import Stopped, stoppable
 from vitscope.results.plain_files import check_plain, is_shortage
 from vitscope.serve.access import below
-from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, training_rows
+from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, is_study, training_rows
 
 KEPT_PAGES = 16  # reports of a few MB each
 KEPT_CURVES = 64
@@ -114,7 +114,7 @@ class Pages:
         return self._curves.get(folder, self._drawing, _draw_curve)
 
     def report(self, folder: Path) -> str:
-        """The page that `vs.report` makes of the run, with a way back to the index."""
+        """The page that `vs.report` makes of the run, or the one of a study, with a way back to the index."""
         return self._reports.get(folder, self._drawing, self._make_report)
 
     @contextmanager
@@ -137,7 +137,8 @@ class Pages:
         from vitscope.report.page import render_page
         from vitscope.report.subject import find_runs
 
-        page = render_page(find_runs([folder], self._unreadable(folder)))
+        runs = [] if is_study(folder) else find_runs([folder], self._unreadable(folder))
+        page = render_page(runs) if runs else _study_page(folder)
         return re.sub(r"<body[^>]*>", lambda body: body[0] + _bar(self.index.entry(folder)), page, count=1)
 
     def _unreadable(self, folder: Path) -> dict[str, str]:
@@ -155,6 +156,16 @@ class Pages:
                     raise
                 found[file.parent.name] = str(error).replace(str(file), inside)
         return found
+
+
+def _study_page(folder: Path) -> str:
+    """Made of its tables, not read: a page that lies there may be anybody's."""
+    from vitscope.report.atlas import render_atlas
+    from vitscope.report.study_page import render_study
+    from vitscope.results.study_result import ATLAS, StudyResult
+
+    result = StudyResult.load(folder)
+    return render_atlas(result) if (folder / ATLAS).exists() else render_study(result)
 
 
 def _draw_curve(folder: Path) -> bytes | None:

@@ -13,6 +13,7 @@ from vitscope.data import data_config
 from vitscope.models import describe, origin, save_model
 from vitscope.models.create import check_name
 from vitscope.models.errors import CannotBuild, UnknownArgument, UnknownModel, UntrustedCode
+from vitscope.models.origin import still_random
 
 
 def said(model: torch.nn.Module) -> list[torch.Tensor]:
@@ -116,3 +117,12 @@ def test_a_file_cannot_name_a_folder(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(VitscopeError, match="it names a folder"):
         vs.create_model(tmp_path)
+
+
+def test_random_weights_are_remembered_as_such() -> None:
+    fresh = vs.create_model("upernet:vit_mini", channels=16)
+    assert still_random(fresh)
+    with torch.no_grad():
+        next(fresh.parameters()).add_(1.0)
+    assert not still_random(fresh)
+    assert not still_random(vs.create_model("upernet:vit_mini", pretrained=True, channels=16))

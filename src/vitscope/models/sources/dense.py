@@ -17,7 +17,7 @@ from vitscope.core.arguments import Count, check
 from vitscope.core.interface import class_count
 from vitscope.data import data_config
 from vitscope.models.errors import CannotBuild
-from vitscope.models.origin import Origin, origin, set_input
+from vitscope.models.origin import Origin, origin, remember_random_weights, set_input, still_random
 from vitscope.models.sources import Request, signature_of
 
 HEADS = {  # file and class of each prefix
@@ -57,6 +57,7 @@ def build(request: Request, create: Callable[..., nn.Module], redo: Callable[...
         trust_code=request.trust_code,
         **given,
     )
+    all_random = still_random(backbone)
     if operations := request.arguments.get("backbone_surgery"):
         redo(backbone, operations)
     own_classes = class_count(backbone) or 1
@@ -67,6 +68,8 @@ def build(request: Request, create: Callable[..., nn.Module], redo: Callable[...
     name, again = _again(kind, inner, backbone, {**given, **own})
     said = {} if request.img_size is None else {"img_size": request.img_size}
     model.vitscope_origin = Origin(name, {**again, **said, "num_classes": classes})  # type: ignore[assignment]
+    if all_random:
+        remember_random_weights(model)
     return model
 
 

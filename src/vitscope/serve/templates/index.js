@@ -12,6 +12,14 @@ function cell(row, text, numeric) {
   return made;
 }
 
+function kind(text) {
+  if (!text) return [];
+  const made = document.createElement("span");
+  made.className = "kind";
+  made.textContent = text;
+  return [" ", made];
+}
+
 function address(path) {
   return "/run/" + path.split("/").map(encodeURIComponent).join("/");
 }
@@ -24,7 +32,7 @@ function accuracy(run) {
 }
 
 function passes(run) {
-  const text = [run.path, run.name, run.model, run.data].join(" ").toLowerCase();
+  const text = [run.path, run.name, run.model, run.data, run.kind].join(" ").toLowerCase();
   const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
   return (!state.value || run.state === state.value) && words.every((word) => text.includes(word));
 }
@@ -41,8 +49,8 @@ function show() {
     const row = body.insertRow(), link = document.createElement("a"), badge = document.createElement("span");
     link.href = address(run.path);
     link.textContent = run.path === "." ? run.name : run.path;
-    cell(row, "").append(link);
-    cell(row, run.model);
+    cell(row, "").append(link, ...kind(run.kind === "study" ? "study" : ""));
+    cell(row, run.model).append(...kind(run.random_weights ? "random weights" : ""));
     cell(row, run.data);
     badge.className = "state " + run.state;
     badge.textContent = run.state;
