@@ -71,6 +71,6 @@ def test_a_limit_is_for_exams() -> None:
     with pytest.raises(BadArgument) as refused:
         load_data("fashion", limit=10)  # type: ignore[call-arg]
     assert str(refused.value) == (
-        "load_data(): no argument 'limit'; it takes spec, split, fraction, seed, check; "
+        "load_data(): no argument 'limit'; it takes spec, split, fraction, seed, check, skip_broken; "
         "exams take a limit, as in vs.diagnose(model, data, limit=100)"
     )

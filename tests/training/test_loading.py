@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_broken_picture_stops_the_training_with_its_path(
     folder: Path, tmp_path: Path, workers: int
 ) -> None:
-    with pytest.raises(BadData, match=r"cannot decode .*train/b/2\.png .*--skip-broken") as caught:
+    with pytest.raises(BadData, match=r"cannot decode .*train/b/2\.png .*skip_broken=True") as caught:
         train("vit_mini", f"folder:{folder}", RECIPE, tmp_path / "run", workers=workers, progress=False)
     assert len(str(caught.value).splitlines()) == 1
     assert not str(caught.value).startswith("Caught")

@@ -58,7 +58,7 @@ def run(options: Options) -> None:
     for name in folders:
         check_name(name, options.trust_code)
     with distributed.process_group(options.timeout_minutes), notes_as_typed("diagnose", Options):
-        data = load_data(options.data, split=options.split)
+        data = load_data(options.data, split=options.split, skip_broken=options.skip_broken)
         results: dict[str, dict[str, Result]] = {}
         for name, folder in folders.items():
             torch.manual_seed(options.seed)  # weights that are not loaded are the same in each process

@@ -63,7 +63,7 @@ def run(options: Options) -> None:
     with distributed.process_group(options.timeout_minutes), notes_as_typed("evaluate", Options):
         found = evaluate(
             options.models,
-            load_data(options.data, split=options.split),
+            load_data(options.data, split=options.split, skip_broken=options.skip_broken),
             names,
             out=_out(options),
             labels=options.labels,

@@ -102,6 +102,8 @@ class ExamOptions(ImageOptions):
 
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""
+    skip_broken: bool = False
+    """Pass over image files that cannot be decoded, and say which; else the first of them ends it."""
     options: tuple[str, ...] = ()
     """Options of single exams: hessian.batches=4. Shorter: --hessian.batches 4."""
     pretrained: bool = True

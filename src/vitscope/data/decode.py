@@ -20,6 +20,7 @@ _IN_WORDS = (
     SyntaxError,
     Image.DecompressionBombError,
 )  # what PIL says of a file; others speak of Python
+MEND = "replace it or delete it, or pass over such files: skip_broken=True"
 _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 
@@ -54,7 +55,7 @@ def decoding(name: str) -> Iterator[None]:
         Exception
     ) as error:  # decoders of damaged files raise whatever comes their way: struct.error, IndexError ...
         said = reason(error) if isinstance(error, _IN_WORDS) else "its content is damaged"
-        raise BadData(f"cannot decode {name} ({said}); replace it or delete it") from error
+        raise BadData(f"cannot decode {name} ({said}); {MEND}") from error
 
 
 def to_8bit(picture: Image.Image) -> Image.Image:

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image
 
 from vitscope.core.errors import BadData
-from vitscope.data.decode import open_image
+from vitscope.data.decode import MEND, open_image
 from vitscope.data.frames import FrameData, MaskFiles
 from vitscope.data.images import ImageData
 
@@ -138,16 +138,16 @@ def _images_below(folder: Path, check: bool) -> list[str]:
     return sorted(found)
 
 
-def refuse_empty(path: str | Path) -> None:
-    """Refuse a file without content, or a link that leads nowhere."""
+def refuse_empty(path: str | Path, mend: str = MEND) -> None:
+    """Refuse a file without content, or a link that leads nowhere; `mend` says what to do."""
     try:
         size = os.path.getsize(path)
     except OSError as error:
-        raise BadData(f"{path} leads nowhere ({error.strerror}); replace it or delete it") from error
+        raise BadData(f"{path} leads nowhere ({error.strerror}); {mend}") from error
     if not os.path.isfile(path):
-        raise BadData(f"{path} is no plain file; replace it or delete it")
+        raise BadData(f"{path} is no plain file; {mend}")
     if size == 0:
-        raise BadData(f"{path} is empty (0 bytes); replace it or delete it")
+        raise BadData(f"{path} is empty (0 bytes); {mend}")
 
 
 def open_frames(path: str, split: str) -> FrameData:
@@ -245,7 +245,7 @@ def frames_in(folder: Path) -> list[str]:
         (f for f in found if not f.name.startswith(".")), key=lambda entry: natural_order(entry.name)
     )
     for path in found:
-        refuse_empty(path)
+        refuse_empty(path, "replace it")
     return [str(path) for path in found]
 
 

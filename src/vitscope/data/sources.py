@@ -25,7 +25,12 @@ _FOLDERS: dict[str, str] = {
 
 @checked
 def load_data(
-    spec: str, split: str = "test", fraction: float = 1.0, seed: int = 0, check: bool = True
+    spec: str,
+    split: str = "test",
+    fraction: float = 1.0,
+    seed: int = 0,
+    check: bool = True,
+    skip_broken: bool = False,
 ) -> Any:
     """Labelled images by name: an `ImageData`; or data of another task: a `TaskData`.
 
@@ -42,8 +47,14 @@ def load_data(
         check: refuse a folder with an image file that is empty or a link that leads nowhere; else they are met when
             they are read, like others that are broken. Annotations of COCO that cannot be used are refused, else left
             out.
+        skip_broken: read every image file once, and leave out those that cannot be decoded, which are named on stderr.
     """
-    return _open(spec, split, check).fraction(fraction, seed)
+    found = _open(spec, split, check and not skip_broken)
+    if skip_broken:
+        from vitscope.data.broken_images import passed_over
+
+        found = passed_over(found)
+    return found.fraction(fraction, seed)
 
 
 def _open(spec: str, split: str, check: bool) -> ImageData | TaskData:

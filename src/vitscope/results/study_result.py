@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict
+from typing import Any, TypedDict
 
 from vitscope.core import pd
 from vitscope.core.arguments import checked
@@ -52,10 +52,13 @@ class _Look(TypedDict):
     exam: str
 
 
-class _Arm(TypedDict):
+class _Named(TypedDict):
     name: str
-    model: NotRequired[str]
-    data: NotRequired[str]
+
+
+class _Arm(_Named, total=False):
+    model: str
+    data: str
 
 
 class _Asked(TypedDict):
@@ -63,14 +66,17 @@ class _Asked(TypedDict):
     looks: list[_Look]
 
 
-class _File(TypedDict):
+class _Always(TypedDict):
     schema: int
     name: str
     question: str
     study: _Asked
     missing: list[str]
-    provenance: NotRequired[dict[str, Any]]
     tables: dict[str, list[dict[str, Any]]]
+
+
+class _File(_Always, total=False):
+    provenance: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,8 @@ from torch.utils.data import Dataset
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, load_data
+from vitscope.data.broken_images import few, without_broken
+from vitscope.data.decode import MEND
 from vitscope.data.folder import without_splits
 from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
@@ -151,30 +153,10 @@ class Readable(Dataset[tuple[Any, Any]]):
         return [self.name(index) for index in sorted({index for part in found for index in part})]
 
     def _named(self, index: int, error: Exception) -> BadData:
-        skip = "or pass over such images with --skip-broken (skip_broken=True)"
         if isinstance(error, BadData):
-            return BadData(f"{error}, {skip}")
+            return error
         reason = " ".join(f"{type(error).__name__}: {error}".split())
-        return BadData(f"cannot read {self.name(index)} ({reason}); replace it or delete it, {skip}")
-
-
-def without_broken(data: ImageData) -> tuple[ImageData, list[str]]:
-    """The images that can be decoded, and the names of the others; reads all of them once."""
-    if data.images is not None:
-        return data, []
-    good, names = [], []
-    for index in range(len(data)):
-        try:
-            data[index]
-            good.append(index)
-        except BadData:
-            names.append(data.name(index))
-    return (data.subset(np.asarray(good, np.int64)) if names else data), names
-
-
-def few(names: Sequence[str], most: int = 5) -> str:
-    """The first of many names."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+        return BadData(f"cannot read {self.name(index)} ({reason}); {MEND}")
 
 
 def timed(batches: Iterable[Any], progress: Progress) -> Iterator[Any]:

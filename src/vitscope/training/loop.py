@@ -26,13 +26,13 @@ from vitscope.core.arguments import FieldsOf, checked
 from vitscope.core.errors import BadArgument
 from vitscope.core.peers import explained
 from vitscope.data import ImageData
+from vitscope.data.broken_images import few
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import preserved
 from vitscope.results import Run
 from vitscope.training import parallel
 from vitscope.training.checkpoint import Progress
 from vitscope.training.disk import bytes_needed, check_room, check_writable, checkpoints_expected
-from vitscope.training.loading import few
 from vitscope.training.log import Bar, Tracking
 from vitscope.training.monitors import Monitors, find_monitors
 from vitscope.training.parallel import together

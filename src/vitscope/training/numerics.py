@@ -18,8 +18,8 @@ from torch.distributed.tensor import DTensor
 
 from vitscope.core.errors import VitscopeError
 from vitscope.core.tensors import arrange, crashes_with_channels_last
+from vitscope.data.broken_images import few
 from vitscope.training.checkpoint import Progress
-from vitscope.training.loading import few
 from vitscope.training.sharding import image_name
 
 _NAMES_SHOWN = 8
