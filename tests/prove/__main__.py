@@ -1,17 +1,24 @@
-"""`python -m tests.prove [SECTION ...]`: tries it, shows progress, and keeps what was tried."""
+"""`python -m tests.prove [SECTION ...]`: tries it, shows progress, and keeps what was tried.
+
+Of several sections two are tried at once, each in a process of its own.
+"""
 
 import argparse
 import importlib
 import importlib.util
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.prove.record import FILE, CannotTry, Finding, Kind, Row, Trial, keep, page, read
 
 SECTIONS = ("faults", "input", "security", "scale")
+AT_ONCE = 2  # sections, on the two cores that are asked for
 
 
 def main(words: list[str] | None = None) -> int:
@@ -26,8 +33,10 @@ def main(words: list[str] | None = None) -> int:
     ]
     rows: list[Row] = []
     try:
-        for section in chosen:
-            for row in _rows(section, options):
+        if len(chosen) > 1:
+            rows += _side_by_side(chosen, options)
+        else:
+            for row in _rows(chosen[0], options):
                 rows.append(row)
                 if options.case is None:
                     keep([row], options.file)
@@ -49,6 +58,30 @@ def _read(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--file", type=Path, default=FILE, help="where it is written down")
     parser.add_argument("--write", type=Path, metavar="PAGE.md", help="make the page of it; nothing is tried")
     return parser.parse_args(words)
+
+
+def _side_by_side(sections: Sequence[str], options: argparse.Namespace) -> list[Row]:
+    """All of them, as many at once as `AT_ONCE`; what each has tried is kept when it ends, however it does."""
+    same = ["--seed", str(options.seed)]
+    same += [] if options.cases is None else ["--cases", str(options.cases)]
+    same += ["--only", *options.only] if options.only else []
+
+    def tried(section: str) -> list[Row]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "rows.json")
+            command = [sys.executable, "-m", "tests.prove", section, *same, "--file", str(file)]
+            code = subprocess.run(command).returncode
+            rows = [Row(**row) for row in read(file)]
+        if code not in (0, 1, 130):
+            raise SystemExit(f"{section} ended with code {code}; alone: python -m tests.prove {section}")
+        return rows
+
+    found: list[Row] = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for rows in pool.map(tried, sections):
+            keep(rows, options.file)
+            found += rows
+    return found
 
 
 def _rows(section: str, options: argparse.Namespace) -> Iterator[Row]:
