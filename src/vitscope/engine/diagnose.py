@@ -18,20 +18,19 @@ from vitscope.anatomy import kept_anatomies
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
-from vitscope.core.errors import VitscopeError, said_by
+from vitscope.core.errors import said_by
 from vitscope.data import load_data
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.drawing.figures import save_figures
 from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name, exam_keys, model_facts
+from vitscope.engine.one_model import refuse_another
 from vitscope.engine.one_pass import examine
 from vitscope.engine.resuming import Parts
 from vitscope.engine.takes_interface import Request, takes_interface
-from vitscope.models import create_model, name_of, run_of
-from vitscope.models.checkpoints import read_weights
+from vitscope.models import create_model, name_of
 from vitscope.models.create import tell_of_random_weights
-from vitscope.models.sources.run_folder import CONFIG, WEIGHTS
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
 from vitscope.results.plain_files import called
@@ -130,7 +129,7 @@ def _kept(
     figures: bool,
 ) -> dict[str, Result]:
     """Results that the run folder holds, and those that are made and put there."""
-    _refuse_another(out, model)
+    refuse_another(out, model, [exam.result.exam for exam in chosen])
     recorded = {"data": data_name(data), "exams": [exam.result.exam for exam in chosen], **vars(request)}
     name = recorded.pop("name")
     if settings := {e.result.exam: json.loads(e.settings) for e in chosen if e.settings}:
@@ -209,21 +208,6 @@ def _finished(run: Run | None, keys: dict[str, str | None]) -> dict[str, Result]
     found = {exam: run.finished(exam, key) for exam, key in keys.items() if key is not None} if run else {}
     told = distributed.broadcast({exam: encode(r) for exam, r in found.items() if r is not None})
     return {exam: decode(EXAMS[exam].result, payload) for exam, payload in told.items()}
-
-
-def _refuse_another(folder: Path, model: nn.Module) -> None:
-    """A folder that holds a model keeps the record of how that was made, and is for exams of it alone."""
-    if not (folder / CONFIG).exists() or not (folder / WEIGHTS).exists():
-        return
-    home = run_of(model)
-    if home is not None and Path(home).resolve() == folder.resolve():
-        return
-    own, kept = model.state_dict(), read_weights(folder / WEIGHTS, folder)
-    if own.keys() != kept.keys() or not all(torch.equal(own[name].cpu(), kept[name]) for name in kept):
-        raise VitscopeError(
-            f"{folder} holds a model of its own, which {home or name_of(model)} is not; give another --out (in Python "
-            f"out=), or examine that model: vitscope diagnose {folder} --out {folder}"
-        )
 
 
 def _start(out: Path, model: nn.Module, name: str, options: dict[str, Any]) -> Run:
