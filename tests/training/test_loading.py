@@ -1,6 +1,7 @@
 """Broken images, dead loaders, and the time that images take."""
 
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,15 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 import vitscope as vs
+from vitscope.cli.app import main
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.peers import loader_worker
+from vitscope.data.broken_images import without_broken
 from vitscope.prescribe.apply import apply
 from vitscope.results import Run
 from vitscope.training import get_recipe, train
 from vitscope.training.checkpoint import Progress
-from vitscope.training.loading import Readable, find_images, loading_explained, timed, without_broken
+from vitscope.training.loading import Readable, find_images, loading_explained, timed
 
 RECIPE = replace(get_recipe("mini"), epochs=1, batch_size=4, warmup_epochs=0)
 
@@ -291,6 +294,33 @@ def test_of_images_that_nobody_has_divided_a_fifth_is_held_out(
     assert {again.train.name(i) for i in range(len(again.train))} < learned
     trained = train("vit_mini", undivided, RECIPE, tmp_path / "run", progress=False)
     assert trained.high - trained.low > 0.5  # as of four images
+
+
+def test_exams_can_be_of_those_that_were_held_out(
+    undivided: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    words = f"train vit_mini --data {undivided} --recipe mini --epochs 1 --workers 0 --out {out}"
+    assert main(words.split()) == 0
+    said = capsys.readouterr().out
+    assert f"examine it: vitscope diagnose {out} --data {undivided} --split held-out" in said
+    held_out = vs.load_data(undivided, split="held-out")
+    images = find_images(undivided, None, 1.0, seed=0)
+    assert [held_out.name(i) for i in range(4)] == [images.held_out.name(i) for i in range(4)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert vs.diagnose(out, held_out, ["prediction"])["prediction"].n == 4
+    with pytest.warns(UserWarning, match=r"was trained on most of these images: .*: split='held-out'"):
+        vs.diagnose(out, vs.load_data(undivided), ["prediction"])
+    assert (
+        main(f"diagnose {out} --data {undivided} --exams prediction --out {tmp_path / 'exams'}".split()) == 0
+    )
+    assert "it has not seen: --split held-out" in capsys.readouterr().err
+
+
+def test_divided_images_have_their_own_test_images() -> None:
+    with pytest.raises(BadData, match=r"fashion is divided already.*split='test'"):
+        vs.load_data("fashion", split="held-out")
 
 
 def test_too_few_to_hold_any_out(undivided: str) -> None:

@@ -101,6 +101,8 @@ def run(options: Options) -> None:
     """Train, then say what came out and what to do with it."""
     from vitscope.core import distributed
     from vitscope.core.interrupt import Interruptible
+    from vitscope.data.folder import without_splits
+    from vitscope.data.images import HELD_OUT
     from vitscope.models.trust import names_code
     from vitscope.training import train
     from vitscope.training.parallel import errors_said_once
@@ -116,9 +118,10 @@ def run(options: Options) -> None:
         if not distributed.is_main():
             return
     leave = " --trust-code" if options.trust_code or names_code(options.model) else ""
+    part = f" --split {HELD_OUT}" if without_splits(options.data) else ""
     print(
         f"{options.model}: {done.words or 'not measured, for want of held-out images,'} "
         f"after {done.epochs} epoch{'s' if done.epochs != 1 else ''}, {done.seconds / 60:.1f} min, "
         f"{done.images_per_second:.0f} images/s\n"
-        f"kept in {done.path}\nexamine it: vitscope diagnose {done.path} --data {options.data}{leave}"
+        f"kept in {done.path}\nexamine it: vitscope diagnose {done.path} --data {options.data}{part}{leave}"
     )

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -20,7 +21,7 @@ from PIL import Image
 from vitscope.core.errors import BadData
 from vitscope.data.decode import MEND, open_image
 from vitscope.data.frames import FrameData, MaskFiles
-from vitscope.data.images import ImageData
+from vitscope.data.images import HELD_OUT, ImageData
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".jpe", ".ppm", ".pgm", ".pbm", ".bmp", ".tif", ".tiff", ".webp", ".gif")
@@ -87,10 +88,33 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
 
 def without_splits(data: object) -> bool:
     """Whether these are of `folder:PATH` or `masks:PATH` without folders for splits: the same images in all of them."""
-    kind, _, path = str(getattr(data, "spec", "")).partition(":")
+    kind, _, path = (data if isinstance(data, str) else str(getattr(data, "spec", ""))).partition(":")
     if kind not in ("folder", "masks"):
         return False
     return split_folders(Path(path).expanduser(), "train", kind)[1] == [Path(path).expanduser()]
+
+
+_SHARE = 0.2  # of images that nobody has divided
+
+
+def divided(data: Any) -> tuple[Any, Any]:
+    """Images without folders for splits: those to train on, and others; the same each time, so that runs compare."""
+    try:
+        learned, held_out = data.hold_out(_SHARE)
+    except BadData as error:
+        raise BadData(
+            f"{data.spec} has no folders train and test, and too few images to hold some of every class out; make the "
+            "folders, or add images"
+        ) from error
+    held_out.split = HELD_OUT
+    return learned, held_out
+
+
+def held_out_of(data: Any) -> Any:
+    """The others; refuses data that is divided already."""
+    if not without_splits(data):
+        raise BadData(f"{data.spec} is divided already, and nothing of it is held out; give split='test'")
+    return divided(data)[1]
 
 
 def split_folders(root: Path, split: str, spec: str) -> tuple[Path, list[Path]]:

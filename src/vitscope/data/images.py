@@ -15,6 +15,8 @@ from vitscope.core.errors import BadData
 Indices = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]
 
+HELD_OUT = "held-out"  # of images without folders for splits, the part that a training does not learn from
+
 
 class ImageReader(Protocol):
     """Decodes pictures on demand, for data that does not fit into memory."""

@@ -8,7 +8,7 @@ import numpy as np
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadData, alike
 from vitscope.data.catalog import CATALOG, open_prepared
-from vitscope.data.images import ImageData
+from vitscope.data.images import HELD_OUT, ImageData
 from vitscope.data.published_sets import embedded_fashion
 from vitscope.data.task_data import TaskData
 
@@ -41,7 +41,8 @@ def load_data(
             create_dataset opens). Data of other tasks is a `TaskData`: "coral", "coral-objects", "coral-stream",
             "trees", "easy-vqa", "masks:PATH", "ade20k:PATH", "camvid:PATH", "camvid-frames:PATH", "coco:PATH",
             "vqa:PATH" (see docs/data.md).
-        split: "train" or "test"; folders and timm know more.
+        split: "train" or "test"; folders and timm know more. Of a folder without folders for splits, "held-out" are
+            those images that a training does not learn from.
         fraction: share of every class to keep.
         seed: which images that share holds.
         check: refuse a folder with an image file that is empty or a link that leads nowhere; else they are met when
@@ -49,12 +50,19 @@ def load_data(
             out.
         skip_broken: read every image file once, and leave out those that cannot be decoded, which are named on stderr.
     """
-    found = _open(spec, split, check and not skip_broken)
+    check = check and not skip_broken
+    found = _held_out(spec, check) if split == HELD_OUT else _open(spec, split, check)
     if skip_broken:
         from vitscope.data.broken_images import passed_over
 
         found = passed_over(found)
     return found.fraction(fraction, seed)
+
+
+def _held_out(spec: str, check: bool) -> Any:
+    from vitscope.data.folder import held_out_of
+
+    return held_out_of(_open(spec, "test", check))
 
 
 def _open(spec: str, split: str, check: bool) -> ImageData | TaskData:

@@ -25,7 +25,7 @@ from vitscope.drawing.figures import save_figures
 from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name, exam_keys, model_facts
-from vitscope.engine.one_model import refuse_another
+from vitscope.engine.one_model import refuse_another, tell_of_trained_images
 from vitscope.engine.one_pass import examine
 from vitscope.engine.resuming import Parts
 from vitscope.engine.takes_interface import Request, takes_interface
@@ -111,6 +111,7 @@ def run_exams(
 ) -> dict[str, Result]:
     """Results of the chosen exams by name (see `diagnose`); without `figures` none are drawn into the run folder."""
     names = [exam.result.exam for exam in chosen]
+    tell_of_trained_images(model, data)
     with kept_anatomies():
         if out is None:
             results = {r.exam: r for r in _examined(model, data, chosen, request, stream)}

@@ -1,4 +1,7 @@
-"""A run folder is about one model: exams of another do not go into it, where a page would take them for its own."""
+"""Whose numbers these are: a run folder is about one model, and images that it was trained on are told.
+
+Exams of another model do not go into a folder, where a page would take them for its own.
+"""
 
 import json
 from collections.abc import Collection
@@ -9,7 +12,9 @@ import torch
 from torch import nn
 
 from vitscope.core.errors import BadResult, VitscopeError, warn
-from vitscope.engine.facts import weights_hash
+from vitscope.data.folder import without_splits
+from vitscope.data.images import HELD_OUT
+from vitscope.engine.facts import training_facts, weights_hash
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.origin import name_of, run_of
 from vitscope.models.sources.run_folder import CONFIG, WEIGHTS
@@ -46,6 +51,17 @@ def refuse_another(folder: Path, model: nn.Module, exams: Collection[str]) -> No
         f"{folder} holds exams of another model ({before.get('name') or 'without a name'}: {named}), which a page "
         "would show as those of this one; give another --out (in Python out=), or remove that folder"
     )
+
+
+def tell_of_trained_images(model: nn.Module, data: Any) -> None:
+    """Warn where a model is about to be measured on images of which it was trained on most."""
+    home = run_of(model)
+    trained = training_facts(Path(home)) if home is not None and without_splits(data) else None
+    if trained is not None and trained["data"] == data.spec and data.split != HELD_OUT:
+        warn(
+            f"{home} was trained on most of these images: {data.spec} has no folders train and test; for those that it "
+            f"has not seen: split='{HELD_OUT}'"
+        )
 
 
 def _refuse_other_weights(folder: Path, model: nn.Module, home: str | None) -> None:

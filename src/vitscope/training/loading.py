@@ -24,7 +24,7 @@ from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, load_data
 from vitscope.data.broken_images import few, without_broken
 from vitscope.data.decode import MEND
-from vitscope.data.folder import without_splits
+from vitscope.data.folder import divided, without_splits
 from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
 from vitscope.training.checkpoint import Progress
@@ -76,18 +76,9 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
     return Images(data, held_out, class_names(data), type(data).__name__)
 
 
-HELD_OUT = 0.2  # of images that nobody has divided
-
-
 def _some_held_out(data: ImageData | TaskData) -> tuple[Any, Any]:
-    """Images to train on and others, the same whatever the seed: runs compare like with like."""
-    try:
-        learned, held_out = data.hold_out(HELD_OUT)
-    except BadData as error:
-        raise BadData(
-            f"{data.spec} has no folders train and test, and too few images to hold some of every class out; make the "
-            "folders, or add images"
-        ) from error
+    """Images to train on and others; says so."""
+    learned, held_out = divided(data)
     if distributed.is_main():
         print(
             f"vitscope: {data.spec} has no folders train and test: {len(held_out)} of its {len(data)} images are held "
