@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 import vitscope as vs
+from tests.data.test_folder import fill
 from tests.exams import tester
 from tests.exams.every_exam import images, small_vit
 from vitscope.cli.app import main
@@ -17,6 +18,7 @@ from vitscope.cli.words import expand
 from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError
 from vitscope.engine.choosing import find_exams, fitting, options_of, read_options
 from vitscope.exams import EXAMS
+from vitscope.results.numbers import READINGS
 
 
 def test_every_exam_says_what_it_takes() -> None:
@@ -193,3 +195,24 @@ def test_what_cannot_be_done_is_refused_before_any_pass() -> None:
         with pytest.raises(UnsupportedModel, match=f"needs a model that was trained for {task}, such as"):
             vs.diagnose(model, tester.DATA[task](4), ["fourier", "noise"])
     assert not passes
+
+
+def test_outputs_that_are_no_classes_of_the_data_are_told(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", {"cat": 3, "dog": 3})
+    torch.manual_seed(0)
+    home_made = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2), nn.ReLU(), nn.Flatten(), nn.LazyLinear(10))
+    home_made(torch.zeros(1, 3, 16, 16))
+    home_made.pretrained_cfg = {"input_size": (3, 16, 16), "mean": (0.5,) * 3, "std": (0.5,) * 3}  # type: ignore[assignment]
+    data = vs.load_data(f"folder:{tmp_path / 'photos'}")
+    for _ in range(2):  # made, and read from the folder
+        with pytest.warns(UserWarning, match="the model has 10 outputs, the data 2 classes: accuracy"):
+            found = vs.diagnose(home_made, data, ["prediction"], out=tmp_path / "run")["prediction"]
+    assert "But the model has 10 outputs, the data 2 classes" in READINGS["prediction"](found)
+    fitting_one = vs.exams.prediction(vs.create_model("resnet_mini", num_classes=2), data)
+    assert fitting_one.mismatch == ""
+    assert "outputs" not in READINGS["prediction"](fitting_one)
+
+
+def test_nothing_is_said_where_nobody_has_named_the_classes() -> None:
+    pair = torch.zeros(4, 3, 32, 32), torch.tensor([0, 1, 2, 3])
+    assert vs.exams.prediction(vs.create_model("resnet_mini"), pair).mismatch == ""

@@ -24,6 +24,7 @@ from vitscope.data.tasks.frames import as_frames
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.of_tasks import is_of, require_task, task_of_model
+from vitscope.findings.prediction import PredictionResult
 from vitscope.recipes.recipe import Recipe
 from vitscope.results import Result
 
@@ -137,8 +138,11 @@ def require_frames(data: Any) -> FrameData:
     return data if isinstance(data, FrameData) else as_frames(data)
 
 
-def tell_of_nothing(results: Mapping[str, Result], names: Sequence[str] | None) -> None:
-    """Say of exams that were named and have nothing to show what they need."""
+def tell_of_results(results: Mapping[str, Result], names: Sequence[str] | None) -> None:
+    """Say of exams that were named and have nothing to show what they need, and what takes the sense from a number."""
+    predicted = results.get("prediction")
+    if isinstance(predicted, PredictionResult) and predicted.mismatch:
+        warn(predicted.mismatch)
     for exam, result in results.items():
         if exam in (names or ()) and result.table().empty:
             warn(

@@ -22,7 +22,7 @@ from vitscope.core.errors import said_by
 from vitscope.data import load_data
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.drawing.figures import save_figures
-from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
+from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name, exam_keys, model_facts
 from vitscope.engine.one_model import refuse_another, tell_of_trained_images
@@ -95,7 +95,7 @@ def diagnose(
     request = Request(limit, batch_size, seed, device, name or name_of(model))
     said: dict[str, Any] = {"output": output, "mean": mean, "std": std}
     results = run_exams(model, data, chosen, request, out, stream, **said)
-    tell_of_nothing(results, exams)
+    tell_of_results(results, exams)
     return results
 
 

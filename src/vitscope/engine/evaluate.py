@@ -24,7 +24,7 @@ from vitscope.core.errors import BadArgument, VitscopeError, warn
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
 from vitscope.data.tasks.tensors import with_masks
-from vitscope.engine.choosing import find_exams, fitting, tell_of_nothing, with_options
+from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.diagnose import run_exams
 from vitscope.engine.exam import Exam
 from vitscope.engine.scores import Temperature
@@ -150,7 +150,7 @@ def evaluate(
             warn(hint)
         request = Request(limit, batch_size, seed, device, name)
         results[name] = run_exams(model, data, chosen, request, folders.get(name), **said)
-        tell_of_nothing(results[name], exams)
+        tell_of_results(results[name], exams)
         given = named[name]
         if not isinstance(given, nn.Module):
             tell_of_random_weights(given, creation.get("pretrained"))

@@ -28,6 +28,7 @@ from vitscope.engine.not_finite import look_inside
 from vitscope.engine.of_tasks import Shown, require_said, require_task, shown_by
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Request
+from vitscope.findings.prediction import outputs_and_classes
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
 
@@ -164,10 +165,7 @@ def compare_classes(model: nn.Module, data: Any) -> None:
     """Say so if labels and outputs cannot stand for the same things."""
     outputs, classes = class_count(model), class_names(data)
     if outputs is not None and classes is not None and outputs != len(classes):
-        warn(
-            f"the model has {outputs} outputs, the data {len(classes)} classes: accuracy and calibration "
-            "mean something only if label k is output k"
-        )
+        warn(outputs_and_classes(outputs, len(classes)))
 
 
 @contextmanager

@@ -57,6 +57,14 @@ QUANTITIES = (*MEANS, "ece", "signed_ece", "adaptive_ece")
 CLASS_QUANTITIES = ("accuracy", "precision", "confidence")
 
 
+def outputs_and_classes(outputs: int, classes: int) -> str:
+    """What to say where labels and outputs cannot stand for the same things."""
+    return (
+        f"the model has {outputs} outputs, the data {classes} classes: accuracy and calibration mean something only if "
+        "label k is output k"
+    )
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PredictionResult(Calibrated, Estimated, Result, exam="prediction", version=3):
     """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
@@ -100,6 +108,15 @@ class PredictionResult(Calibrated, Estimated, Result, exam="prediction", version
     def nll(self) -> float:
         """Mean negative log-likelihood, in nats."""
         return self.quantity("nll")
+
+    @property
+    def mismatch(self) -> str:
+        """A sentence where the model has more outputs than the data has classes; else empty."""
+        own = [name for k, name in enumerate(self.class_names) if name != str(k)]
+        beyond = [k for k, name in enumerate(self.class_names) if name == str(k) and not self.class_count[k]]
+        if not own or not beyond:  # nobody has named the classes, or each output has one
+            return ""
+        return outputs_and_classes(len(self.class_names), len(self.class_names) - len(beyond))
 
     def outcomes(self) -> tuple[np.ndarray, np.ndarray]:
         """Places in the data of the images that were seen, ascending, and whether each is right."""
@@ -266,12 +283,12 @@ def _figures(result: PredictionResult) -> str:
 
 
 @reads("prediction")
-def _prediction(result: Result) -> str:
+def _prediction(result: PredictionResult) -> str:
     rows = by_name(result.table())
     accuracy, confidence, signed = rows["accuracy"], rows["confidence"], rows["signed_ece"]
     calibration = calibration_in_words(signed)
     return (
         f"It is right about {number(accuracy)} of {result.n} images and says so with a mean confidence of "
         f"{number(confidence)}: {calibration}. The calibration error is {number(rows['ece'])}, the NLL "
-        f"{number(rows['nll'])}."
+        f"{number(rows['nll'])}." + (f" But {result.mismatch}." if result.mismatch else "")
     )
