@@ -1,7 +1,7 @@
 """Corrupted images against the reference package, and the corruption exam against plain passes, in CPU time.
 
     python benchmarks/corruptions.py generation [--side 224] [--images 16] [--rounds 3]
-    python benchmarks/corruptions.py suite [--images 2000] [--model resnet_mini]
+    python benchmarks/corruptions.py suite [--images 400] [--model resnet_mini]
     python benchmarks/corruptions.py both
 
 `generation` makes every type at severities 1, 3 and 5 by both in turn (pip install imagecorruptions-imaug), one
@@ -47,7 +47,7 @@ def main() -> None:
     if options.what != "suite":
         generation(options.side, options.images or 16, options.rounds)
     if options.what != "generation":
-        suite(options.model, options.images or 2000)
+        suite(options.model, options.images or 400)
 
 
 def generation(side: int, images: int, rounds: int) -> None:
