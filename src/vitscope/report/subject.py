@@ -15,6 +15,7 @@ from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import Card, make_card
+from vitscope.report.measured_on import images_of, is_augmented
 from vitscope.results import Result, Run
 from vitscope.results.plain_files import is_shortage
 from vitscope.results.result import read_checked
@@ -60,11 +61,11 @@ class RunSubject:
         return exam in self.results and len(self.results[exam].table()) > 0
 
     def measured_on(self, exam: str) -> str:
-        """Which images an exam was about, as a sentence, if the run's exams were about different ones."""
-        if len({result.data for result in self.results.values()}) < 2:
-            return ""
+        """Which images an exam was about, as a sentence, if they are augmented or those of another exam differ."""
         result = self.results[exam]
-        return f" Measured on {result.n} images of {result.data}."
+        if not is_augmented(result) and len({one.data for one in self.results.values()}) < 2:
+            return ""
+        return f" Measured on {result.n} images of {images_of(result)}."
 
     @property
     def augmentation(self) -> Augmentation | None:
