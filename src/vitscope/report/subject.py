@@ -15,6 +15,7 @@ from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import Card, make_card
+from vitscope.report.how_to_diagnose import diagnose_command
 from vitscope.report.measured_on import images_of, is_augmented
 from vitscope.results import Result, Run
 from vitscope.results.plain_files import is_shortage
@@ -118,7 +119,7 @@ def find_runs(
         if not results:
             todo = f"repeat: {run.record.get('command') or 'vitscope diagnose'}"
             if run.state == "done":
-                todo = f"make some: vitscope diagnose {run.path} --out {run.path}"
+                todo = f"make some: {diagnose_command(run)}"
             absent = f"{run.path} holds no finished exam (state: {run.state}); {todo}"
             raise BadResult("; ".join((damaged or {}).values()) or absent)
         subjects.append(RunSubject(name, model_colour(position), run, results, outdated, damaged or {}))
