@@ -152,7 +152,7 @@ def default_folder(verb: str, data: str, split: str = "test", models: Sequence[s
 def refuse_same(models: Sequence[str | os.PathLike[str]]) -> None:
     """Refuse a model, or a run folder, that is named twice."""
     places: set[str] = set()
-    for model in map(os.fspath, models):
+    for model in [os.fspath(one) for one in models]:
         place = str(Path(model).resolve()) if Path(model).is_dir() else model
         if place in places:
             raise VitscopeError(f"{model} is named twice; name each model once")
