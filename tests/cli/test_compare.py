@@ -47,3 +47,13 @@ def test_help_does_not_import_torch() -> None:
         "import sys, vitscope.cli.compare; assert 'torch' not in sys.modules and 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_model_is_not_compared_with_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for verb in ("compare", "diagnose"):
+        assert main([verb, "vit_mini", "vit_mini"]) == 2
+        assert capsys.readouterr().err == "vitscope: vit_mini is named twice; name each model once\n"
+    assert not any(tmp_path.iterdir())

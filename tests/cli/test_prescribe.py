@@ -29,6 +29,7 @@ def test_prescribe_prints_and_keeps(tmp_path: Path, capsys: pytest.CaptureFixtur
         ([run, "--epochs", "1"], "add --apply"),
         ([run, "--apply", "--epochs", "1", "--only", "unheard"], "no rule 'unheard'"),
         ([str(tmp_path / "absent")], "no run folder"),
+        (["vit_mini"], "--out runs/vit_mini, then: vitscope prescribe runs/vit_mini"),
     ):
         assert main(["prescribe", *wrong]) == 2
         error = capsys.readouterr().err

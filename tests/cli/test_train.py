@@ -33,6 +33,14 @@ def test_trains_and_says_what_came_out(tmp_path: Path, few: list[str]) -> None:
     assert (out / "model.safetensors").exists()
 
 
+def test_what_examines_the_model_passes_over_broken_files_as_the_training_did(
+    tmp_path: Path, few: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert main(["train", "vit_mini", *few, "--epochs", "1", "--out", str(out), "--skip-broken"]) == 0
+    assert f"vitscope diagnose {out} --data {few[1]} --skip-broken\n" in capsys.readouterr().out
+
+
 def test_choices_of_the_recipe_can_be_changed(tmp_path: Path, few: list[str]) -> None:
     out = tmp_path / "run"
     changes = ["--ema-decay", "0.9", "--sam-rho", "0.05", "--accumulate", "2", "--clip-norm", "5"]

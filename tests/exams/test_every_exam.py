@@ -7,11 +7,29 @@ import pytest
 from tests.exams import tester
 from tests.processes import run
 from vitscope.exams import EXAMS, Procedure
+from vitscope.findings.prediction import SCALED_QUANTITIES
 from vitscope.results import Result
+from vitscope.results.condition_rows import AP_QUANTITIES
 
 STREAMING = [name for name, exam in EXAMS.items() if isinstance(exam, type)]
 KEEPING = [name for name, exam in EXAMS.items() if isinstance(exam, Procedure) and exam.resumable]
 KNOWN = [name for name in EXAMS if tester.reference(name)]
+
+CONDITIONS = {"miou", *AP_QUANTITIES}  # of other tasks
+OVER_DRAWS = {"accuracy_over_draws", "miou_over_draws", "box_ap_over_draws"}
+ELSEWHERE = {  # quantities that take other options, another model or another task than the tester's
+    "prediction": set(SCALED_QUANTITIES),
+    "cb_scale": {"mean", "ratio"},
+    "trajectory": {"distance", "detour", "r", "theta", "largest theta"},
+    "corruption": {*CONDITIONS, "mce", "relative_mce"},
+    "noise": CONDITIONS | OVER_DRAWS,
+    "blur": CONDITIONS | OVER_DRAWS,
+    "frequency_noise": CONDITIONS,
+    "occlusion": CONDITIONS,
+    "adversarial": {*CONDITIONS, "nll", "ece"},
+    "shape_bias": {"crossover"},
+}
+OF_THE_MODEL = {"lesion"}  # whose names follow from the kinds of units
 
 every = pytest.mark.parametrize("exam", list(EXAMS))
 
@@ -40,6 +58,14 @@ def test_what_is_kept_does_not_grow_with_images(exam: str, tmp_path: Path) -> No
 def test_an_interrupted_exam_goes_on(exam: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vitscope.engine.resuming.Parts.SECONDS", -1.0)  # kept after every batch
     tester.check_resuming(exam, tmp_path)
+
+
+@every
+def test_quantities_are_those_that_the_result_declares(exam: str) -> None:
+    result = tester.whole(exam)
+    found = {*result.table()["quantity"], *result.summary()["quantity"]}
+    declared = set(result.measures)
+    assert not declared if exam in OF_THE_MODEL else found == declared - ELSEWHERE.get(exam, set())
 
 
 @every

@@ -5,8 +5,25 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from vitscope.data import load_data
+from vitscope.exams import diagnose
+from vitscope.models import create_model
 from vitscope.report.console import notes_on_stderr, print_results
+from vitscope.report.subject import find_runs
 from vitscope.results import Run
+
+
+@pytest.fixture(scope="module")
+def curvature(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with two exams that measure an NLL, one of them on augmented images."""
+    folder = tmp_path_factory.mktemp("curvature")
+    options = {"hessian": {"k": 1, "batches": 2, "tol": 0.5, "params": "fc_norm"}}
+    data = load_data("fashion", split="test")
+    exams = ["prediction", "hessian"]
+    diagnose(
+        create_model("vit_mini"), data, exams, limit=16, batch_size=8, out=folder / "vit", options=options
+    )
+    return folder
 
 
 def printed(runs: Path, *names: str) -> str:
@@ -55,6 +72,31 @@ def test_the_change_of_a_kind_has_a_line(runs: Path) -> None:
         x for x in printed(runs, "vit").splitlines() if x.startswith("fourier: mean change across MSAs")
     ]
     assert f"{value:.3g} [" in line
+
+
+def test_numbers_of_two_exams_with_one_name_have_a_row_each(curvature: Path) -> None:
+    found = Run.open(curvature / "vit").results()
+    lines = printed(curvature, "vit").splitlines()
+    for exam, result in found.items():
+        value = result.table().query("quantity == 'nll'")["value"].item()
+        (line,) = [x for x in lines if x.startswith(f"{exam}: nll ")]
+        assert f" {value:.3g} [" in line
+    assert not [x for x in lines if x.startswith("nll")]
+    assert [x for x in lines if x.startswith("accuracy ")]
+
+
+def test_an_exam_of_augmented_images_says_so(curvature: Path, runs: Path) -> None:
+    assert "hessian: on 32 images of fashion (train), augmented by recipe hdv\n" in printed(curvature, "vit")
+    assert "augmented" not in printed(runs, "resnet")
+
+
+def test_so_does_its_section_of_the_page(curvature: Path) -> None:
+    (subject,) = find_runs([curvature / "vit"])
+    assert (
+        subject.measured_on("hessian")
+        == " Measured on 32 images of fashion (train), augmented by recipe hdv."
+    )
+    assert subject.measured_on("prediction") == " Measured on 16 images of fashion (test)."
 
 
 def test_warnings_become_notes(capsys: pytest.CaptureFixture[str]) -> None:

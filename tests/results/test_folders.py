@@ -1,6 +1,10 @@
 from pathlib import Path
 
-from vitscope.results.plain_files import default_folder, file_name, run_folders
+import pytest
+
+from vitscope.core.errors import VitscopeError
+from vitscope.results import Run
+from vitscope.results.plain_files import default_folder, file_name, refuse_same, run_folders
 
 DEFAULT = Path("runs/diagnose")
 
@@ -35,3 +39,19 @@ def test_long_names_are_told_apart_and_fit() -> None:
     one, two = file_name(f"folder:/a/{'photos/' * 60}"), file_name(f"folder:/b/{'photos/' * 60}")
     assert one != two
     assert all(len(name.encode()) < 255 and name.endswith("photos_") for name in (one, two))
+
+
+def test_a_model_is_not_named_twice(tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        (tmp_path / place / "vit").mkdir(parents=True)
+    refuse_same([tmp_path / "a" / "vit", tmp_path / "b" / "vit", "vit"])
+    with pytest.raises(VitscopeError, match="vit_mini is named twice; name each model once"):
+        refuse_same(["vit_mini", "resnet_mini", "vit_mini"])
+    with pytest.raises(VitscopeError, match="named twice"):
+        refuse_same([tmp_path / "a" / "vit", f"{tmp_path}/b/../a/vit"])
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no file system that takes no folders")
+def test_a_folder_that_cannot_be_created_is_not_said_to_be_misspelt() -> None:
+    with pytest.raises(VitscopeError, match="the folder /proc/xx cannot be created there; choose another"):
+        Run.start("/proc/xx")

@@ -45,10 +45,11 @@ def run(options: Options) -> None:
     from vitscope.exams import diagnose, find_exams
     from vitscope.models.create import check_name, tell_of_random_weights
     from vitscope.report.console import print_results
-    from vitscope.results.plain_files import called, default_folder, run_folders
+    from vitscope.results.plain_files import called, default_folder, refuse_same, run_folders
 
     if not options.models:
         raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")
+    refuse_same(options.models)
     chosen = find_exams(options.exams or None)
     own = read_options(options.options)
     with_options(chosen, own)

@@ -148,15 +148,13 @@ def epilogue(arguments: list[str]) -> str:
     lines = ["options of an exam, as in --hessian.batches 4; listed by: --exams EXAM --help"]
     if "--exams" not in arguments:
         return lines[0]
-    from vitscope.core.arguments import describe
-    from vitscope.engine.choosing import options_of
+    from vitscope.cli.exam_help import option_lines
     from vitscope.exams import find_exams
 
     names = arguments[arguments.index("--exams") + 1 :]
     names = [name for name in names if not name.startswith("-")]
     for exam in find_exams(names or None):
-        for option, hint in options_of(exam).items():
-            lines.append(f"  --{exam.result.exam}.{option.replace('_', '-')}: {describe(hint)}")
+        lines += option_lines(exam)
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid, model_colours
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
+    CONDITION_QUANTITIES,
     ConditionTable,
     Headlined,
     condition_rows,
@@ -60,6 +61,7 @@ class AdversarialResult(Headlined, Result, exam="adversarial", after="occlusion"
         "or rounds inside, looks robust. Where PGD is not clearly below FGSM, take more steps. Pixels of small "
         "pictures carry more each, so one eps does not mean the same at 32 and at 224 pixels.",
     )
+    measures = CONDITION_QUANTITIES
     needs = "a model whose scores have a gradient with respect to the image"
 
     steps: int  # of PGD

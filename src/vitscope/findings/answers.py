@@ -65,6 +65,7 @@ class AnswersResult(Calibrated, Estimated, Result, exam="answers", after="detect
         "Questions about one picture are alike: only pictures count as independent. A question none of whose answers "
         "can be chosen is answered wrongly by every model.",
     )
+    measures = (*QUANTITIES, *(f"{kind} accuracy" for kind in KINDS))
     quantities = QUANTITIES
     in_bins = "questions"
     needs = "data of vqa (--data easy-vqa, vqa:PATH) and a model that was trained for it"

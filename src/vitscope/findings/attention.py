@@ -41,6 +41,7 @@ class AttentionResult(HeadRows, Result, exam="attention", after="cka"):
         misleads="The bound depends on the number of keys: compare shares of the bound between layers with windows "
         "or pooled keys. A high entropy says that attention is spread out, not that it is unimportant where.",
     )
+    measures = (*QUANTITIES, "entropy_p15", "entropy_bound")
     needs = "a model with attention"
 
     quantities = QUANTITIES

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import figure
 from vitscope.drawing.style import MODELS
-from vitscope.findings.noise import PerturbedRows, plot_perturbations
+from vitscope.findings.noise import PERTURBED, PerturbedRows, plot_perturbations
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import conditions_in_words
 from vitscope.results.numbers import reads
@@ -24,6 +24,7 @@ class BlurResult(PerturbedRows, Result, exam="blur", after="noise", version=2):
         "0.6 points of mIoU under blur of 1 and 2 pixels, and by 0.6 without it.",
         misleads="The blur is measured in pixels: 2 pixels of 32 are as much of the scene as 32 of 512.",
     )
+    measures = PERTURBED
 
 
 @figure(

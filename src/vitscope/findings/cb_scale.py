@@ -30,6 +30,7 @@ class CbScaleResult(Estimated, Result, exam="cb_scale", after="maps"):
         misleads="The scale multiplies the mean token, whose size grows with depth too, and a normalisation layer "
         "after it takes common factors out: a small scale on large tokens may do more than a large one on small ones.",
     )
+    measures = QUANTITIES
     needs = "a model with learned scales (vitscope operate MODEL --broadcast-context kind=cb_s)"
 
     units: tuple[UnitRow, ...]

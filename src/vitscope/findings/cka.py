@@ -37,6 +37,7 @@ class CkaResult(Estimated, Result, exam="cka", after="effective_rank", version=2
         "distance looks like blocks: the block contrast compares pairs at equal distance. A few channels "
         "or images with very large values can decide the similarity alone.",
     )
+    measures = (*SCORES, "cka")
     needs = "a model with two units or more that have feature maps"
 
     units: tuple[UnitRow, ...]  # of the rows

@@ -20,6 +20,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
+    CONDITION_QUANTITIES,
     QUANTITIES,
     SCORES,
     ConditionTable,
@@ -68,6 +69,7 @@ class CorruptionResult(Headlined, Result, exam="corruption", after="trajectory",
         "augmentation looks like a corruption is robust against that one, not in general. Severities are not "
         "comparable between types, nor between 32 and 224 pixels.",
     )
+    measures = (*CONDITION_QUANTITIES, "top5", "brier", "mce", "relative_mce")
     needs = "images of 1, 3 or 4 channels that are large enough"
 
     types: tuple[str, ...]

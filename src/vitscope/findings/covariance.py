@@ -32,6 +32,7 @@ class CovarianceResult(Estimated, Result, exam="covariance", after="uncertainty"
         misleads="Noise is not an image: this shows what the architecture and its weights mix, not what natural images "
         "have in common. Position embeddings and biases are the same for all images and drop out.",
     )
+    measures = ("correlation",)
 
     units: tuple[UnitRow, ...]
     stride: np.ndarray  # (units,) pixels of the image from one point of the map to the next

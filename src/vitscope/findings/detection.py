@@ -57,6 +57,7 @@ class DetectionResult(Calibrated, Estimated, Result, exam="detection", after="se
         misleads="AP counts a rare class as much as a frequent one. Objects of fewer than 32 x 32 pixels are small to "
         "COCO, whatever the picture's size. A second box on the same object is wrong, however well it fits.",
     )
+    measures = QUANTITIES
     quantities = QUANTITIES
     in_bins = "detections"
     needs = "data of detection (--data coral-objects, coco:PATH ...) and a model that was trained for it"

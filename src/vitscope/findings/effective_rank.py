@@ -36,6 +36,7 @@ class EffectiveRankResult(UnitChanges, Result, exam="effective_rank", after="var
         "making points hard to tell apart. Maps of different size or width have different bounds: compare changes "
         "across a unit, or shares of the bound.",
     )
+    measures = (*QUANTITIES, *(f"{name}_change" for name in QUANTITIES), "rank_bound")
 
     bound: np.ndarray  # (units,): the largest effective rank
 

@@ -39,6 +39,7 @@ class FourierResult(UnitChanges, Result, exam="fourier", after="prediction", ver
         "moves the whole curve: compare the change across a unit on one grid, not levels of "
         "different depths or models.",
     )
+    measures = ("delta_log_amplitude", "change", "radial_log_amplitude")
 
     row_unit: np.ndarray  # index of the unit of each row of the diagonal
     frequency: np.ndarray  # f = fy = fx, radians per point

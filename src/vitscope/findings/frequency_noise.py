@@ -15,7 +15,13 @@ from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colours
 from vitscope.results import About, Result
-from vitscope.results.condition_rows import SCORES, ConditionTable, Headlined, condition_rows
+from vitscope.results.condition_rows import (
+    CONDITION_QUANTITIES,
+    SCORES,
+    ConditionTable,
+    Headlined,
+    condition_rows,
+)
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -42,6 +48,7 @@ class FrequencyNoiseResult(Headlined, Result, exam="frequency_noise", after="blu
         "flattens it. Equal energy is not equal visibility: images have little power at high frequencies, so the same "
         "noise hides more of it. Frequencies are per pixel: a larger picture of the same object has lower ones.",
     )
+    measures = CONDITION_QUANTITIES
 
     strength: float  # root mean square of the noise, in 1/255 of the pixel range
     kinds: tuple[str, ...]  # of units in the model; none if anatomy does not understand it

@@ -38,6 +38,7 @@ class HessianResult(Result, exam="hessian", after="covariance", version=2):
         "normalisation can be rescaled without any effect on the output, and the eigenvalues with them: compare models "
         "that were trained alike.",
     )
+    measures = ("nep", "ape", "unconverged", "products", "l2", "nll", "loss", "eigenvalue")
 
     eigenvalues: np.ndarray
     residuals: np.ndarray  # ||H v - λ v|| / |λ|

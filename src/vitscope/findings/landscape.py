@@ -64,6 +64,7 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
         "directions in which the loss falls. Filter normalisation takes out the scale of weights, not all of what "
         "makes models differ: compare models that were trained alike, on the same images.",
     )
+    measures = (*QUANTITIES, *(f"centre {name}" for name in QUANTITIES[:4]), "edge rise", "points not finite")
 
     x: np.ndarray
     y: np.ndarray

@@ -33,6 +33,7 @@ class LowPassResult(HeadRows, Result, exam="low_pass", after="softmax_gradient")
         misleads="A trained model applies each attention once, adds the result to its stream and has other weights in "
         "the next layer. The rate is a property of the matrix, not of what the model does.",
     )
+    measures = QUANTITIES
     needs = "a model with attention"
 
     quantities = QUANTITIES

@@ -82,6 +82,7 @@ class MapsResult(Result, exam="maps", after="token_norms", version=2):
         misleads="A map shows where values are taken from, not what is in them. After several layers a token at a "
         "point holds much of its surroundings. Scaled maps hide how strong they are: see `highest` in the table.",
     )
+    measures = ("area", "highest", "rollout area", "rollout highest")
     needs = "a model with attention"
 
     units: tuple[UnitRow, ...]  # the layers, first to last

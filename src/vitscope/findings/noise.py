@@ -17,6 +17,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colour
 from vitscope.results import About, Result, tidy
 from vitscope.results.condition_rows import (
+    CONDITION_QUANTITIES,
     SCORES,
     ConditionTable,
     Headlined,
@@ -26,6 +27,7 @@ from vitscope.results.condition_rows import (
 from vitscope.results.numbers import reads
 
 CLEAN, SHOT, GAUSSIAN, BLUR = "clean", "shot noise", "Gaussian noise", "Gaussian blur"
+PERTURBED = (*CONDITION_QUANTITIES, "accuracy_over_draws", "miou_over_draws", "box_ap_over_draws")
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ class NoiseResult(PerturbedRows, Result, exam="noise", after="corruption", versi
         "hide more of a small picture than of a large one. The paper does not say how strong its shot noise is; this "
         "one is about as strong as Gaussian noise of 10, as the paper's scores suggest.",
     )
+    measures = PERTURBED
 
 
 @figure(

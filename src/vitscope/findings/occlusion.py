@@ -17,6 +17,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid, model_colour
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
+    CONDITION_QUANTITIES,
     SCORES,
     ConditionTable,
     Headlined,
@@ -59,6 +60,7 @@ class OcclusionResult(Headlined, Result, exam="occlusion", after="frequency_nois
         "scattered patches have more of them than one block. Salient is what this model's own gradient says, so that "
         "models are masked in different places. Where the background has the fill's colour, masking it does nothing.",
     )
+    measures = CONDITION_QUANTITIES
 
     fill: str  # mean or black
     side: int  # patches along each side

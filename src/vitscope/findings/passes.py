@@ -41,6 +41,7 @@ class PassesResult(Estimated, Result, exam="passes", after="shape_bias", version
         misleads="Dropout that the model was not trained with is a disturbance: one pass of it is worse than the "
         "model, and the average has to make up for that first. Members of an ensemble are taken in the order given.",
     )
+    measures = (*QUANTITIES, *(f"{name} change" for name in CHANGES))
 
     source: str  # what makes passes differ; "": nothing does
     inserted: bool  # dropout was put into a copy of the model for this

@@ -79,6 +79,7 @@ class PredictionResult(Calibrated, Estimated, Result, exam="prediction", version
         misleads="Noise can only raise the calibration error, so it is too high on few images; its "
         "interval reaches down accordingly. Bins with few images scatter widely.",
     )
+    measures = (*QUANTITIES, *SCALED_QUANTITIES)
     quantities = QUANTITIES
     in_bins = "count"
 

@@ -70,6 +70,7 @@ class SegmentationResult(Calibrated, Estimated, Result, exam="segmentation", aft
         "Pixels of one image are alike: only images count as independent. Pixels that nobody has labelled do not "
         "count.",
     )
+    measures = QUANTITIES
     shown_by_class = CLASS_QUANTITIES
     quantities = QUANTITIES
     in_bins = "pixels"

@@ -44,6 +44,7 @@ class ShapeBiasResult(Estimated, Result, exam="shape_bias", after="adversarial",
         "pairs. Where both classes lose, neither share is telling: look at the third line. Frequencies are per pixel: "
         "in a larger picture the same shape sits at lower ones.",
     )
+    measures = (*QUANTITIES, "crossover")
     needs = (
         "rightly classified images of two classes in a batch (a trained model, larger batches, mixed classes)"
     )

@@ -29,6 +29,7 @@ class SoftmaxGradientResult(HeadRows, Result, exam="softmax_gradient", after="at
         misleads="The share is near 1 for anything that is spread over a few dozen keys: 10 keys of equal weight "
         "reach 0.9 already. It tells sharp from soft attention, not soft from uniform.",
     )
+    measures = QUANTITIES
     needs = "a model with attention"
 
     quantities = QUANTITIES

@@ -49,6 +49,11 @@ class TemporalResult(Estimated, Result, exam="temporal", after="passes", version
         misleads="Consistency rises by itself if predictions are merely slow: look at accuracy where labels change. "
         "Frames of one scene are alike, so intervals come from blocks of frames; few blocks, wide intervals.",
     )
+    measures = (
+        *(*QUANTITIES, "throughput", "label consistency"),
+        *(f"{name} change" for name in QUANTITIES),
+        *(f"{name} ratio" for name in RATIOS),
+    )
     needs = "a stream of frames (--data frames:PATH, coral-stream)"
 
     why: str  # there is nothing to see; "": there is

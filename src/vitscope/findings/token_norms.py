@@ -51,6 +51,7 @@ class TokenNormsResult(Estimated, Result, exam="token_norms", after="low_pass"):
         "Where the last norm comes after the unit, norms before it are not what the head reads. Few outliers have wide "
         "intervals, and where there is none they sit nowhere.",
     )
+    measures = (*QUANTITIES, "attention", "sink")
 
     units: tuple[UnitRow, ...]
     place_unit: np.ndarray  # index of the unit of each point

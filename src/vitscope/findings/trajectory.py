@@ -32,6 +32,7 @@ class TrajectoryResult(Result, exam="trajectory", after="landscape_line"):
         "that is not straight, and the more so the larger the learning rate. The optimum is only the last (or best) "
         "checkpoint. Weights before a normalisation can grow without any effect on the output.",
     )
+    measures = ("distance", "detour", "r", "theta", "largest theta")
     needs = "a run folder of vitscope train with checkpoints of several epochs"
 
     checkpoints: tuple[str, ...]

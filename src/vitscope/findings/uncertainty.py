@@ -33,6 +33,7 @@ class UncertaintyResult(Estimated, Result, exam="uncertainty", after="lesion", v
         "compare the share, or steps across a unit. Where the model has no dropout of its own, dropout that it was "
         "not trained with is put in.",
     )
+    measures = QUANTITIES
 
     units: tuple[UnitRow, ...]
     passes: int

@@ -31,6 +31,7 @@ class VarianceResult(UnitChanges, Result, exam="variance", after="fourier", vers
         "without any effect on the output: compare the change across a unit, not levels of "
         "different models.",
     )
+    measures = ("variance", "change")
 
     def table(self) -> pd.DataFrame:
         """Quantities `variance` and `change` (paired by image): across each unit, and the mean of each kind."""

@@ -32,13 +32,13 @@ from vitscope.data.folder import without_splits
 from vitscope.exams import diagnose
 from vitscope.findings.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
-from vitscope.prescribe.patient import Patient, find_patient, images_of
+from vitscope.prescribe.patient import Patient, find_patient, images_of, open_run
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
-from vitscope.results import Result, Run, atomic_write, tidy
+from vitscope.results import Result, atomic_write, tidy
 from vitscope.results.loss_numbers import STATISTICS, difference
 from vitscope.results.paired import differences
 from vitscope.results.plain_files import check_page
@@ -120,7 +120,7 @@ def apply(
     if unknown := [name for name in only if name not in RULES]:
         raise VitscopeError(f"no rule '{unknown[0]}'; {did_you_mean(unknown[0], RULES)}")
     get_recipe(recipe)  # refused now, if there is none of this name
-    patient = find_patient(Run.open(run), model, Interface().merged(output, mean, std), trust_code)
+    patient = find_patient(open_run(run), model, Interface().merged(output, mean, std), trust_code)
     place = images_of(patient.run, trust_code or data is not None)
     spec = data or place.spec
     if spec is None:

@@ -14,10 +14,10 @@ from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
-from vitscope.prescribe.patient import Patient, find_patient
+from vitscope.prescribe.patient import Patient, find_patient, open_run
 from vitscope.prescribe.prescription import Prescription, Prescriptions, Rule
 from vitscope.prescribe.rules import RULES
-from vitscope.results import Run, atomic_write
+from vitscope.results import atomic_write
 from vitscope.results.codec import encode
 from vitscope.results.plain_files import refuse_ways_out
 from vitscope.results.provenance import provenance
@@ -54,7 +54,7 @@ def prescribe(
         VitscopeError: The run holds no exam, or its model is not found, or has other weights by now.
     """
     said = Interface().merged(output, mean, std)
-    return decide(find_patient(Run.open(run), model, said, trust_code))
+    return decide(find_patient(open_run(run), model, said, trust_code))
 
 
 def decide(patient: Patient) -> Prescriptions:

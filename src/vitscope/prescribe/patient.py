@@ -1,5 +1,6 @@
 """From a run back to the model that was examined, and to the images it was examined on."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import NOTHING_SAID, Interface, declare, declared
 from vitscope.engine.facts import weights_hash
 from vitscope.models import UntrustedCode, create_model
+from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources.run_folder import CONFIG
 from vitscope.models.trust import allow_data, allow_model
 from vitscope.results import Result, Run
@@ -91,6 +93,18 @@ def examined_on(run: Run) -> Examined:
             spec, split = named.groups() if named else (None, "test")
             return Examined(spec, split, options.get("limit"), int(options.get("seed") or 0))
     return Examined(None, "test", None, 0)
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """The run in a folder; where a model is named instead, the error says how to examine it."""
+    name = os.fspath(path)
+    if not Path(name).exists() and from_timm.has(name):
+        folder = f"runs/{name}"
+        raise VitscopeError(
+            f"{name} is a model, and a run folder is expected; examine it: vitscope diagnose {name} --data fashion "
+            f"--exams all --out {folder}, then: vitscope prescribe {folder}"
+        )
+    return Run.open(path)
 
 
 def find_patient(

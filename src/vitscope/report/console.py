@@ -15,6 +15,7 @@ from rich.table import Table
 
 from vitscope.claims import Verdict
 from vitscope.core import pd
+from vitscope.report.measured_on import images_of, is_augmented
 from vitscope.report.verdicts import by_chance
 from vitscope.results import Result
 from vitscope.results.numbers import label, with_interval
@@ -37,6 +38,8 @@ def print_results(results: Mapping[str, Mapping[str, Result]], console: Console 
         by_unit[model] = {exam: t[t["unit"].notna()] for exam, t in tables.items() if t["unit"].notna().any()}
     if any(len(table) for table in whole.values()):
         console.print(_models(whole))
+    for line in dict.fromkeys(_augmented(results)):
+        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
     for model, exams in by_unit.items():
         for table in _units(model, exams, console.width) if exams else ():
             console.print(table)
@@ -49,13 +52,24 @@ def print_results(results: Mapping[str, Mapping[str, Result]], console: Console 
 def _models(whole: Mapping[str, pd.DataFrame]) -> Table:
     table = Table("", *whole, box=None, pad_edge=False)
     found = {
-        model: {label(str(row.exam), row): _cell(row) for row in rows.itertuples()}
+        model: {(str(row.exam), label(str(row.exam), row)): _cell(row) for row in rows.itertuples()}
         for model, rows in whole.items()
     }
-    for name in dict.fromkeys(name for cells in found.values() for name in cells):
-        table.add_row(name, *(found[model].get(name, "") for model in whole))
+    rows = dict.fromkeys(row for cells in found.values() for row in cells)
+    names = [name for _, name in rows]
+    for exam, name in rows:
+        shown = name if names.count(name) == 1 else f"{exam}: {name}"
+        table.add_row(shown, *(cells.get((exam, name), "") for cells in found.values()))
     table.add_row("images", *(str(rows["n"].max()) if len(rows) else "" for rows in whole.values()))
     return table
+
+
+def _augmented(results: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
+    """A line for each exam that did not see images as they are, whose loss is another than on plain ones."""
+    for found in results.values():
+        for exam, result in found.items():
+            if is_augmented(result):
+                yield f"{exam}: on {result.n} images of {images_of(result)}"
 
 
 def _units(model: str, exams: Mapping[str, pd.DataFrame], width: int) -> Iterator[Table]:

@@ -15,6 +15,8 @@ from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import Card, make_card
+from vitscope.report.how_to_diagnose import diagnose_command
+from vitscope.report.measured_on import images_of, is_augmented
 from vitscope.results import Result, Run
 from vitscope.results.plain_files import is_shortage
 from vitscope.results.result import read_checked
@@ -60,11 +62,11 @@ class RunSubject:
         return exam in self.results and len(self.results[exam].table()) > 0
 
     def measured_on(self, exam: str) -> str:
-        """Which images an exam was about, as a sentence, if the run's exams were about different ones."""
-        if len({result.data for result in self.results.values()}) < 2:
-            return ""
+        """Which images an exam was about, as a sentence, if they are augmented or those of another exam differ."""
         result = self.results[exam]
-        return f" Measured on {result.n} images of {result.data}."
+        if not is_augmented(result) and len({one.data for one in self.results.values()}) < 2:
+            return ""
+        return f" Measured on {result.n} images of {images_of(result)}."
 
     @property
     def augmentation(self) -> Augmentation | None:
@@ -117,7 +119,7 @@ def find_runs(
         if not results:
             todo = f"repeat: {run.record.get('command') or 'vitscope diagnose'}"
             if run.state == "done":
-                todo = f"make some: vitscope diagnose {run.path} --out {run.path}"
+                todo = f"make some: {diagnose_command(run)}"
             absent = f"{run.path} holds no finished exam (state: {run.state}); {todo}"
             raise BadResult("; ".join((damaged or {}).values()) or absent)
         subjects.append(RunSubject(name, model_colour(position), run, results, outdated, damaged or {}))

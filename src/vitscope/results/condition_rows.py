@@ -17,6 +17,14 @@ BINS = 15
 MEANS = ("accuracy", "top5", "nll", "brier", "confidence")
 QUANTITIES = (*MEANS, "ece")
 AP_QUANTITIES = ("box_ap", "box_ap50", "mask_ap", "mask_ap50")  # those of masks only where there are some
+CONDITION_QUANTITIES = (
+    "accuracy",
+    "nll",
+    "ece",
+    "drop",
+    "miou",
+    *AP_QUANTITIES,
+)  # of tables, whatever the task
 
 
 @dataclass(frozen=True)

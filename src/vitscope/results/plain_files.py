@@ -149,6 +149,16 @@ def default_folder(verb: str, data: str, split: str = "test", models: Sequence[s
     return folder / file_name("-".join(map(called, models))) if models else folder
 
 
+def refuse_same(models: Sequence[str | os.PathLike[str]]) -> None:
+    """Refuse a model, or a run folder, that is named twice."""
+    places: set[str] = set()
+    for model in [os.fspath(one) for one in models]:
+        place = str(Path(model).resolve()) if Path(model).is_dir() else model
+        if place in places:
+            raise VitscopeError(f"{model} is named twice; name each model once")
+        places.add(place)
+
+
 def run_folders(models: Sequence[str], out: Path | None, default: Path) -> dict[str, Path]:
     """The run folder of each model, once each.
 

@@ -69,6 +69,9 @@ class Result:
 
     exam: ClassVar[str]
     about: ClassVar[About]
+    measures: ClassVar[
+        tuple[str, ...]
+    ] = ()  # quantities that its tables may hold; (): they depend on the model
     needs: ClassVar[str] = "other data or another model"  # for there to be anything to show
     version: ClassVar[int] = 1  # of the exam's definition: raised when it changes, so that it is done again
     after: ClassVar[str] = ""  # the exam that it follows in tables and pages

@@ -72,7 +72,10 @@ class Run:
         if path.exists() and not path.is_dir():
             raise VitscopeError(f"{path} is a file; give a folder to write the run into")
         made = [folder for folder in (path, *path.parents) if not folder.exists()]
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError as error:  # a file system that takes none, such as /proc
+            raise VitscopeError(f"the folder {path} cannot be created there; choose another place") from error
         refuse_ways_out(path)
         new = () if (path / LOCK).exists() else (LOCK,)
         lock = FolderLock(path)

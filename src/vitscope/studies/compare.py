@@ -26,7 +26,7 @@ from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
-from vitscope.results.plain_files import called, check_page, default_folder, run_folders
+from vitscope.results.plain_files import called, check_page, default_folder, refuse_same, run_folders
 
 DATA = "fashion"
 
@@ -127,13 +127,14 @@ def examined_runs(
 ) -> list[Path]:
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
+    refuse_same(names)
     examined = [name for name in names if _is_examined(Path(name))]
-    _refuse_without_effect(request, len(examined), len(set(names)))
+    _refuse_without_effect(request, len(examined))
     if request.data is None and request.exams is None and examined:
         requests = _requests(Run.open(examined[0]), trust_code)
     else:
         requests = [request]
-    wanting = [name for name in dict.fromkeys(names) if name not in examined]
+    wanting = [name for name in names if name not in examined]
     for name in wanting:
         check_name(name, trust_code)
     folders = run_folders(wanting, None, Path(out))
@@ -142,7 +143,7 @@ def examined_runs(
     return [folders.get(name, Path(name)) for name in names]
 
 
-def _refuse_without_effect(request: Request, examined: int, models: int) -> None:
+def _refuse_without_effect(request: Request, examined: int) -> None:
     """Options of an examination that nothing is examined by."""
     usual = Request()
     fields = ("data", "split", "exams", "limit", "batch_size", "seed")
@@ -150,7 +151,7 @@ def _refuse_without_effect(request: Request, examined: int, models: int) -> None
     if not said or not examined:
         return
     flag = f"{said[0]} (--{said[0].replace('_', '-')})"
-    if examined == models:
+    if examined == 2:
         raise VitscopeError(f"{flag} is about examining, and both runs are examined already; leave it out")
     if not {"data", "exams"} & set(said):
         raise VitscopeError(

@@ -12,6 +12,7 @@ from typing import Any
 from vitscope.findings import Result
 from vitscope.studies.images import Part
 from vitscope.studies.job import Job
+from vitscope.studies.known_quantities import check_quantities
 from vitscope.studies.parts import Arm
 from vitscope.studies.resolve import Images, ResolvedArm, ResolvedLook, as_plain, part_of, plain, said_of
 from vitscope.studies.store import Kind, Store, key_of
@@ -120,6 +121,7 @@ def plan_study(
         trust_code: Run code that the file names.
         images: Where they are opened; default: anew.
     """
+    check_quantities(study)
     named = None if file is None else os.fspath(file)
     return _Planner(study, store, named, trust_code, images or Images()).plan()
 

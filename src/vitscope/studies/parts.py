@@ -144,7 +144,7 @@ class Comparison:
 
     def __post_init__(self) -> None:
         where = f"comparison {self.name}"
-        for quantity in (self.quantity, *(x for x in self.slope.values() if isinstance(x, str))):
+        for quantity in self.quantities:
             if not _QUANTITY.fullmatch(quantity):
                 raise BadArgument(f"{where}: quantity is '{quantity}'; expected {QUANTITY}")
         said = [name for name in ("of", "contrast", "slope") if getattr(self, name)]
@@ -163,12 +163,14 @@ class Comparison:
         return self.quantity.partition(".")[0]
 
     @property
+    def quantities(self) -> tuple[str, ...]:
+        """The quantity, and those that a slope is against."""
+        return (self.quantity, *(x for x in self.slope.values() if isinstance(x, str)))
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """All exams that are needed."""
-        return (
-            self.label,
-            *(x.partition(".")[0] for x in self.slope.values() if isinstance(x, str)),
-        )
+        return tuple(quantity.partition(".")[0] for quantity in self.quantities)
 
     @property
     def named_arms(self) -> tuple[tuple[str, str], ...]:

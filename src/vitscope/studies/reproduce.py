@@ -17,7 +17,6 @@ from vitscope.core.errors import VitscopeError
 from vitscope.results.claim_record import ClaimRecord, revised
 from vitscope.results.provenance import now
 from vitscope.results.study_result import FILE
-from vitscope.studies import paper_statistics, task_statistics  # noqa: F401 the cards' quantities
 from vitscope.studies.cards import Card, card_study, list_cards
 from vitscope.studies.cost import read_budget
 from vitscope.studies.engines import Engine, check_engine

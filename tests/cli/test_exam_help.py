@@ -1,0 +1,24 @@
+import pytest
+
+from vitscope.cli.exam_help import meaning_of, option_lines
+from vitscope.cli.words import epilogue
+from vitscope.exams import EXAMS
+
+
+def test_an_option_has_type_default_and_meaning() -> None:
+    lines = epilogue(["--exams", "hessian", "--help"]).splitlines()
+    assert "  --hessian.k: a whole number, 1 or more (default: 5). Eigenvalues per batch." in lines
+
+
+@pytest.mark.parametrize("exam", EXAMS)
+def test_every_exam_can_tell(exam: str) -> None:
+    assert all("\n" not in line and "<" not in line for line in option_lines(EXAMS[exam]))
+
+
+def test_the_first_sentence_may_take_several_lines() -> None:
+    told = "Do.\n\nArgs:\n    a: One\n        and two. Three.\n    b: Four."
+    assert (meaning_of(told, "a"), meaning_of(told, "b"), meaning_of(told, "c")) == (
+        "One and two.",
+        "Four.",
+        "",
+    )
