@@ -56,16 +56,15 @@ def run(options: Options) -> None:
 
 def _model(options: Options) -> "nn.Module":
     """On the meta device nothing is allocated or drawn; models that come with files are built for real."""
-    import torch
-
     from vitscope import create_model
     from vitscope.models.create import needs_values
+    from vitscope.models.without_values import without_values
 
     asked: dict[str, Any] = {"img_size": options.img_size, "trust_code": options.trust_code}
     files = options.model.startswith("hf:") or "/" in options.model or Path(options.model).is_dir()
     if files or needs_values(options.model):
         return create_model(options.model, **asked)
-    with torch.device("meta"):
+    with without_values():
         return create_model(options.model, **asked)
 
 

@@ -29,6 +29,7 @@ from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
 from vitscope.models.sources import vqa as from_vqa
 from vitscope.models.trust import names_code
+from vitscope.models.without_values import without_values
 from vitscope.models.zoo import OURS
 from vitscope.results.run import Run
 
@@ -215,7 +216,7 @@ class ModelInfo:
 def describe(name: str, **arguments: Any) -> ModelInfo:
     """Build the model on the meta device (no memory, no arithmetic) and count; `arguments` as for `create_model`."""
     try:
-        with torch.device("cpu" if needs_values(name) else "meta"), _NoInitialValues():
+        with torch.device("cpu") if needs_values(name) else without_values(), _NoInitialValues():
             model = create_model(name, **arguments)
     except NotImplementedError:  # its constructor calculates with tensors, and meta ones hold no values
         model = create_model(name, **arguments)
