@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import Side
 
@@ -38,8 +39,9 @@ def run(options: Options) -> None:
 
     from vitscope.anatomy import anatomy, own_input_size
 
-    model, side = _model(options), options.img_size
-    parts = anatomy(model, (own_input_size(model)[0], side, side) if side else None)
+    with notes_as_typed("anatomy", Options):
+        model, side = _model(options), options.img_size
+        parts = anatomy(model, (own_input_size(model)[0], side, side) if side else None)
     if options.json:
         document = {
             "model": options.model,
