@@ -99,3 +99,25 @@ def test_tables_of_a_study_unfold(browser: Chromium, pages: dict[str, Path]) -> 
     rows = browser.run("document.querySelectorAll('#tables details[open] tbody tr').length")
     assert rows == len(a_study().table())
     assert browser.run("document.querySelectorAll('.verdict svg.interval').length") == 2
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_label_of_the_points_stands_clear_of_the_ticks(
+    width: int, browser: Chromium, pages: dict[str, Path]
+) -> None:
+    browser.look(width)
+    browser.open(pages["atlas"])
+    browser.run("document.querySelector('.scatter').scrollIntoView()")
+    browser.wait_for("document.querySelector('.scatter svg')")
+    clear = """(() => {
+      const up = document.querySelectorAll(".controls select")[1], place = (text) => text.getBoundingClientRect();
+      return [...up.options].every((option) => {
+        up.value = option.value;
+        up.dispatchEvent(new Event("change"));
+        const texts = [...document.querySelectorAll(".scatter text:not(.named)")];
+        const label = place(texts.find((text) => text.hasAttribute("transform")));
+        const ticks = texts.filter((text) => text.getAttribute("text-anchor") === "end").map(place);
+        return ticks.length > 0 && ticks.every((tick) => tick.left > label.right);
+      });
+    })()"""
+    assert browser.run(clear) is True

@@ -181,7 +181,7 @@ def test_few_batches_decide_nothing():
     verdicts = transformer_verdicts(*few)
     assert [v.judgement for v in verdicts] == ["inconclusive", "inconclusive"]
     assert verdicts[0].value == pytest.approx(0.4)
-    assert verdicts[0].lacking == "of 2 batches, at least 8 are needed for a verdict"
+    assert verdicts[0].lacking == "2 batches are too few for a verdict, which takes at least 8"
 
 
 def test_unlike_spectra_are_refused():

@@ -33,3 +33,10 @@ def test_any_source(name, capsys):
 def test_a_size_the_model_cannot_take(capsys):
     assert main(["anatomy", "tv:vit_b_32", "--img-size", "100"]) == 2
     assert "vitscope: " in capsys.readouterr().err
+
+
+def test_a_twin_for_small_images_is_a_note(capsys):
+    assert main(["anatomy", "resnet18", "--img-size", "32"]) == 0
+    said = capsys.readouterr().err
+    assert said.startswith("note: resnet18 at 32 pixels is built as resnet18_32, ")
+    assert len(said.splitlines()) == 1

@@ -76,5 +76,6 @@ def test_the_console_shows_number_and_rule_beside_each_verdict(runs: Path) -> No
         start = lines.index(f"{verdict.claim} {verdict.statement}")
         assert lines[start + 1] == verdict.decided_by
         told = f"{verdict.model} {verdict.judgement} {verdict.found}"
-        assert any(line.startswith(told) for line in lines[start + 2 :])
+        told += f"; {verdict.reach}" if verdict.reach else ""  # a full stop after a number would belong to it
+        assert told in lines[start + 2 :]
     assert lines[-1] == by_chance(len(verdicts))

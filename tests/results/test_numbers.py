@@ -68,6 +68,11 @@ def test_label(quantity: str, kind: str | None, text: str) -> None:
     assert label("fourier", SimpleNamespace(quantity=quantity, kind=kind)) == text
 
 
+def test_throughput_says_what_it_is_relative_to() -> None:
+    row = SimpleNamespace(quantity="throughput", kind=None, condition="10 passes")
+    assert label("passes", row) == "throughput relative to one pass, 10 passes"
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

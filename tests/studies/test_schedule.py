@@ -164,6 +164,9 @@ def test_a_line_for_every_job_that_ends(tmp_path, capsys, monkeypatch):
         r"mine: train arm, seed 0: 0\.\d s; 1 of 4 jobs done, 3 waiting, about 0\.\d s left", lines[0]
     )
     assert sum("it is tried again" in line for line in lines) == 2
+    assert (
+        sum(": failed; 2 of 4 jobs done, " in line for line in lines) == 1
+    )  # why is told by who asked for it
     assert lines[-1] == "mine: train arm, seed 3: left out"
     assert len(lines) == 6
 

@@ -9,10 +9,11 @@ import torch
 import vitscope as vs
 from tests.registry import smallest_of_each_module
 from vitscope.cli.app import main
+from vitscope.cli.survey import _columns
 from vitscope.core import pd
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.results.study_result import StudyResult
-from vitscope.studies.survey import find_names, plan_survey, survey
+from vitscope.studies.survey import _sizes, find_names, plan_survey, survey
 
 SAMPLE = ["vit_mini", "test_resnet", "test_convnext", "test_efficientnet", "test_nfnet", "test_byobnet"]
 BROKEN = "tests.studies.survey_models:breaks"
@@ -89,6 +90,36 @@ def test_a_model_is_examined_once_for_all_surveys(
     assert "vit_mini" in said
     assert "variance: change (msa)" in said
     assert str(place / "again" / "atlas.html") in said
+
+
+def test_a_twin_for_small_images_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["survey", "resnet18", BROKEN, "--exams", "variance", "--limit", "4", "--no-pretrained"]
+    words += ["--img-size", "32", "--engine", "here", "--store", str(place / "store")]
+    assert main([*words, "--out", str(place / "twin")]) == 0
+    said = capsys.readouterr()
+    assert "resnet18 (as resnet18_32)" in said.out
+    assert said.err.count("note: resnet18 at 32 pixels is built as resnet18_32") == 1
+    assert said.err.count("it was never finished") == 1
+    assert StudyResult.load(place / "twin").wide()["built"].tolist() == ["resnet18_32", None]
+
+
+def test_sizes_are_those_of_the_model_that_is_examined() -> None:
+    own, twin = (
+        _sizes(plan_survey(["resnet18"], "fashion", ["variance"], arguments=given).arms[0])["parameters"]
+        for given in ({"img_size": 32}, {"img_size": 32, "pretrained": False})
+    )
+    assert own == 11_689_512  # with a 7x7 stem
+    assert own - twin == 64 * 3 * (7 * 7 - 3 * 3)
+
+
+def test_the_console_has_a_number_of_every_model() -> None:
+    wide = pd.DataFrame({"arm": ["vit", "cnn", "none"], "parameters": [1, 2, 3], "flops": [1, 2, 3]})
+    for kind, row in (("msa", 0), ("mlp", 0), ("conv", 1)):
+        for exam in ("fourier", "variance"):
+            wide[f"{exam}.change[kind={kind}]"] = [0.1 if row == at else np.nan for at in range(3)]
+    columns = [f"fourier.change[kind={kind}]" for kind in ("msa", "conv")]
+    others = [f"variance.change[kind={kind}]" for kind in ("msa", "conv")]
+    assert set(_columns(wide)) == {"parameters", "flops", *columns, *others}
 
 
 def test_patterns_stand_for_names() -> None:

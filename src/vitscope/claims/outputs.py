@@ -161,7 +161,7 @@ def _spectra(
                 "examine both with the same"
             )
     batches = len(model.eigenvalues)
-    few = f"of {batches} batches, at least {LEAST_BATCHES} are needed for a verdict"
+    few = f"{batches} batches are too few for a verdict, which takes at least {LEAST_BATCHES}"
     return Verdict(
         "C5",
         statement,

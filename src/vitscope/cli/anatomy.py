@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import Side
 
@@ -38,8 +39,9 @@ def run(options: Options) -> None:
 
     from vitscope.anatomy import anatomy, own_input_size
 
-    model, side = _model(options), options.img_size
-    parts = anatomy(model, (own_input_size(model)[0], side, side) if side else None)
+    with notes_as_typed("anatomy", Options):
+        model, side = _model(options), options.img_size
+        parts = anatomy(model, (own_input_size(model)[0], side, side) if side else None)
     if options.json:
         document = {
             "model": options.model,
@@ -56,16 +58,15 @@ def run(options: Options) -> None:
 
 def _model(options: Options) -> "nn.Module":
     """On the meta device nothing is allocated or drawn; models that come with files are built for real."""
-    import torch
-
     from vitscope import create_model
     from vitscope.models.create import needs_values
+    from vitscope.models.without_values import without_values
 
     asked: dict[str, Any] = {"img_size": options.img_size, "trust_code": options.trust_code}
     files = options.model.startswith("hf:") or "/" in options.model or Path(options.model).is_dir()
     if files or needs_values(options.model):
         return create_model(options.model, **asked)
-    with torch.device("meta"):
+    with without_values():
         return create_model(options.model, **asked)
 
 

@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> int:
     verb, rest = arguments[0], arguments[1:]
     try:
         if verb not in VERBS:
-            raise VitscopeError(f"no verb '{verb}'; {did_you_mean(verb, VERBS)}. Try: vitscope --help")
+            raise VitscopeError(f"no verb '{verb}'; {did_you_mean(verb, VERBS)} (see: vitscope --help)")
         with termination_raises():
             module = importlib.import_module(f"vitscope.cli.{verb}")
             module.run(_read(module, rest, verb))

@@ -110,12 +110,14 @@ def run(options: Options) -> None:
     """Operate, print what changed, save."""
     from rich.console import Console
 
-    from vitscope.cli.as_typed import as_typed
+    from vitscope.cli.as_typed import as_typed, notes_as_typed
     from vitscope.models.create import random_weights
+    from vitscope.models.errors import TwinWarning
     from vitscope.surgery.tools.operate import find_operation, operate, read_operation
 
     if any(text.split()[:1] in (["build_up"], ["build-up"]) for text in options.operations):
-        _search(options)
+        with notes_as_typed("operate", Options):
+            _search(options)
         return
     if not options.operations and not options.deep_ensemble:
         raise VitscopeError("nothing to do: name an operation, as in --alternate or --smooth (see --help)")
@@ -127,10 +129,12 @@ def run(options: Options) -> None:
         warnings.simplefilter("always")
         given = {name: value for name, value in vars(options).items() if name not in ("model", "operations")}
         operated = operate(options.model, *({name: arguments} for name, arguments in planned), **given)
-    notes = [str(warning.message) for warning in noted if issubclass(warning.category, UserWarning)]
+    noted = [warning for warning in noted if issubclass(warning.category, UserWarning)]
+    notes = [str(warning.message) for warning in noted]
     if not operated.changed:
         unsaved = f"{options.model} is as it was" + (", nothing was saved" if options.out else "")
-        raise VitscopeError(unsaved + (f": {'; '.join(notes)}" if notes else ""))
+        why = "; ".join(str(one.message) for one in noted if not issubclass(one.category, TwinWarning))
+        raise VitscopeError(unsaved + (f": {why}" if why else ""))
     made = (options.model, *options.deep_ensemble)
     for note in filter(None, (*notes, *(random_weights(name, options.pretrained) for name in made))):
         print(f"vitscope: {as_typed(note, 'operate', Options)}", file=sys.stderr)

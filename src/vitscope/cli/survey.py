@@ -14,6 +14,7 @@ from vitscope.core.arguments import BatchSize, Classes, Count, CountFromZero, Si
 __all__ = ["Options", "epilogue", "expand", "run"]
 
 _MOST = 60  # models that are printed
+_COLUMNS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,18 +66,33 @@ def run(options: Options) -> None:
 
 
 def _table(wide: Any) -> Any:
-    """Sizes and the first numbers; all of them are in the file."""
+    """Sizes and some numbers; all of them are in the file."""
     from rich.markup import escape
     from rich.table import Table
 
-    from vitscope.report.atlas import columns_of, heading_of, text_of
+    from vitscope.report.atlas import heading_of, name_of, text_of
 
-    columns = columns_of(wide)[:6]
+    columns = _columns(wide)
     table = Table("model", *(escape(heading_of(name)) for name in columns), box=None, pad_edge=False)
     for row in wide.to_dict("records")[:_MOST]:
         failed = isinstance(row["note"], str)
         cells = ["failed"] if failed else [escape(text_of(row, name)) for name in columns]
-        table.add_row(row["arm"], *cells)
+        table.add_row(escape(name_of(row)), *cells)
     if len(wide) > _MOST:
         table.add_row(f"and {len(wide) - _MOST} more")
     return table
+
+
+def _columns(wide: Any) -> list[str]:
+    """Sizes, then a number of every model, and as far as there is room another one of each, in turn."""
+    from vitscope.report.atlas import SIZES, columns_of
+
+    known = columns_of(wide)
+    numbers = [name for name in known if name not in SIZES]
+    chosen = {name for name in known if name in SIZES}
+    for turn in range(1, _COLUMNS):
+        for has in wide[numbers].notna().to_dict("records"):
+            own = [name for name in numbers if has[name]]
+            if len(chosen.intersection(own)) < turn and (turn == 1 or len(chosen) < _COLUMNS):
+                chosen.update([name for name in own if name not in chosen][:1])
+    return [name for name in known if name in chosen]

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import (
     BatchSize,
@@ -109,7 +110,7 @@ def run(options: Options) -> None:
 
     values: dict[str, Any] = dict(vars(options))
     changes = {name: values.pop(name) for name in _CHANGES}
-    with distributed.process_group(options.timeout_minutes):
+    with distributed.process_group(options.timeout_minutes), notes_as_typed("train", Options):
         if not distributed.is_active():
             done = train(**values, changes=changes)
         else:

@@ -4,6 +4,7 @@ And what `vitscope models` prints about one, found without giving it weights.
 """
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -19,7 +20,7 @@ from vitscope.anatomy.flops import count_flops
 from vitscope.core.arguments import ModelName, Probability, Range, check, checked
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, alike, warn
-from vitscope.models.errors import CannotBuild, UnknownModel
+from vitscope.models.errors import CannotBuild, TwinWarning, UnknownModel
 from vitscope.models.origin import remember_random_weights, set_origin
 from vitscope.models.sources import Request, run_folder
 from vitscope.models.sources import dense as from_dense
@@ -29,6 +30,7 @@ from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
 from vitscope.models.sources import vqa as from_vqa
 from vitscope.models.trust import names_code
+from vitscope.models.without_values import without_values
 from vitscope.models.zoo import OURS
 from vitscope.results.run import Run
 
@@ -62,7 +64,8 @@ def create_model(
         num_classes: Size of the head; as the model has it if not given.
         img_size: Side or (height, width) of the images; goes to the models whose weights depend on it, and
             into the data configuration of all. A name of timm's that has a twin for small images here
-            ("resnet50": "resnet50_32") gives the twin at 64 pixels or less, unless it is to be pretrained.
+            ("resnet50": "resnet50_32") gives the twin at 64 pixels or less, which is noted, unless it is to be
+            pretrained.
         checkpoint: Of a run folder, the moment of its training to take the weights of ("init", "warmup", "best",
             "epoch-005", "last": see `list_checkpoints`); default: those it ended with.
         trust_code: Run code that a file names: the function in a run folder's `config.json`, what a model of Hugging
@@ -86,7 +89,9 @@ def create_model(
     folder = _run_folder(name)
     if folder is not None:
         changes = {key: value for key, value in {**sizes, **arguments}.items() if value is not None}
-        return run_folder.load_model(folder, create_model, checkpoint, trust_code, **changes)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TwinWarning)  # it was said when the model was new
+            return run_folder.load_model(folder, create_model, checkpoint, trust_code, **changes)
     if checkpoint is not None:
         raise CannotBuild(
             f"checkpoint='{checkpoint}' is for run folders; {os.fspath(name)} is a model's name"
@@ -215,7 +220,7 @@ class ModelInfo:
 def describe(name: str, **arguments: Any) -> ModelInfo:
     """Build the model on the meta device (no memory, no arithmetic) and count; `arguments` as for `create_model`."""
     try:
-        with torch.device("cpu" if needs_values(name) else "meta"), _NoInitialValues():
+        with torch.device("cpu") if needs_values(name) else without_values(), _NoInitialValues():
             model = create_model(name, **arguments)
     except NotImplementedError:  # its constructor calculates with tensors, and meta ones hold no values
         model = create_model(name, **arguments)

@@ -23,5 +23,9 @@ class UntrustedCode(VitscopeError):
     """A file names code, and the user has not allowed it; the message says what would run."""
 
 
+class TwinWarning(UserWarning):
+    """A name of timm's was built as its twin for small images."""
+
+
 class CannotBuild(VitscopeError):
     """The model refuses the sizes or arguments it was asked to be built with."""

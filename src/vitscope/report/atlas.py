@@ -27,7 +27,7 @@ from vitscope.results.provenance import now
 from vitscope.results.study_result import ATLAS, StudyResult
 
 SIZES = ("parameters", "flops")
-ABOUT = ("arm", "model", *SIZES, "weights", "note")
+ABOUT = ("arm", "model", *SIZES, "weights", "built", "note")
 _DEPTHS = 3  # kinds of small drawings per exam
 _FIRST_UP = ("prediction.accuracy", "accuracy", "change")  # what the points show at first, if there is such
 
@@ -112,7 +112,12 @@ def columns_of(table: pd.DataFrame) -> list[str]:
 
 def _row(row: dict[str, Any], columns: list[str]) -> ModelRow:
     note = row["note"] if isinstance(row["note"], str) else ""
-    return ModelRow(row["arm"], row["weights"] or "", [_cell(row, name) for name in columns], note)
+    return ModelRow(name_of(row), row["weights"] or "", [_cell(row, name) for name in columns], note)
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """The name of a row of `StudyResult.wide`, and what was built where that is another model."""
+    return f"{row['arm']} (as {row['built']})" if isinstance(row["built"], str) else row["arm"]
 
 
 def _cell(row: dict[str, Any], name: str) -> Cell:

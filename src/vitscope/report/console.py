@@ -145,7 +145,7 @@ def print_verdicts(verdicts: Sequence[Verdict], console: Console | None = None) 
         console.print(Padding(f"[dim]{escape(found[0].decided_by)}[/]", (0, 0, 0, 2)), highlight=False)
         table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 2))
         for v in found:
-            told = ". ".join(part for part in (v.found, v.reach) if part)
+            told = "; ".join(part for part in (v.found, v.reach) if part)
             table.add_row(escape(v.model), f"[{colours[v.judgement]}]{v.judgement}[/]", escape(told))
         console.print(table, highlight=False)
     if chance := by_chance(len(verdicts)):

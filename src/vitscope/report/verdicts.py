@@ -75,7 +75,7 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     cells: dict[tuple[str, str], dict[str, list[str]]] = {}
     rules: dict[tuple[str, str], str] = {}
     for v in verdicts:
-        said = ". ".join([f"**{v.judgement}**, {v.found}", *([v.reach] if v.reach else [])])
+        said = "; ".join([f"**{v.judgement}**, {v.found}", *([v.reach] if v.reach else [])])
         cells.setdefault((v.claim, v.statement), {}).setdefault(v.model, []).append(said)
         rules[v.claim, v.statement] = v.decided_by
     head = [

@@ -33,6 +33,8 @@ _WORDS = {
     "theta": "angle in radians",
 }
 
+_TOLD = {"throughput": "throughput relative to one pass"}
+
 
 def spoken(name: str) -> str:
     """A quantity in words: `centre_nll` is "centre NLL"."""
@@ -49,7 +51,7 @@ def label(exam: str, row: Any) -> str:
     """What a number that belongs to no single unit is called; the changes of a kind need more than their name."""
     condition = getattr(row, "condition", None)  # of exams that show the same images in several ways
     if isinstance(condition, str):
-        return f"{row.quantity}, {condition}"
+        return f"{_TOLD.get(row.quantity, row.quantity)}, {condition}"
     quantity, kind = str(row.quantity), getattr(row, "kind", None)
     if pd.isna(kind) or not (quantity == "change" or quantity.endswith("_change")):
         return quantity

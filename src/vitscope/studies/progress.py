@@ -129,9 +129,10 @@ class Show(AbstractContextManager["Show"]):
             said = f"{task.node.title}: {duration(task.seconds)}; {self._standing(tasks)}"
         elif task.state == "left out":
             said = f"{task.node.title}: left out"
+        elif task.state == "failed":  # why is said once all jobs are over
+            said = f"{task.node.title}: failed; {self._standing(tasks)}"
         else:
-            again = "; it is tried again" if task.state == "waiting" else ""
-            said = f"{task.node.title}: {task.failures[-1]}{again}"
+            said = f"{task.node.title}: {task.failures[-1]}; it is tried again"
         return f"{self._title}: {said}"
 
     def _standing(self, tasks: Tasks) -> str:

@@ -14,6 +14,7 @@ from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
 from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean, warn
 from vitscope.models import list_models
 from vitscope.models.create import describe, random_weights
+from vitscope.models.zoo import fitting, timms_own
 from vitscope.report.atlas import write_atlas
 from vitscope.results import atomic_write
 from vitscope.results.plain_files import called, default_folder
@@ -178,17 +179,24 @@ def _facts(asked: Study, progress: bool) -> dict[tuple[str, int], dict[str, Any]
             sizes = {}
             problems.append(error)
         random = random_weights(arm.model, arm.arguments.get("pretrained"))
-        found[arm.name, _SEED] = {"weights": "random" if random else "its own", **sizes}
+        found[arm.name, _SEED] = {"weights": "random" if random else "its own", **_built(arm), **sizes}
     if len(problems) == len(asked.arms):
         raise problems[0]
     return found
 
 
+def _built(arm: Arm) -> dict[str, str]:
+    """The model that is built for small images in place of the one that was named, if there is such."""
+    twin = fitting(arm.model, arm.arguments.get("img_size"))
+    return {"built": twin} if twin != arm.model and arm.arguments.get("pretrained") is False else {}
+
+
 def _sizes(arm: Arm) -> dict[str, int]:
     """Parameters, and FLOPs where they can be counted without weights."""
     given = {key: value for key, value in arm.arguments.items() if key != "pretrained"}
+    has_twin = fitting(arm.model, given.get("img_size")) != arm.model
     try:
-        known = describe(arm.model, **given)
+        known = describe(timms_own(arm.model) if has_twin and not _built(arm) else arm.model, **given)
     except (RuntimeError, ValueError, TypeError, AssertionError, LookupError, AttributeError) as error:
         if isinstance(error, VitscopeError):
             raise

@@ -1,6 +1,7 @@
 """timm's models through `create_model`."""
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import vitscope as vs
 from vitscope.core.errors import VitscopeError
 from vitscope.models import BadWeights, UnknownArgument, UnknownModel, create_model, origin, save_model
 from vitscope.models.create import check_name
+from vitscope.models.errors import TwinWarning
+from vitscope.models.zoo import fitting, timms_own
 
 
 def test_image_size_goes_to_models_that_take_one() -> None:
@@ -56,7 +59,9 @@ def test_weights_that_timm_does_not_have_are_refused_by_their_name(make: Callabl
 
 
 def test_small_images_get_the_twin_made_for_them() -> None:
-    model = create_model("resnet50", img_size=32, num_classes=100)
+    said = r"^resnet50 at 32 pixels is built as resnet50_32, its twin .*: resnet50\.a1_in1k$"
+    with pytest.warns(TwinWarning, match=said):
+        model = create_model("resnet50", img_size=32, num_classes=100)
     assert sum(p.numel() for p in model.parameters()) == 23_705_252
     assert model.conv1.kernel_size == (3, 3)
     assert model.eval().forward_features(torch.randn(1, 3, 32, 32)).shape == (1, 2048, 4, 4)
@@ -69,18 +74,30 @@ def test_twin_is_made_again_from_its_run_folder(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = create_model("resnet18", img_size=32, num_classes=3).eval()
     save_model(model, tmp_path, ["a", "b", "c"])
-    again = create_model(tmp_path).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TwinWarning)  # who named it was told
+        again = create_model(tmp_path).eval()
     images = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
         torch.testing.assert_close(again(images), model(images), rtol=0, atol=0)
 
 
 def test_larger_images_and_named_weights_get_timms_own() -> None:
-    with torch.device("meta"):
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("error", TwinWarning)
         large, tagged = create_model("resnet18", img_size=65), create_model("resnet18.a1_in1k", img_size=32)
+    with torch.device("meta"), pytest.warns(TwinWarning):
         small = create_model("resnet18", img_size=64)
     assert large.conv1.kernel_size == tagged.conv1.kernel_size == (7, 7)
     assert small.conv1.kernel_size == (3, 3)
+
+
+def test_timms_own_has_a_name() -> None:
+    twins = [name for name in timm.list_models() if fitting(name, 32) != name]
+    assert "resnet18" in twins
+    for name in map(timms_own, twins):
+        check_name(name)
+        assert fitting(name, 32) == name
 
 
 def test_twins_stem_cannot_be_chosen() -> None:

@@ -10,11 +10,11 @@ import torch
 from timm.models import _helpers, _hub
 from torch import nn
 
-from vitscope.core.errors import VitscopeError, did_you_mean
-from vitscope.models.errors import UnknownModel
+from vitscope.core.errors import VitscopeError, did_you_mean, warn
+from vitscope.models.errors import TwinWarning, UnknownModel
 from vitscope.models.origin import set_input
 from vitscope.models.sources import Request, arguments_of, call, fetching, no_vain_tries
-from vitscope.models.zoo import OURS, fitting
+from vitscope.models.zoo import OURS, fitting, timms_own
 
 PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
 
@@ -87,7 +87,7 @@ def names() -> list[str]:
 def build(request: Request) -> nn.Module:
     """`timm.create_model`; `img_size` goes to the models that take one, and into every data configuration.
 
-    A small image without weights to load gets the model's twin for small images, if there is one.
+    A small image without weights to load gets the model's twin for small images, if there is one, and a note of it.
     """
     name, size = request.name, request.size
     check_name(name)
@@ -111,4 +111,10 @@ def build(request: Request) -> nn.Module:
         input_size=(request.arguments.get("in_chans", channels), *(size or (height, width))),
         num_classes=getattr(model, "num_classes", request.num_classes),
     )
+    if built != name and size is not None:
+        warn(
+            f"{name} at {max(size)} pixels is built as {built}, its twin for small images; timm's own, also with "
+            f"random weights: {timms_own(name)}",
+            TwinWarning,
+        )
     return model

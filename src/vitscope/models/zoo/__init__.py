@@ -16,3 +16,10 @@ def fitting(name: str, img_size: int | tuple[int, int] | None) -> str:
     """
     size, twin = pair(img_size), f"{name}_32"
     return twin if size is not None and is_small(size) and twin in OURS else name
+
+
+def timms_own(name: str) -> str:
+    """The name that gives timm's model as it stands, however small the images: with a tag of weights."""
+    config = timm.get_pretrained_cfg(name)
+    assert config is not None  # what has a twin is timm's
+    return f"{name}.{config.tag}"

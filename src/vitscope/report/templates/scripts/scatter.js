@@ -25,9 +25,15 @@ const short = (value) => {
   return unit ? `${Number((value / unit[0]).toPrecision(3))} ${unit[1]}` : number(value);
 };
 
+const widthOf = (svg, words) => {
+  const text = svg.appendChild(svgElement("text", {}, words)), { width } = text.getBBox();
+  text.remove();
+  return width;
+};
+
 const scatter = (panel, data) => {
   const drawing = panel.querySelector(".drawing"), width = 760, height = 460;
-  const edge = { left: 66, right: 18, top: 14, bottom: 46 };
+  const edge = { right: 18, top: 14, bottom: 46 };
   const names = Object.keys(data.numbers);
   const choose = (label, chosen) => {
     const select = make("select", {}, ...names.map((name) => make("option", { value: name }, name)));
@@ -57,18 +63,19 @@ const scatter = (panel, data) => {
     svg.setAttribute("aria-label", `${up.value} against ${across.value} of ${places.length} models`);
     drawing.replaceChildren(svg);
     if (!places.length) { svg.append(svgElement("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no model has both")); return; }
-    const h = scaleOf(across.value, places, edge.left, width - edge.right);
     const v = scaleOf(up.value, places, height - edge.bottom, edge.top);
+    const side = 32 + Math.max(...v.ticks.map((tick) => widthOf(svg, short(tick))));  // the label stands left of the ticks
+    const h = scaleOf(across.value, places, side, width - edge.right);
     const bottom = height - edge.bottom, taken = [];  // by names, which do not stand on one another
     for (const tick of h.ticks) {
       svg.append(svgElement("line", { class: "faint", x1: h.place(tick), x2: h.place(tick), y1: edge.top, y2: bottom }),
         svgElement("text", { x: h.place(tick), y: bottom + 18, "text-anchor": "middle" }, short(tick)));
     }
     for (const tick of v.ticks) {
-      svg.append(svgElement("line", { class: "faint", x1: edge.left, x2: width - edge.right, y1: v.place(tick), y2: v.place(tick) }),
-        svgElement("text", { x: edge.left - 8, y: v.place(tick) + 4, "text-anchor": "end" }, short(tick)));
+      svg.append(svgElement("line", { class: "faint", x1: side, x2: width - edge.right, y1: v.place(tick), y2: v.place(tick) }),
+        svgElement("text", { x: side - 8, y: v.place(tick) + 4, "text-anchor": "end" }, short(tick)));
     }
-    svg.append(svgElement("text", { x: (edge.left + width - edge.right) / 2, y: height - 6, "text-anchor": "middle" }, across.value));
+    svg.append(svgElement("text", { x: (side + width - edge.right) / 2, y: height - 6, "text-anchor": "middle" }, across.value));
     svg.append(svgElement("text", { transform: `translate(14 ${(edge.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, up.value));
     for (const i of places) {
       const cx = h.place(x.value[i]), cy = v.place(y.value[i]);
