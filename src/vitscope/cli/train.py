@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 import tyro
@@ -125,5 +126,5 @@ def run(options: Options) -> None:
         f"{options.model}: {done.words or 'not measured, for want of held-out images,'} "
         f"after {done.epochs} epoch{'s' if done.epochs != 1 else ''}, {done.seconds / 60:.1f} min, "
         f"{done.images_per_second:.0f} images/s\n"
-        f"kept in {done.path}\nexamine it: vitscope diagnose {done.path} --data {options.data}{more}"
+        f"kept in {done.path}\nexamine it: vitscope diagnose {done.path} --data {quote(options.data)}{more}"
     )
