@@ -140,3 +140,19 @@ def test_the_command_and_its_module_end_so(tmp_path: Path) -> None:
     (tmp_path / "shown.py").write_text(SHOWN)
     assert run(tmp_path / "shown.py").stdout.splitlines()[-1] == "left 0"
     assert 'vitscope = "vitscope.cli.app:program"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_a_destructor_without_memory_is_not_heard_and_others_are(tmp_path: Path) -> None:
+    body = """class Loader:
+    def __init__(self, error):
+        self.error = error
+    def __del__(self):
+        raise self.error
+Loader(RuntimeError("can't start new thread"))
+Loader(MemoryError())
+Loader(RuntimeError("something else"))
+return 2"""
+    done = ends(tmp_path, body)
+    assert done.returncode == 2
+    assert done.stderr.count("Traceback") == 1
+    assert "something else" in done.stderr

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,12 @@ from vitscope.models import list_checkpoints
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.named import get_recipe
 from vitscope.results import Run
+from vitscope.results.codec import decode
+
+
+@dataclass(frozen=True)
+class _Values:
+    values: np.ndarray
 
 
 @pytest.fixture
@@ -232,3 +239,20 @@ def test_numbers_of_masks_are_pixels_of_the_picture(data: Path) -> None:
     """That what is read is what was written; the other tests only say what is refused."""
     masks = load_data(f"masks:{data / 'masks'}", split="train")
     assert {int(value) for value in np.unique(masks[0][1])} <= {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    ("part", "wrong", "said"),
+    [
+        ("shape", ["4"], r"the shape of values is .*, no list of sizes"),
+        ("shape", 4, r"the shape of values is .*, no list of sizes"),
+        ("shape", [-1], r"the shape of values is .*, no list of sizes"),
+        ("shape", [5], r"the values of values do not fit its type and shape"),
+        ("values", ["x"], r"the values of values do not fit its type and shape"),
+        ("values", 7, r"the values of values do not fit its type and shape"),
+    ],
+)
+def test_an_array_of_a_result_that_is_none_is_said_in_words(part: str, wrong: Any, said: str) -> None:
+    stored = {"dtype": "float64", "shape": [2], "values": [1.0, 2.0], part: wrong}
+    with pytest.raises(ValueError, match=rf"^{said}$"):
+        decode(_Values, {"values": stored})

@@ -195,9 +195,7 @@ def exponent(sizes: tuple[int, ...], costs: list[float], flat: float) -> float:
     factor = math.log(sizes[-1] / sizes[-2])
     if second < flat:
         return 0.0
-    if (
-        first < flat / 4
-    ):  # only the last step is seen at all: from the whole cost, which is less than what grows
+    if first < flat:  # only the last step is seen at all: from the whole cost, which is less than what grows
         return max(0.0, math.log(max(costs[2], flat) / max(costs[1], flat)) / factor)
     return max(0.0, math.log(second / first) / factor)
 

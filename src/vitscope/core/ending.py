@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from vitscope.core.arguments.files import in_words
+from vitscope.core.errors import memory_in_words
 from vitscope.core.interrupt import exit_code
 
 try:
@@ -30,6 +31,7 @@ _CANNOT_WRITE = 2
 
 def run_program(main: Callable[[], Any]) -> NoReturn:
     """End this process with the exit code that `main` returns; never comes back."""
+    sys.unraisablehook = _unless_for_want_of_memory
     try:
         code = _code(main())
     except SystemExit as stop:
@@ -44,6 +46,12 @@ def run_program(main: Callable[[], Any]) -> NoReturn:
     if _is_watched():
         sys.exit(code)
     _leave(code)
+
+
+def _unless_for_want_of_memory(failure: Any) -> None:
+    """Show what a destructor failed of; but that memory ran out has been said already."""
+    if failure.exc_value is None or memory_in_words(failure.exc_value) is None:
+        sys.__unraisablehook__(failure)
 
 
 def _code(said: Any) -> int:

@@ -135,11 +135,14 @@ def _array(value: Any, name: str) -> np.ndarray:
     keys = set(value) if isinstance(value, dict) else set()
     if keys != {"dtype", "shape", "values"} or value["dtype"] not in _ARRAY_TYPES:
         raise ValueError(f"{name} is not an array")
+    shape = value["shape"]
+    if not isinstance(shape, list) or not all(type(side) is int and side >= 0 for side in shape):
+        raise ValueError(f"the shape of {name} is {shown(shape)}, no list of sizes")
     try:
         numbers = [float(v) if isinstance(v, str) else v for v in value["values"]]
-        return np.array(numbers, dtype=value["dtype"]).reshape(value["shape"])
+        return np.array(numbers, dtype=value["dtype"]).reshape(shape)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"{name} is not an array: {error}") from error
+        raise ValueError(f"the values of {name} do not fit its type and shape") from error
 
 
 @dataclass(frozen=True)
