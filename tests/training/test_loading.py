@@ -194,6 +194,28 @@ def test_a_batch_that_cannot_be_handed_over_is_not_waited_for() -> None:
         list(loader)
 
 
+_SENT = """Caught {0} in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "worker.py", line 375, in _worker_loop
+    data = fetcher.fetch(index)
+{0}: {1}
+"""
+
+
+def test_of_a_traceback_that_a_worker_sends_the_last_line_is_shown() -> None:
+    with pytest.raises(BadData) as caught, loading_explained():
+        raise RuntimeError(_SENT.format("RuntimeError", "stack expects each tensor to be equal size"))
+    assert "has died (RuntimeError: stack expects each tensor to be equal size): " in str(caught.value)
+    assert "worker.py" not in str(caught.value)
+
+
+def test_a_worker_without_memory() -> None:
+    said = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes. Error code 12"
+    expected = r"^memory ran out \(9 bytes more .*fewer --workers need less\)$"
+    with pytest.raises(VitscopeError, match=expected), loading_explained():
+        raise RuntimeError(_SENT.format("RuntimeError", said))
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from vitscope.core import distributed
-from vitscope.core.errors import BadData, VitscopeError
+from vitscope.core.errors import BadData, VitscopeError, memory_in_words
 from vitscope.data import ImageData, load_data
 from vitscope.data.broken_images import few, without_broken
 from vitscope.data.decode import MEND
@@ -178,13 +178,25 @@ def loading_explained() -> Iterator[None]:
         lost = isinstance(error, ConnectionError | EOFError)  # it died while it handed a batch over
         if not lost and "DataLoader worker" not in str(error):
             raise
-        said = " ".join(str(error).split())
-        reason = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        reason, memory = _reason(error), memory_in_words(error)
         _let_go(error)
+        if memory is not None:
+            raise VitscopeError(
+                f"{memory} (it was a process that loads images: fewer --workers need less)"
+            ) from error
         raise BadData(
             f"a process that loads images has died ({reason}): it ran out of memory, or the data set crashes; "
             "try fewer --workers, or --workers 0 to see it happen here"
         ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """What a process died of: of a traceback that it has sent, the last line."""
+    lines = str(error).strip().splitlines()
+    if lines and lines[0].startswith("Caught "):
+        return lines[-1].strip()
+    said = " ".join(" ".join(lines).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def _let_go(error: BaseException) -> None:
