@@ -178,8 +178,8 @@ def loading_explained() -> Iterator[None]:
         lost = isinstance(error, ConnectionError | EOFError)  # it died while it handed a batch over
         if not lost and "DataLoader worker" not in str(error):
             raise
-        reason, memory = _reason(error), memory_in_words(error)
         _let_go(error)
+        reason, memory = _reason(error), memory_in_words(error)
         if memory is not None:
             raise VitscopeError(
                 f"{memory} (it was a process that loads images: fewer --workers need less)"
