@@ -15,9 +15,10 @@ from vitscope.results.condition_rows import conditions_in_words as _conditions
 
 
 class Stub:
-    """A result of which a reading only sees the tables, and that it is not of objects."""
+    """A result of which a reading only sees the tables, that it is not of objects, and that outputs are classes."""
 
     scores = SimpleNamespace(ap=None)
+    mismatch = ""
 
     def __init__(self, summary: pd.DataFrame, table: pd.DataFrame | None = None, n: int = 100) -> None:
         self._summary, self._table, self.n = summary, table, n
