@@ -1,6 +1,6 @@
 """All ratios of the benchmarks in one table, beside the ones that were measured before.
 
-    python benchmarks/ratios.py                  # runs every program, prints the table, compares; an hour, half of it peers of curvature
+    python benchmarks/ratios.py                  # runs every program, prints the table, compares; about half an hour
     python benchmarks/ratios.py curvature setup  # these programs alone
     python benchmarks/ratios.py --write          # and puts the numbers into benchmarks/ratios.json and docs/speed.md
 
@@ -29,7 +29,7 @@ BEGIN, END = "<!-- ratios -->", "<!-- end of ratios -->"
 PROGRAMS: dict[str, tuple[str, ...]] = {
     "one_pass": ("--rounds", "3", "--models", "resnet50@32", "vit_tiny/4@32"),
     "cka_pairs": ("--rounds", "2"),
-    "curvature": ("--rounds", "5", "--peers", "--states", "20"),
+    "curvature": ("--rounds", "5", "--peers", "resnet18", "--states", "20"),
     "calibration": ("--rounds", "3"),
     "corruptions": ("both",),
     "training": ("resnet18", "vit_tiny_patch4_32", "resnet18_32", "--rounds", "5", "--no-waiting"),
