@@ -38,6 +38,7 @@ if __name__ == "__main__":
     what, value, *words = sys.argv[1:]
     sys.argv = ["vitscope", *words]
     from vitscope.cli.app import main
+    from vitscope.core.ending import run_program
 
     ODD[what](float(value))
-    sys.exit(main(words))
+    run_program(lambda: main(words))  # as the command ends
