@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+import vitscope as vs
+from tests.data.test_folder import fill
 from vitscope.cli.app import main
 
 
@@ -57,3 +59,18 @@ def test_a_model_is_not_compared_with_itself(
         assert main([verb, "vit_mini", "vit_mini"]) == 2
         assert capsys.readouterr().err == "vitscope: vit_mini is named twice; name each model once\n"
     assert not any(tmp_path.iterdir())
+
+
+def test_broken_images_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In both models that are examined, and in one that is examined as a run beside it was."""
+    fill(tmp_path / "photos", {"a": 3, "b": 3})
+    (tmp_path / "photos" / "a" / "1.png").write_bytes(b"no picture")
+    words = ["--data", f"folder:{tmp_path / 'photos'}", "--exams", "variance", "--out", str(tmp_path / "out")]
+    assert main(["compare", "vit_mini", "resnet_mini", *words]) == 2
+    assert "1.png" in capsys.readouterr().err
+    assert main(["compare", "vit_mini", "resnet_mini", *words, "--skip-broken"]) == 0
+    assert "a/1.png" in capsys.readouterr().err
+    runs = sorted(path.parents[2] for path in (tmp_path / "out").glob("*/exams/variance/result.json"))
+    assert [vs.Result.load(run / "exams" / "variance").n for run in runs] == [5, 5]
+    beside = ["compare", str(runs[0]), "mixer_mini", "--out", str(tmp_path / "beside"), "--skip-broken"]
+    assert main([*beside, "--no-pretrained"]) == 0

@@ -8,6 +8,7 @@ from PIL import Image
 
 from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, FrameData, batches, load_data
+from vitscope.data.fetchers import require_labels
 
 CONFIG = DataConfig((3, 16, 16), crop_pct=1.0)
 
@@ -107,17 +108,16 @@ def test_a_zero_byte_image_is_found_before_anything_runs(tmp_path: Path) -> None
 
 
 def test_bad_folders(tmp_path: Path) -> None:
-    with pytest.raises(BadData, match="does not exist; expected a folder with one subfolder"):
+    with pytest.raises(BadData, match="does not exist; expected a folder of images"):
         load_data(f"folder:{tmp_path}/nowhere")
     with pytest.raises(BadData, match="does not exist"):
         load_data("folder:")
-    with pytest.raises(BadData, match="has no subfolders; put the images of each class"):
+    with pytest.raises(BadData, match=r"no images below .*\.jpg"):
         load_data(f"folder:{tmp_path}")
     Image.new("L", (8, 8)).save(tmp_path / "loose.png")
-    with pytest.raises(BadData, match="has no subfolders"):
-        load_data(f"folder:{tmp_path}")
     with pytest.raises(BadData, match=r"loose\.png is a file; expected a folder"):
         load_data(f"folder:{tmp_path}/loose.png")
+    (tmp_path / "loose.png").unlink()
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with pytest.raises(BadData, match=r"no images below .*\.jpg"):
@@ -125,6 +125,39 @@ def test_bad_folders(tmp_path: Path) -> None:
     fill(tmp_path, {"a": 3})
     with pytest.raises(BadData, match=r"images of one class only \('a'\)"):
         load_data(f"folder:{tmp_path}")
+
+
+def test_pictures_without_classes(tmp_path: Path) -> None:
+    """Loose ones, also beside or in a single folder, are images without labels; hidden folders are not looked at."""
+    for place in (tmp_path, tmp_path / "holiday" / "beach", tmp_path / ".thumbnails"):
+        place.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20, 24), (90, 0, 0)).save(place / "photo.jpg")
+    data = load_data(f"folder:{tmp_path}")
+    assert data.unlabelled
+    assert data.classes == ()
+    assert data.labels.tolist() == [-1, -1]
+    assert [Path(data.name(i)).relative_to(tmp_path).as_posix() for i in range(2)] == [
+        "holiday/beach/photo.jpg",
+        "photo.jpg",
+    ]
+    [(images, labels, indices)] = batches(data, config=CONFIG, batch_size=4)
+    assert images.shape == (2, 3, 16, 16)
+    assert labels.tolist() == [-1, -1]
+    assert indices.tolist() == [0, 1]
+    assert len(data.fraction(0.5)) == 1
+    assert "2 images, no labels" in repr(data)
+    with pytest.raises(
+        BadData, match=r"have no labels, which this needs: .* one per class; put those of each class"
+    ):
+        require_labels(data)
+
+
+def test_pictures_without_classes_below_splits(tmp_path: Path) -> None:
+    for split, count in (("train", 3), ("test", 2)):
+        fill(tmp_path, {split: count})
+    assert len(load_data(f"folder:{tmp_path}", "train")) == 3
+    assert len(load_data(f"folder:{tmp_path}", "test")) == 2
+    assert load_data(f"folder:{tmp_path}", "test").unlabelled
 
 
 def test_wrong_split_names(tmp_path: Path) -> None:

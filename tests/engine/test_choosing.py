@@ -5,6 +5,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -216,3 +217,33 @@ def test_outputs_that_are_no_classes_of_the_data_are_told(tmp_path: Path) -> Non
 def test_nothing_is_said_where_nobody_has_named_the_classes() -> None:
     pair = torch.zeros(4, 3, 32, 32), torch.tensor([0, 1, 2, 3])
     assert vs.exams.prediction(vs.create_model("resnet_mini"), pair).mismatch == ""
+
+
+def test_pictures_without_classes_are_measured_as_with_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Loose files and the same in folders give the same features; what needs labels is left out or refused."""
+    fill(tmp_path / "sorted", {"a": 3, "b": 2})
+    loose = tmp_path / "loose"
+    loose.mkdir()
+    for path in sorted((tmp_path / "sorted").rglob("*.png")):
+        path.rename(loose / f"{path.parent.name}{path.name}")
+    fill(tmp_path / "sorted", {"a": 3, "b": 2})
+    told, plain = (vs.load_data(f"folder:{tmp_path / name}") for name in ("sorted", "loose"))
+    model, exams = small_vit(), ["fourier", "variance"]
+    with_labels = vs.diagnose(model, told, exams=exams)
+    without = vs.diagnose(model, plain, exams=exams)
+    for exam in exams:
+        values = [
+            found[exam].table()[["value", "low", "high"]].to_numpy() for found in (with_labels, without)
+        ]
+        np.testing.assert_allclose(*values, rtol=1e-6)
+    with pytest.warns(UserWarning, match=r"left out: prediction \(it needs a label for each image\)"):
+        assert "prediction" not in vs.diagnose(model, plain)
+    for refused in (lambda: vs.evaluate(model, plain), lambda: vs.exams.hessian(model, plain)):
+        with pytest.raises(BadData, match=r"loose \(test\) have no labels, which this needs"):
+            refused()
+    spec = f"folder:{loose}"
+    assert main(["train", "vit_mini", "--data", spec, "--epochs", "1", "--out", str(tmp_path / "run")]) == 2
+    assert "(train) have no labels" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -55,7 +55,9 @@ def run(options: Options) -> None:
         exams = list(options.exams) or None
         request = Request(options.data, options.split, exams, options.limit, options.batch_size, options.seed)
         said = Interface().merged(options.output, options.mean, options.std)
-        runs = examined_runs(*models, request, options.device, out, said, options.trust_code)
+        runs = examined_runs(
+            *models, request, options.device, out, said, options.skip_broken, options.of_models()
+        )
         if distributed.is_main():
             path = report(runs, page, options.title, options.docs)
             print_verdicts(all_verdicts(find_runs(runs)), wide_console())

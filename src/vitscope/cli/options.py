@@ -86,6 +86,14 @@ class ImageOptions(ModelOptions):
     """Decides which images a limit takes, and the bootstrap."""
     device: Device | None = None
     """cpu, cuda, cuda:1 ...; default: a GPU if there is one."""
+    skip_broken: bool = False
+    """Pass over image files that cannot be decoded, and say which; else the first of them ends it."""
+    pretrained: bool = True
+    """Load the weights that come with a name; a run folder's are always loaded."""
+    img_size: Side | None = None
+    """Side of the images, if the model should not have its own."""
+    num_classes: Classes | None = None
+    """Size of the head, if the model should not have its own."""
 
     def of_images(self) -> dict[str, Any]:
         """What `diagnose` and `evaluate` of the library take by the same names."""
@@ -95,6 +103,12 @@ class ImageOptions(ModelOptions):
         names = ("limit", "batch_size", "seed", "output", "mean", "std")
         return {"device": device, **{name: getattr(self, name) for name in names}}
 
+    def of_models(self) -> dict[str, Any]:
+        """How each model is made."""
+        names = ("img_size", "num_classes", "trust_code")
+        weights = None if self.pretrained else False
+        return {"pretrained": weights, **{name: getattr(self, name) for name in names}}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExamOptions(ImageOptions):
@@ -102,22 +116,8 @@ class ExamOptions(ImageOptions):
 
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""
-    skip_broken: bool = False
-    """Pass over image files that cannot be decoded, and say which; else the first of them ends it."""
     options: tuple[str, ...] = ()
     """Options of single exams: hessian.batches=4. Shorter: --hessian.batches 4."""
-    pretrained: bool = True
-    """Load the weights that come with a name; a run folder's are always loaded."""
-    img_size: Side | None = None
-    """Side of the images, if the model should not have its own."""
-    num_classes: Classes | None = None
-    """Size of the head, if the model should not have its own."""
-
-    def of_models(self) -> dict[str, Any]:
-        """How each model is made."""
-        names = ("img_size", "num_classes", "trust_code")
-        weights = None if self.pretrained else False
-        return {"pretrained": weights, **{name: getattr(self, name) for name in names}}
 
 
 def read_options(options_type: type, arguments: list[str], program: str) -> Any:

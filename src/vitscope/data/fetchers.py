@@ -13,7 +13,7 @@ from torch.utils.data import ConcatDataset, Dataset, Subset, TensorDataset
 from vitscope.core.errors import BadData
 from vitscope.data.config import CHANNELS, DataConfig
 from vitscope.data.decode import images_and_labels
-from vitscope.data.images import ImageData, Indices
+from vitscope.data.images import NO_LABEL, ImageData, Indices
 from vitscope.data.preprocessing import Device, preprocess
 from vitscope.data.task_data import TaskData
 
@@ -59,9 +59,11 @@ def fetcher_for(data: Any, config: DataConfig | None, device: Device) -> Fetcher
 
 
 def is_unlabelled(data: Any) -> bool:
-    """Whether no image has a label: one tensor or array, or data of a task that asks for something else."""
+    """Whether no image has a label: pictures without classes, one tensor or array, or data of another task."""
     if isinstance(data, TaskData):
         return True
+    if isinstance(data, ImageData):
+        return data.unlabelled
     if isinstance(data, TensorDataset):
         return len(data.tensors) == 1
     return isinstance(data, Tensor | np.ndarray)
@@ -75,6 +77,12 @@ def require_labels(data: Any) -> None:
             f"{data.spec} is data of {data.task}, in which no picture has a class of its own, which this needs; "
             f"choose exams that need none: {scored}, noise, blur, corruption, occlusion, frequency_noise, fourier, "
             "variance, cka, attention, hessian, landscape ..."
+        )
+    if isinstance(data, ImageData) and data.unlabelled:
+        raise BadData(
+            f"the images of {data.spec} ({data.split}) have no labels, which this needs: they do not lie in two "
+            "folders or more, one per class; put those of each class into a folder of its name, or choose exams that "
+            "need none: fourier, variance, cka, attention ..."
         )
     if is_unlabelled(data):
         raise BadData(
@@ -92,7 +100,7 @@ class ImageFetcher:
     def __init__(self, data: ImageData, config: DataConfig, device: Device) -> None:
         self._data, self._config, self._device = data, config, device
         self.what = f"{data.spec} ({data.split})"
-        self.labels: Indices | None = data.labels
+        self.labels: Indices | None = None if data.unlabelled else data.labels
 
     def __len__(self) -> int:
         return len(self._data)
@@ -135,7 +143,7 @@ class TaskFetcher:
         """See `Fetcher`."""
         decoded = _decoded_ahead(self._one, pieces, self._data.reader.parallel)
         for indices, images in zip(pieces, decoded, strict=True):
-            yield images.to(self._device), torch.full((len(indices),), -1, device=self._device)
+            yield images.to(self._device), torch.full((len(indices),), NO_LABEL, device=self._device)
 
     def _one(self, index: int) -> Tensor:
         return preprocess([self._data.picture(index)], self._config)
@@ -166,7 +174,7 @@ class PairFetcher:
         known = labels is not None
         self.what = "the pair of tensors" if known else "the tensor of images"
         images = torch.as_tensor(images)
-        labels = _whole_numbers(labels, len(images)) if known else torch.full((len(images),), -1)
+        labels = _whole_numbers(labels, len(images)) if known else torch.full((len(images),), NO_LABEL)
         if images.dtype == torch.uint8:
             images = nhwc(images, channels_last)
             _needed(config, self.what)

@@ -1,5 +1,7 @@
 """`folder:PATH`: one folder per class, perhaps below folders named after the splits; `frames:PATH`: streams of frames.
 
+Pictures that do not lie in two folders or more have no classes: exams that need no labels take them.
+
     PATH/CLASS/SEQUENCE/*.png                              every frame of a sequence has the same class
     PATH/SEQUENCE/*.png  PATH/SEQUENCE/labels.txt          a class name per line, a line per frame
     PATH/SEQUENCE/*.png  PATH/SEQUENCE/masks/*.png         a class number per point; 255, or no mask: not labelled
@@ -21,7 +23,7 @@ from PIL import Image
 from vitscope.core.errors import BadData
 from vitscope.data.decode import MEND, open_image
 from vitscope.data.frames import FrameData, MaskFiles
-from vitscope.data.images import HELD_OUT, ImageData
+from vitscope.data.images import HELD_OUT, NO_LABEL, ImageData
 
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".jpe", ".ppm", ".pgm", ".pbm", ".bmp", ".tif", ".tiff", ".webp", ".gif")
@@ -60,30 +62,32 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     """Images below PATH or below PATH/<split>; classes are the folders, in alphabetical order.
 
     Classes are those of all splits together: a class that one split lacks does not shift the others' labels.
+    Without two folders, the pictures have no labels (`ImageData.unlabelled`).
     With `check`, a file that is empty or cannot be found is refused now; else it is one that cannot be read.
     """
     root = Path(path).expanduser()
     if not path or not root.is_dir():
         what = "is a file" if root.is_file() else "does not exist"
-        raise BadData(f"folder:{path} {what}; expected a folder with one subfolder of images per class")
+        raise BadData(
+            f"folder:{path} {what}; expected a folder of images, with one subfolder per class where exams need labels"
+        )
     split_root, siblings = split_folders(root, split, f"folder:{path}")
     classes = sorted({name for folder in siblings for name in _class_folders(folder)})
-    if not classes:
-        raise BadData(
-            f"{split_root} has no subfolders; put the images of each class into a folder named after it"
-        )
-    found = [_images_below(split_root / name, check) for name in classes]
+    spec, found = f"folder:{path}", [_images_below(split_root / name, check) for name in classes]
+    if len(classes) < 2 or not any(found):
+        loose = _images_below(split_root, check)
+        if not loose:
+            kinds = " ".join(sorted(IMAGE_SUFFIXES))
+            raise BadData(f"no images below {split_root}; expected files ending in {kinds}")
+        return ImageData(spec, split, (), np.full(len(loose), NO_LABEL), reader=FileReader(tuple(loose)))
     paths = [path for of_class in found for path in of_class]
     labels = np.repeat(np.arange(len(classes)), [len(of_class) for of_class in found])
-    if not paths:
-        kinds = " ".join(sorted(IMAGE_SUFFIXES))
-        raise BadData(f"no images below {split_root}; expected files ending in {kinds}")
     if labels[0] == labels[-1]:
         only = classes[labels[0]]
         raise BadData(
-            f"{split_root} has images of one class only ('{only}'); expected at least two class folders"
+            f"{split_root} has images of one class only ('{only}'); expected those of two at least, or no other folders"
         )
-    return ImageData(f"folder:{path}", split, classes, labels, reader=FileReader(tuple(paths)))
+    return ImageData(spec, split, classes, labels, reader=FileReader(tuple(paths)))
 
 
 def without_splits(data: object) -> bool:
@@ -153,6 +157,7 @@ def _images_below(folder: Path, check: bool) -> list[str]:
             folders.clear()
             continue
         seen.add(here)
+        folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
             if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):
                 path = os.path.join(parent, name)

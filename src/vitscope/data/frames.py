@@ -21,11 +21,10 @@ from torch import Tensor
 from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.decode import decoding, opened
-from vitscope.data.images import ImageData, ImageReader, Pixels, check_limit
+from vitscope.data.images import NO_LABEL, ImageData, ImageReader, Pixels, check_limit
 from vitscope.data.preprocessing import preprocess
 
 UNLABELLED = 255  # in a mask: nobody has said what this point is
-NO_LABEL = -1  # of a frame that has a mask in its place
 
 
 @dataclass(frozen=True)

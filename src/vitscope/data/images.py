@@ -15,6 +15,7 @@ from vitscope.core.errors import BadData
 Indices = npt.NDArray[np.int64]
 Pixels = npt.NDArray[np.uint8]
 
+NO_LABEL = -1  # of an image without a class, and of a frame that has a mask in its place
 HELD_OUT = "held-out"  # of images without folders for splits, the part that a training does not learn from
 
 
@@ -60,7 +61,13 @@ class ImageData:
         self.images = images
         self.reader = reader
         self.positions = np.arange(len(self._labels), dtype=np.int64) if positions is None else positions
-        check_labels(self._labels, len(self.classes), f"{spec} ({split})")
+        if not self.unlabelled:
+            check_labels(self._labels, len(self.classes), f"{spec} ({split})")
+
+    @property
+    def unlabelled(self) -> bool:
+        """Whether there are no classes, and so no image has a label: each is `NO_LABEL`."""
+        return not self.classes and bool((self._labels == NO_LABEL).all())
 
     @property
     def labels(self) -> Indices:
@@ -81,7 +88,8 @@ class ImageData:
 
     def __repr__(self) -> str:
         size = "decoded on demand" if self.images is None else "x".join(map(str, self.images.shape[1:]))
-        what = f"{len(self)} images, {len(self.classes)} classes, {size}"
+        classes = "no labels" if self.unlabelled else f"{len(self.classes)} classes"
+        what = f"{len(self)} images, {classes}, {size}"
         return f"ImageData({self.spec!r}, {self.split!r}: {what})"
 
     def name(self, index: int) -> str:

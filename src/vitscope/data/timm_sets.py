@@ -50,6 +50,8 @@ class TimmReader:
 class StreamData(ImageData, IterableDataset[tuple[Image.Image, int]]):
     """Images that can only be read in sequence; `batches` takes it, with `limit` instead of `fraction`."""
 
+    unlabelled = False
+
     def __init__(self, spec: str, split: str, classes: tuple[str, ...], stream: Any) -> None:
         self.spec, self.split, self.classes = spec, split, classes
         self.images = self.reader = None

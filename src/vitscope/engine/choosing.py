@@ -19,6 +19,7 @@ from vitscope.core.errors import BadArgument, BadData, VitscopeError, alike, sai
 from vitscope.core.names import ALL, check_exam_names
 from vitscope.data.fetchers import is_unlabelled, require_labels
 from vitscope.data.frames import FrameData
+from vitscope.data.images import ImageData
 from vitscope.data.task_data import TaskData
 from vitscope.data.tasks.frames import as_frames
 from vitscope.engine.exam import EXAMS, Exam, Procedure
@@ -66,8 +67,8 @@ def _serves(exam: Exam, purpose: Purpose) -> bool:
 def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any, model: Any = None) -> list[Exam]:
     """Of exams that nobody has named, those that data and model can serve; one that was named is refused if not.
 
-    What is left out is said in one line, with the reason: if "all" were asked for, and of data of a task in any case.
-    Exams of other tasks than the data's are not meant by anybody.
+    What is left out is said in one line, with the reason: if "all" were asked for, and of pictures without labels in
+    any case. Exams of other tasks than the data's are not meant by anybody.
     """
     kept: list[Exam] = []
     left: dict[str, list[str]] = {}
@@ -80,7 +81,9 @@ def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any, model
             kept.append(exam)  # whether a model is for pixels shows in what it puts out
         elif not lacks_task(exam, data):
             left.setdefault(lacking, []).append(name)
-    if left and (names is not None or isinstance(data, TaskData)):
+    if not kept and is_unlabelled(data):
+        require_labels(data)
+    if left and (names is not None or (isinstance(data, TaskData | ImageData) and is_unlabelled(data))):
         told = [
             f"{', '.join(exams)} ({'they need' if len(exams) > 1 else 'it needs'} {what})"
             for what, exams in left.items()

@@ -65,7 +65,8 @@ def compare(
     output: str | int | None = None,
     mean: Iterable[float] | float | None = None,
     std: Iterable[float] | float | None = None,
-    trust_code: bool = False,
+    skip_broken: bool = False,
+    **creation: Any,
 ) -> Path:
     """Write a page about two models.
 
@@ -87,7 +88,8 @@ def compare(
         output: Of models that are examined here, which output holds the class scores (see `diagnose`).
         mean: Of their images, what was subtracted from pixels from 0 to 1.
         std: What they were divided by.
-        trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
+        skip_broken: Pass over image files that cannot be decoded (see `load_data`).
+        creation: Passed on to `create_model`: pretrained, num_classes, img_size, trust_code ...
 
     Returns:
         The path of the page.
@@ -97,7 +99,7 @@ def compare(
     check_page(path)
     said = Interface().merged(output, mean, std)
     request = Request(data, split, exams, limit, batch_size, seed)
-    runs = examined_runs(first, second, request, device, folder, said, trust_code)
+    runs = examined_runs(first, second, request, device, folder, said, skip_broken, creation)
     if distributed.is_main():
         report(runs, path, title, docs)
     return path
@@ -123,11 +125,13 @@ def examined_runs(
     device: str | torch.device | None,
     out: str | os.PathLike[str],
     interface: Interface,
-    trust_code: bool = False,
+    skip_broken: bool,
+    creation: Mapping[str, Any],
 ) -> list[Path]:
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
     refuse_same(names)
+    trust_code = creation.get("trust_code", False)
     examined = [name for name in names if _is_examined(Path(name))]
     _refuse_without_effect(request, len(examined))
     if request.data is None and request.exams is None and examined:
@@ -139,7 +143,7 @@ def examined_runs(
         check_name(name, trust_code)
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
-        _examine(name, folder, requests, device, interface, trust_code)
+        _examine(name, folder, requests, device, interface, skip_broken, creation)
     return [folders.get(name, Path(name)) for name in names]
 
 
@@ -227,14 +231,15 @@ def _examine(
     requests: Sequence[Request],
     device: str | torch.device | None,
     said: Interface,
-    trust_code: bool,
+    skip_broken: bool,
+    creation: Mapping[str, Any],
 ) -> None:
     torch.manual_seed(requests[0].seed)  # weights that are not loaded are the same each time, in each process
-    model = create_model(name, pretrained=None, trust_code=trust_code)
-    tell_of_random_weights(name)
+    model = create_model(name, **{"pretrained": None, **creation})
+    tell_of_random_weights(name, creation.get("pretrained"))
     chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
     for request in requests:
-        data = load_data(request.data or DATA, split=request.split)
+        data = load_data(request.data or DATA, split=request.split, skip_broken=skip_broken)
         with warnings.catch_warnings():
             if request.recorded:
                 warnings.simplefilter("ignore", NothingToShow)  # nobody has asked for it

@@ -24,6 +24,7 @@ from vitscope.core.errors import BadData, VitscopeError, memory_in_words
 from vitscope.data import ImageData, load_data
 from vitscope.data.broken_images import few, without_broken
 from vitscope.data.decode import MEND
+from vitscope.data.fetchers import require_labels
 from vitscope.data.folder import divided, without_splits
 from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
@@ -50,6 +51,8 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
     if isinstance(data, str | Path):
         data = load_data(str(data), split="train", check=not skip_broken)
     if isinstance(data, ImageData | TaskData):
+        if isinstance(data, ImageData):
+            require_labels(data)
         if held_out is None and data.split == "train":
             if without_splits(data):
                 data, held_out = _some_held_out(data)
