@@ -12,7 +12,9 @@ def test_an_option_has_type_default_and_meaning() -> None:
 
 @pytest.mark.parametrize("exam", EXAMS)
 def test_every_exam_can_tell(exam: str) -> None:
-    assert all("\n" not in line and "<" not in line for line in option_lines(EXAMS[exam]))
+    lines = list(option_lines(EXAMS[exam]))
+    assert all("\n" not in line and "<" not in line for line in lines)
+    assert [line for line in lines if not line.partition(": ")[2].partition(". ")[2]] == []  # a meaning
 
 
 def test_the_first_sentence_may_take_several_lines() -> None:

@@ -5,17 +5,19 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from vitscope import exams
 from vitscope.core.arguments import describe
 from vitscope.engine.choosing import options_of
 from vitscope.engine.exam import Exam, Procedure
 
 
 def option_lines(exam: Exam) -> Iterator[str]:
-    """A line per option; default and meaning are those of the exam's function, if it is one."""
-    function = inspect.unwrap(exam.options or exam.run) if isinstance(exam, Procedure) else None
+    """A line per option; default and meaning are those of the exam's function."""
+    name = exam.result.exam
+    called = (exam.options or exam.run) if isinstance(exam, Procedure) else getattr(exams, name)
+    function = inspect.unwrap(called)
     for option, hint in options_of(exam).items():
-        told = _told(function, option) if function is not None else ""
-        yield f"  --{exam.result.exam}.{option.replace('_', '-')}: {describe(hint)}{told}"
+        yield f"  --{name}.{option.replace('_', '-')}: {describe(hint)}{_told(function, option)}"
 
 
 def _told(function: Callable[..., Any], option: str) -> str:

@@ -63,7 +63,7 @@ def landscape(
     """The loss landscape of `model` on the augmented training set.
 
     Under torchrun the points are shared out over the processes, and all return the same result. The weights are put
-    back bit by bit, also after an error or Ctrl-C. `hessian` documents the other arguments.
+    back bit by bit, also after an error or Ctrl-C.
 
     Args:
         points: Grid points along each direction.
@@ -71,6 +71,9 @@ def landscape(
         directions: "random", "pca" (the plane nearest to the checkpoints of `run` and to `others`: with two others it
             goes through both), or "hessian" (the two steepest directions; length 1).
         normalisation: Of random directions: "filter", or "dim0" as in the published code.
+        weight_decay: Factor of the l2 term.
+        l2: "half_square", or "norm" for the unsquared norm of the published code (see `curvature.loss`).
+        recipe: Whose augmentation, mixing and label smoothing is drawn, once for all points (see `hessian`).
         batch_norm: Statistics of batch norms: "kept", or "estimated" anew at every point (twice the time).
         run: A run folder of the model, whose checkpoints are marked on the landscape.
         others: Models of the same structure, or run folders, to be marked.

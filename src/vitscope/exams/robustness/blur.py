@@ -22,6 +22,10 @@ def blur(
     parts: Parts | None = None,
     strengths: Sequence[Positive] = (1.0, 2.0),
 ) -> BlurResult:
-    """Score `model` under Gaussian blur; `noise` documents the arguments, `strengths` are deviations in pixels."""
+    """Score `model` under Gaussian blur; `noise` documents the other arguments.
+
+    Args:
+        strengths: Standard deviations of the blur in pixels.
+    """
     blurs = [Perturbation(BLUR, strength) for strength in ascending(strengths)]
     return BlurResult(**scored_under("blur", model, data, request, parts, blurs, 1))
