@@ -1,6 +1,6 @@
 """All ratios of the benchmarks in one table, beside the ones that were measured before.
 
-    python benchmarks/ratios.py                  # runs every program, prints the table, compares; about half an hour
+    python benchmarks/ratios.py                  # runs every program, prints the table, compares; an hour or two
     python benchmarks/ratios.py curvature setup  # these programs alone
     python benchmarks/ratios.py --write          # and puts the numbers into benchmarks/ratios.json and docs/speed.md
 
