@@ -9,6 +9,7 @@ from PIL import Image
 from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, FrameData, batches, load_data
 from vitscope.data.fetchers import require_labels
+from vitscope.models import create_model
 
 CONFIG = DataConfig((3, 16, 16), crop_pct=1.0)
 
@@ -122,9 +123,10 @@ def test_bad_folders(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     with pytest.raises(BadData, match=r"no images below .*\.jpg"):
         load_data(f"folder:{tmp_path}")
-    fill(tmp_path, {"a": 3})
+    fill(tmp_path / "whole" / "train", {"a": 3, "b": 3})
+    fill(tmp_path / "whole" / "test", {"a": 3})
     with pytest.raises(BadData, match=r"images of one class only \('a'\)"):
-        load_data(f"folder:{tmp_path}")
+        load_data(f"folder:{tmp_path / 'whole'}")
 
 
 def test_pictures_without_classes(tmp_path: Path) -> None:
@@ -147,9 +149,41 @@ def test_pictures_without_classes(tmp_path: Path) -> None:
     assert len(data.fraction(0.5)) == 1
     assert "2 images, no labels" in repr(data)
     with pytest.raises(
-        BadData, match=r"have no labels, which this needs: .* one per class; put those of each class"
+        BadData, match=r"^hessian needs labels, and .* have none: .* one per class; put those of each"
     ):
-        require_labels(data)
+        require_labels(data, "hessian")
+    with pytest.raises(BadData, match=r"fraction 0\.01 leaves none of 2 images"):
+        data.fraction(0.01)
+
+
+def test_pictures_without_classes_go_to_any_model(tmp_path: Path) -> None:
+    """Whatever classes it has: there are no labels to check."""
+    fill(tmp_path, {"photos": 3})
+    [(images, labels, _)] = batches(load_data(f"folder:{tmp_path}"), create_model("vit_mini"), batch_size=4)
+    assert len(images) == 3
+    assert labels.tolist() == [-1] * 3
+
+
+def test_a_folder_without_images_is_no_class(tmp_path: Path) -> None:
+    fill(tmp_path, {"photos": 3, "thumbs": 0})
+    Image.new("RGB", (20, 24)).save(tmp_path / "loose.png")
+    assert len(load_data(f"folder:{tmp_path}")) == 4
+    assert load_data(f"folder:{tmp_path}").unlabelled
+
+
+def test_classes_further_down_are_pointed_at(tmp_path: Path) -> None:
+    fill(tmp_path / "images", {"a": 2, "b": 2})
+    with pytest.raises(BadData, match=r"\(if those in .*images are classes, give that folder\)"):
+        require_labels(load_data(f"folder:{tmp_path}"))
+
+
+def test_images_beside_the_classes_are_told(tmp_path: Path) -> None:
+    fill(tmp_path, {"a": 2, "b": 2})
+    Image.new("RGB", (20, 24)).save(tmp_path / "loose.png")
+    with pytest.warns(
+        UserWarning, match=r"left out: 1 image in .* beside the folders of classes, as loose\.png"
+    ):
+        assert len(load_data(f"folder:{tmp_path}")) == 4
 
 
 def test_pictures_without_classes_below_splits(tmp_path: Path) -> None:

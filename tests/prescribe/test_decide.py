@@ -1,12 +1,15 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 
 import vitscope as vs
+from tests.data.test_folder import fill
 from tests.prescribe.conftest import Change, kept
+from vitscope.core.errors import BadData
 from vitscope.engine.facts import weights_hash
-from vitscope.prescribe import RULES
+from vitscope.prescribe import RULES, apply
 
 
 def test_what_was_said_is_in_the_run(changed: Change) -> None:
@@ -48,3 +51,16 @@ def test_what_was_done_already_is_not_needed(tmp_path: Path) -> None:
     assert found.state == "not needed"
     assert "already" in found.reason
     assert not found.applicable
+
+
+def test_exams_that_need_labels_are_not_asked_for_where_there_are_none(tmp_path: Path) -> None:
+    fill(tmp_path, {"photos": 4})
+    model, run = vs.create_model("vit_mini", pretrained=True), tmp_path / "run"
+    vs.diagnose(model, f"folder:{tmp_path / 'photos'}", ["fourier", "attention"], out=run)
+    said = vs.prescribe(run)
+    assert said["localize"].reason == (
+        f"it needs hessian, and that labels, which folder:{tmp_path / 'photos'} (test) lacks"
+    )
+    with pytest.raises(BadData, match="a treatment, which is trained and scored, needs labels"):
+        apply(run, epochs=1, out=tmp_path / "treated")
+    assert not (tmp_path / "treated").exists()

@@ -1,4 +1,5 @@
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import torch
 
 import vitscope as vs
 from vitscope.report.card import count, make_card
+from vitscope.report.console import print_results
 from vitscope.report.page import render_page
 from vitscope.report.subject import find_runs
 from vitscope.results import Run
@@ -122,3 +124,16 @@ def test_random_weights_are_said_until_something_is_loaded(tmp_path: Path) -> No
         vs.diagnose(model, "fashion", ["prediction"], limit=10, out=tmp_path / folder)
         assert ("Random weights</strong>" in render_page(find_runs([tmp_path / folder]))) is said
         model.load_state_dict(weights)
+
+
+def test_images_that_an_exam_makes_are_not_those_of_the_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`covariance` looks at noise of its own."""
+    model, fashion = vs.create_model("resnet_mini"), vs.load_data("fashion")
+    results = vs.diagnose(model, fashion, ["variance", "covariance"], limit=6, out=tmp_path)
+    assert results["covariance"].n > 6
+    (subject,) = find_runs([tmp_path])
+    assert dict(subject.card.facts)["Examined on"] == "6 images of fashion (test)"
+    print_results({"resnet": results})
+    assert re.search(r"^images +6 *$", capsys.readouterr().out, re.MULTILINE)

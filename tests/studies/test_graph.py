@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.data.test_folder import fill
 from tests.studies.tiny_study import LOOKS, SHARED, arms, tiny_study
 from vitscope.core.errors import BadArgument
 from vitscope.models.errors import UntrustedCode
 from vitscope.recipes.named import get_recipe
 from vitscope.studies.graph import Plan, plan_study
 from vitscope.studies.parts import Arm, Look
+from vitscope.studies.run import Request, Seen, plan_request
 from vitscope.studies.store import Store
 from vitscope.studies.study import Study
 
@@ -203,3 +205,15 @@ def test_images_are_the_same_for_every_seed_and_held_out_ones_are_not_trained_on
     assert not set(learned.positions) & set(held_out.positions)
     assert (learned.split, held_out.split) == ("train", "validation")
     assert len(LOOKS) == 3
+
+
+@pytest.mark.parametrize(
+    ("exam", "said"), [("variance", "arm plain: a training"), ("prediction", "exam prediction: prediction")]
+)
+def test_images_without_labels_are_refused_before_anything_runs(tmp_path, exam, said):
+    photos = fill(tmp_path / "data", {"train": 3, "test": 3})
+    study = one_arm(None, None, data=f"folder:{photos}", fraction=1.0, train=exam == "variance")
+    study = dataclasses.replace(study, looks=(Look(exam, split="test"),))
+    with pytest.raises(BadArgument, match=f"{said} needs labels, and the images of .* have none"):
+        plan_request(Request(study, tmp_path / "store", "here"), Seen())
+    assert not (tmp_path / "store").exists()

@@ -361,3 +361,13 @@ def test_what_measures_what_it_trained_says_what_would_do(undivided: str, tmp_pa
     vs.diagnose("vit_mini", vs.load_data(undivided), ["prediction"], out=tmp_path / "run")
     with pytest.raises(VitscopeError, match=r"no folders train and test.*--data SPEC"):
         apply(tmp_path / "run", epochs=1, only=["smooth"], progress=False)
+
+
+def test_held_out_images_need_labels_too(folder: Path, tmp_path: Path) -> None:
+    for label in ("a", "b"):
+        for path in sorted((folder / "test" / label).iterdir()):
+            path.rename(folder / "test" / f"{label}{path.name}")
+        (folder / "test" / label).rmdir()
+    with pytest.raises(BadData, match=r"a training needs labels, and the images of .* \(test\) have none"):
+        train("vit_mini", f"folder:{folder}", RECIPE, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()

@@ -15,7 +15,7 @@ from vitscope.core.interface import class_count
 from vitscope.core.tensors import all_finite, images_not_finite
 from vitscope.data.config import DataConfig, data_config
 from vitscope.data.decode import images_and_labels
-from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, to_batch
+from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, is_unlabelled, to_batch
 from vitscope.data.images import ImageData, Indices, check_labels, check_limit, limit_indices
 from vitscope.data.preprocessing import Device
 from vitscope.data.task_data import TaskData
@@ -59,7 +59,7 @@ def batches(
     """Batches of `data` as `model` wants them.
 
     Args:
-        data: what `load_data` gives (data of tasks as pictures alone, whose labels are -1), a torch Dataset, a
+        data: what `load_data` gives (pictures without classes, and those of tasks, have label -1), a torch Dataset, a
             DataLoader (its batches are taken as they are), or a pair of tensors (images, labels): float images are
             taken as they are, uint8 ones preprocessed.
         model: gives the data configuration, and the number of classes that labels are checked against.
@@ -82,7 +82,7 @@ def batches(
         raise BadData(f"rank is {rank} of {world}; expected 0 <= rank < world")
     if config is None and model is not None:
         config = data_config(model)
-    n_classes = None if model is None or isinstance(data, TaskData) else class_count(model)
+    n_classes = None if model is None or is_unlabelled(data) else class_count(model)
     share = _Share(batch_size, limit, rank, world, skip, n_classes)
     if isinstance(data, DataLoader | IterableDataset):
         return SequentialBatches(data, config, device, share)

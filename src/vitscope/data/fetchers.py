@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,8 +70,8 @@ def is_unlabelled(data: Any) -> bool:
     return isinstance(data, Tensor | np.ndarray)
 
 
-def require_labels(data: Any) -> None:
-    """Refuse images alone where labels are needed."""
+def require_labels(data: Any, who: str = "this") -> None:
+    """Refuse images alone where labels are needed; `who` needs them."""
     if isinstance(data, TaskData):
         scored = {"vqa": "answers"}.get(data.task, data.task)
         raise BadData(
@@ -80,15 +81,23 @@ def require_labels(data: Any) -> None:
         )
     if isinstance(data, ImageData) and data.unlabelled:
         raise BadData(
-            f"the images of {data.spec} ({data.split}) have no labels, which this needs: they do not lie in two "
-            "folders or more, one per class; put those of each class into a folder of its name, or choose exams that "
-            "need none: fourier, variance, cka, attention ..."
+            f"{who} needs labels, and the images of {data.spec} ({data.split}) have none: they do not lie in two "
+            f"folders or more, one per class{_deeper(data)}; put those of each class into a folder of its name, or "
+            "choose exams without labels: fourier, variance, cka, attention ..."
         )
     if is_unlabelled(data):
         raise BadData(
             "the images come without labels, which this needs; give a pair (images, labels), or choose exams that need "
             "none: fourier, variance, cka, attention ..."
         )
+
+
+def _deeper(data: ImageData) -> str:
+    """Where folders that look like classes lie further down."""
+    folders = {Path(data.name(i)).parent for i in range(len(data))}
+    above = {folder.parent for folder in folders}
+    deep = len(folders) > 1 and len(above) == 1
+    return f" (if those in {above.pop()} are classes, give that folder)" if deep else ""
 
 
 class ImageFetcher:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from vitscope.core.errors import BadData
+from vitscope.core.errors import BadData, warn
 from vitscope.data.decode import MEND, open_image
 from vitscope.data.frames import FrameData, MaskFiles
 from vitscope.data.images import HELD_OUT, NO_LABEL, ImageData
@@ -62,7 +62,7 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     """Images below PATH or below PATH/<split>; classes are the folders, in alphabetical order.
 
     Classes are those of all splits together: a class that one split lacks does not shift the others' labels.
-    Without two folders, the pictures have no labels (`ImageData.unlabelled`).
+    Without two folders that hold images, the pictures have no labels (`ImageData.unlabelled`).
     With `check`, a file that is empty or cannot be found is refused now; else it is one that cannot be read.
     """
     root = Path(path).expanduser()
@@ -74,7 +74,8 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     split_root, siblings = split_folders(root, split, f"folder:{path}")
     classes = sorted({name for folder in siblings for name in _class_folders(folder)})
     spec, found = f"folder:{path}", [_images_below(split_root / name, check) for name in classes]
-    if len(classes) < 2 or not any(found):
+    filled = sum(map(bool, found))
+    if filled == 0 or (filled == 1 and not _has_classes(siblings, classes)):
         loose = _images_below(split_root, check)
         if not loose:
             kinds = " ".join(sorted(IMAGE_SUFFIXES))
@@ -84,10 +85,16 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     labels = np.repeat(np.arange(len(classes)), [len(of_class) for of_class in found])
     if labels[0] == labels[-1]:
         only = classes[labels[0]]
-        raise BadData(
-            f"{split_root} has images of one class only ('{only}'); expected those of two at least, or no other folders"
-        )
+        raise BadData(f"{split_root} has images of one class only ('{only}'); expected those of two at least")
+    if beside := [entry for entry in os.scandir(split_root) if entry.is_file() and _is_image(entry.name)]:
+        many = "1 image" if len(beside) == 1 else f"{len(beside)} images"
+        warn(f"left out: {many} in {split_root} beside the folders of classes, as {beside[0].name}")
     return ImageData(spec, split, classes, labels, reader=FileReader(tuple(paths)))
+
+
+def _has_classes(folders: Sequence[Path], classes: Sequence[str]) -> bool:
+    """Whether at least two of these folders of classes hold images, in whichever split."""
+    return sum(any(_images_below(folder / name, False) for folder in folders) for name in classes) > 1
 
 
 def without_splits(data: object) -> bool:
@@ -159,12 +166,16 @@ def _images_below(folder: Path, check: bool) -> list[str]:
         seen.add(here)
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in files:
-            if os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith("."):
+            if _is_image(name):
                 path = os.path.join(parent, name)
                 if check:
                     refuse_empty(path)
                 found.append(path)
     return sorted(found)
+
+
+def _is_image(name: str) -> bool:
+    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith(".")
 
 
 def refuse_empty(path: str | Path, mend: str = MEND) -> None:

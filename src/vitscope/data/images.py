@@ -162,9 +162,11 @@ def fraction_indices(labels: Indices, fraction: float, seed: int = 0, classes: S
         count = int(np.floor(len(members) * fraction + 0.5))
         if count == 0:
             name = f"'{classes[label]}'" if 0 <= label < len(classes) else str(label)
+            left = f"leaves class {name} ({len(members)} images) empty"
+            if label == NO_LABEL:
+                left = f"leaves none of {len(members)} images"
             raise BadData(
-                f"fraction {fraction} leaves class {name} ({len(members)} images) empty; "
-                f"use a fraction of at least {_smallest_fraction(labels):.2g}"
+                f"fraction {fraction} {left}; use a fraction of at least {_smallest_fraction(labels):.2g}"
             )
         kept.append(members[:count])
     return np.sort(np.concatenate(kept))

@@ -82,7 +82,7 @@ def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any, model
         elif not lacks_task(exam, data):
             left.setdefault(lacking, []).append(name)
     if not kept and is_unlabelled(data):
-        require_labels(data)
+        require_labels(data, "every exam that is wanted")
     if left and (names is not None or (isinstance(data, TaskData | ImageData) and is_unlabelled(data))):
         told = [
             f"{', '.join(exams)} ({'they need' if len(exams) > 1 else 'it needs'} {what})"
@@ -114,7 +114,7 @@ def _refuse(exam: Exam, data: Any, model: Any) -> None:
         require_task(data, model, data.task, exam.result.exam)
     elif exam.needs_labels:
         with said_by(exam.result.exam):
-            require_labels(data)
+            require_labels(data, exam.result.exam)
 
 
 def lacks_task(exam: Exam, data: Any) -> bool:

@@ -23,6 +23,7 @@ from vitscope.results.table import Estimated
 class CovarianceResult(Estimated, Result, exam="covariance", after="uncertainty", version=2):
     """Covariance of each unit's points with its centre point; n is the number of noise images."""
 
+    makes_images = True
     about = About(
         title="Feature covariance",
         shows="How alike the points of a feature map are to its centre point when the input is pure noise, by distance "

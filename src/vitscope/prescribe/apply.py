@@ -27,7 +27,8 @@ from vitscope.core import distributed, pd
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError, did_you_mean
 from vitscope.core.interface import Interface
-from vitscope.data import load_data
+from vitscope.data import ImageData, load_data
+from vitscope.data.fetchers import require_labels
 from vitscope.data.folder import without_splits
 from vitscope.exams import diagnose
 from vitscope.findings.hessian import HessianResult
@@ -128,6 +129,9 @@ def apply(
             f"{patient.run.path} was examined on images given in Python; name some: --data SPEC"
         )
     images = load_data(spec, split=place.split)
+    for part in (images, load_data(spec, split="train")):
+        if isinstance(part, ImageData):
+            require_labels(part, "a treatment, which is trained and scored,")
     if without_splits(images):
         raise VitscopeError(
             f"{spec} has no folders train and test: what is trained on would be measured on; make them, or give other "

@@ -14,6 +14,7 @@ from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
+from vitscope.engine.exam import EXAMS
 from vitscope.prescribe.patient import Patient, find_patient, open_run
 from vitscope.prescribe.prescription import Prescription, Prescriptions, Rule
 from vitscope.prescribe.rules import RULES
@@ -91,6 +92,9 @@ def _decided(rule: Rule, patient: Patient) -> Prescription:
     refining = tuple(exam for exam in rule.refines if exam not in patient.results)
     if lacking:
         wanted = lacking + refining
+        if patient.lacks_labels and any(EXAMS[exam].needs_labels for exam in lacking):
+            reason = f"it needs {' and '.join(lacking)}, and that labels, which {patient.lacks_labels} lacks"
+            return replace(blank, reason=reason, missing=lacking)
         return replace(blank, reason=f"not examined; make it: {patient.command(wanted)}", missing=wanted)
     finding = rule.decide(patient)
     found = replace(

@@ -13,6 +13,7 @@ from torch import nn
 from vitscope.anatomy import Dissection, dissect
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import NOTHING_SAID, Interface, declare, declared
+from vitscope.data import ImageData, load_data
 from vitscope.engine.facts import weights_hash
 from vitscope.models import UntrustedCode, create_model
 from vitscope.models.sources import timm as from_timm
@@ -45,6 +46,16 @@ class Patient:
         """What to type to have more exams in the run."""
         names = " ".join(exams)
         return f"vitscope diagnose {self._typed()}{self._images()} --exams {names} --out {self.run.path}"
+
+    @cached_property
+    def lacks_labels(self) -> str:
+        """The images that it was examined on, if they have no labels; else nothing."""
+        where = examined_on(self.run)
+        try:
+            images = load_data(where.spec, split=where.split, check=False) if where.spec else None
+        except VitscopeError:  # they are not here any more
+            return ""
+        return f"{where.spec} ({where.split})" if isinstance(images, ImageData) and images.unlabelled else ""
 
     def fit_command(self) -> str:
         """What to type to fit a temperature to its predictions."""

@@ -89,9 +89,9 @@ def _facts(model: Mapping[str, Any], results: Mapping[str, Result]) -> list[tupl
             facts.append((label, _share(row.value, row.low, row.high)))
     most: dict[str, int] = {}
     for result in results.values():
-        most[result.data] = max(result.n, most.get(result.data, 0))
-    shown = [f"{n:,} images of {data}".replace(",", "\u202f") for data, n in most.items()]
-    facts.append(("Examined on", "; ".join(shown)))
+        most[result.data] = max(0 if result.makes_images else result.n, most.get(result.data, 0))
+    shown = [f"{n:,} images of {data}".replace(",", "\u202f") for data, n in most.items() if n]
+    facts.append(("Examined on", "; ".join(shown) or "images of its own"))
     return facts
 
 

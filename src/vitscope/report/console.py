@@ -33,7 +33,9 @@ def print_results(results: Mapping[str, Mapping[str, Result]], console: Console 
     by_unit: dict[str, dict[str, pd.DataFrame]] = {}
     for model, found in results.items():
         tables = {exam: result.summary() for exam, result in found.items()}
-        rows = [t[t["unit"].isna()].assign(exam=exam) for exam, t in tables.items()]
+        rows = [
+            t[t["unit"].isna()].assign(exam=exam, own=found[exam].makes_images) for exam, t in tables.items()
+        ]
         whole[model] = pd.concat(rows, ignore_index=True)
         by_unit[model] = {exam: t[t["unit"].notna()] for exam, t in tables.items() if t["unit"].notna().any()}
     if any(len(table) for table in whole.values()):
@@ -60,7 +62,8 @@ def _models(whole: Mapping[str, pd.DataFrame]) -> Table:
     for exam, name in rows:
         shown = name if names.count(name) == 1 else f"{exam}: {name}"
         table.add_row(shown, *(cells.get((exam, name), "") for cells in found.values()))
-    table.add_row("images", *(str(rows["n"].max()) if len(rows) else "" for rows in whole.values()))
+    counts = [rows.loc[~rows["own"].astype(bool), "n"] for rows in whole.values()]
+    table.add_row("images", *(str(n.max()) if len(n) else "" for n in counts))
     return table
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from vitscope.data import ImageData
+from vitscope.data.fetchers import require_labels
 from vitscope.findings import Result
 from vitscope.studies.images import Part
 from vitscope.studies.job import Job
@@ -205,7 +207,12 @@ class _Planner:
         key = pass_key([key for _, key in group])
         needs = (made.node.key,) if made.node is not None else ()
         labels = tuple(one.look.label for one, _ in group)
-        there = len(self.images.open(part_of(first, arm, self.study.validation)))
+        opened = self.images.open(part_of(first, arm, self.study.validation))
+        for one, _ in group:
+            if isinstance(opened, ImageData) and one.exam.needs_labels:
+                with said_of(f"exam {one.look.label}"):
+                    require_labels(opened, one.look.exam)
+        there = len(opened)
         images = min(there, first.limit or there)
         shared = group[0][0].shares_a_pass
         return self._node("examine", key, arguments, arm, seed, needs, labels, images, shared)

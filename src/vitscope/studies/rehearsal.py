@@ -15,6 +15,7 @@ from torch import nn
 
 from vitscope.core.errors import BadArgument
 from vitscope.data import ImageData, batches
+from vitscope.data.fetchers import require_labels
 from vitscope.data.folder import without_splits
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.images import Part
@@ -95,6 +96,8 @@ class Rehearsal:
             with said_of(f"arm {arm.name}"):
                 images = self._training_images(arm) if arm.train else None
                 if images is not None:
+                    if isinstance(images, ImageData):
+                        require_labels(images, "a training")
                     if self.study.validation is None and without_splits(images):
                         raise BadArgument(
                             f"{images.spec} has no folders train and test: what is trained on would be measured on; "
