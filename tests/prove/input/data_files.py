@@ -245,7 +245,11 @@ def check_tree(case: dict[str, Any], folder: Path) -> None:
     files = {os.path.realpath(data.name(index)) for index in range(len(data))}
     if len(files) != len(data):
         raise Finding(f"{len(data)} pictures are {len(files)} files: {case}")
-    if not all(0 <= label < len(data.classes) for _, label in items):
+    filled = {Path(path).relative_to(root).parts[0] for path in map(data.name, range(len(data)))}
+    if data.unlabelled:
+        if len(filled & {name for name, _ in case["folders"]}) > 1 or {label for _, label in items} != {-1}:
+            raise Finding(f"pictures in folders of classes have no labels, or some have: {case}")
+    elif not all(0 <= label < len(data.classes) for _, label in items):
         raise Finding(f"labels that are no class: {case}")
 
 
