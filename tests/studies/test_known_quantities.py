@@ -56,9 +56,21 @@ def test_what_may_be_measured_is_taken(quantity):
     check_quantities(a_study(comparison(quantity, ABOVE)))
 
 
-def test_names_that_depend_on_the_model_are_left_to_the_results():
+def test_groups_of_units_are_known():
     study = dataclasses.replace(a_study(), looks=(Look("lesion"),))
-    check_quantities(dataclasses.replace(study, comparisons=(comparison("lesion.drop conv first", ABOVE),)))
+    for quantity in (
+        "lesion.drop",
+        "lesion.drop conv first",
+        "lesion.drop msa last minus mlp last",
+        "lesion.intact miou",
+    ):
+        check_quantities(dataclasses.replace(study, comparisons=(comparison(quantity, ABOVE),)))
+    with pytest.raises(
+        BadArgument, match="no quantity 'lesion.drop conv frist'; did you mean drop conv first"
+    ):
+        check_quantities(
+            dataclasses.replace(study, comparisons=(comparison("lesion.drop conv frist", ABOVE),))
+        )
 
 
 @pytest.mark.parametrize("card", list_cards(), ids=lambda card: card.claim)

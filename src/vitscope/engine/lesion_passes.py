@@ -16,7 +16,7 @@ from vitscope.core.outputs import class_scores
 from vitscope.core.tensors import all_finite
 from vitscope.engine.not_finite import not_finite, require_finite_weights
 from vitscope.engine.of_tasks import Shown, task_of_model
-from vitscope.findings.lesion import POSITIONS
+from vitscope.findings.lesion import COMPARED, POSITIONS
 from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass
 
@@ -172,11 +172,6 @@ def group_weights(units: Sequence[UnitRow], position: Sequence[str]) -> dict[tup
 
 
 def contrasts(groups: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], tuple[str, str]]]:
-    """The pairs of groups that the papers compare: what hurts most at the beginning, and at the end, of a stage."""
-    pairs = [
-        (("mlp", "first"), ("msa", "first")),
-        (("msa", "last"), ("mlp", "last")),
-        (("conv", "first"), ("conv", "last")),
-    ]
-    there = set(groups)
-    return [pair for pair in pairs if there.issuperset(pair)]
+    """The pairs of groups that the papers compare, of those that are there."""
+    by_name = {" ".join(group): group for group in groups}
+    return [(by_name[more], by_name[less]) for more, less in COMPARED if {more, less} <= by_name.keys()]

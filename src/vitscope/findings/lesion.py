@@ -20,6 +20,9 @@ from vitscope.results.numbers import with_interval as number
 from vitscope.results.table import Estimated
 
 POSITIONS = ("first", "middle", "last", "only")
+_KINDS = ("stem", "conv", "msa", "mlp", "subsample", "mixer", "other")
+# what the papers compare: which hurts more at the beginning, and at the end, of a stage
+COMPARED = (("mlp first", "msa first"), ("msa last", "mlp last"), ("conv first", "conv last"))
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,12 @@ class LesionResult(Estimated, Result, exam="lesion", after="cb_scale", version=3
         "unit knows.",
     )
     needs = "a model with a unit that can be left out"
+    measures = (
+        "drop",
+        *(f"intact {score}" for score in SCORES),
+        *(f"drop {kind} {place}".strip() for kind in _KINDS for place in ("", *POSITIONS)),
+        *(f"drop {more} minus {less}" for more, less in COMPARED),
+    )
 
     units: tuple[UnitRow, ...]
     position: tuple[str, ...]  # first, middle, last or only one of its kind in its stage
