@@ -66,7 +66,7 @@ def test_groups_of_units_are_known():
     ):
         check_quantities(dataclasses.replace(study, comparisons=(comparison(quantity, ABOVE),)))
     with pytest.raises(
-        BadArgument, match="no quantity 'lesion.drop conv frist'; did you mean drop conv first"
+        BadArgument, match=r"no quantity 'lesion.drop conv frist'; did you mean drop conv first"
     ):
         check_quantities(
             dataclasses.replace(study, comparisons=(comparison("lesion.drop conv frist", ABOVE),))

@@ -69,9 +69,7 @@ class Result:
 
     exam: ClassVar[str]
     about: ClassVar[About]
-    measures: ClassVar[
-        tuple[str, ...]
-    ] = ()  # quantities that its tables may hold; (): they depend on the model
+    measures: ClassVar[tuple[str, ...]] = ()  # quantities that its tables may hold; (): not known before
     needs: ClassVar[str] = "other data or another model"  # for there to be anything to show
     makes_images: ClassVar[bool] = False  # that `n` counts, and not the data's
     version: ClassVar[int] = 1  # of the exam's definition: raised when it changes, so that it is done again
