@@ -60,6 +60,9 @@ def test_one_epoch_has_an_interval_too(tmp_path: Path) -> None:
     assert [line.get_label() for line in right.lines] == ["held-out box AP (95 %)"]
     assert ax.get_ylabel() == "Loss"  # boxes are part of it, and no nats
     (bar,) = (c for c in right.collections if isinstance(c, LineCollection))
+    (at,) = {float(x) for x, _ in bar.get_segments()[0]}
+    assert at > 1.0 == float(ax.lines[0].get_xdata()[0])  # beside the loss, which it would cover
+    assert ax.get_xlim() == (0.5, 1.5)
     assert bar.get_segments()[0][:, 1].tolist() == [0.1, 0.4]
 
 

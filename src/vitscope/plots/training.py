@@ -60,6 +60,9 @@ def _draw_curves(table: pd.DataFrame, score: str, ax: mpl.Axes) -> mpl.Axes:
         said = (
             score if name[1:] != name[1:].lower() else f"{name.lower()} {rest}".strip()
         )  # mIoU stays as it is
+        if len(table) == 1:  # beside the losses, which it may cover otherwise
+            epoch = epoch + 0.1
+            ax.set_xlim(0.5, 1.5)
         lines += right.plot(epoch, measured["value"], color=_SCORE, label=f"held-out {said} (95 %)", **style)
         right.fill_between(epoch, measured["low"], measured["high"], color=_SCORE, alpha=0.18, linewidth=0)
         if len(measured) == 1:  # a band has no width there
