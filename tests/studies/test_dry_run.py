@@ -38,8 +38,9 @@ def nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def check_done(costs: list[ClaimCost]) -> None:
     for cost in costs:
         assert cost.note == "", cost
-        assert cost.trainings == 0 or cost.seconds > 0
-        assert cost.disk > 0
+        assert cost.trainings == 0 or (
+            cost.seconds > 0 and cost.disk > 0
+        )  # 0: it shares all with claims before it
 
 
 def test_the_papers_configurations_are_built_and_trained_for_a_step(there: Path) -> None:
