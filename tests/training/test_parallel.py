@@ -63,15 +63,12 @@ def losses(unused=False):
     wrap = parallel.replicate(net, config, cpu)
     own = replace(recipe, clip_norm=None) if unused else recipe  # without a norm a quick look must do
     stepper = Stepper(net, data, config, 10, own, 0, cpu, wrap=wrap)
-    found, before = [], [0.0, 0]
+    found = []
     for epoch in range(1 if unused else 4):  # of five steps
-        progress = Progress(epoch=epoch)
-        def after_step(n, mean):
-            found.append((progress.loss_sum - before[0]) / n)
-            before[0] = progress.loss_sum
-            return False
-        before[0] = 0.0
-        stepper.epoch(progress, after_step)
+        progress, before = Progress(epoch=epoch), 0.0
+        for n, _ in stepper.epoch(progress):
+            found.append((progress.loss_sum - before) / n)
+            before = progress.loss_sum
     return found
 
 with distributed.process_group(5):

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 import vitscope as vs
 from vitscope.models import list_checkpoints
 from vitscope.training import evaluate, get_recipe, train
+from vitscope.training.log import Bar
 
 RECIPE = replace(get_recipe("mini"), epochs=2, batch_size=8, warmup_epochs=0.5)
 
@@ -65,3 +66,14 @@ def test_times_are_counted(tmp_path: Path) -> None:
     assert 0 < done.waiting < 1
     assert done.seconds > 0
     assert done.images_per_second > 24 / done.seconds
+
+
+def test_a_loader_that_dies_between_two_steps_is_an_error_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hear_of_it(*_: Any) -> None:  # torch raises this wherever the main process happens to be
+        raise RuntimeError("DataLoader worker (pid 7) is killed by signal: Killed.")
+
+    monkeypatch.setattr(Bar, "step", hear_of_it)
+    with pytest.raises(vs.VitscopeError, match=r"a process that loads images has died .*killed by signal"):
+        train("vit_mini", Watching(tmp_path), RECIPE, tmp_path, progress=False)

@@ -2,8 +2,10 @@
 
 import copy
 import math
+from collections import deque
+from contextlib import closing
 from dataclasses import replace
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import pytest
@@ -36,13 +38,21 @@ def _own_generators() -> Any:
         yield
 
 
+def run(stepper: Stepper, progress: Progress | None = None, steps: int | None = None) -> Progress:
+    """Go on from `progress`, or begin, for so many steps at most, or to the end of the epoch."""
+    progress = progress or Progress()
+    with closing(stepper.epoch(progress)) as taken:
+        deque(islice(taken, steps), maxlen=0)
+    return progress
+
+
 def test_learning_rate_rises_linearly_and_falls_as_a_cosine() -> None:
     stepper = make(depth=1)
     rates: list[float] = []
     progress = Progress()
     for epoch in range(4):
         progress.epoch, progress.step = epoch, 0
-        stepper.epoch(progress, lambda n, loss: rates.append(stepper.learning_rate()) or False)
+        rates += [stepper.learning_rate() for _ in stepper.epoch(progress)]
     steps = stepper.steps
     for t, rate in enumerate(rates):
         if t < steps:
@@ -61,15 +71,9 @@ def test_warm_up_that_adds_comes_before_the_whole_cosine() -> None:
 
 
 def test_every_image_once_per_epoch_and_a_lonely_last_one_skipped() -> None:
-    sizes: list[int] = []
-    stepper = make(replace(TINY, batch_size=59), name="resnet_mini")
-    assert stepper.epoch(Progress(), lambda n, loss: sizes.append(n) or False)
-    assert sizes == [59]
-    sizes.clear()
-    make(replace(TINY, batch_size=17), name="resnet_mini").epoch(
-        Progress(), lambda n, loss: sizes.append(n) or False
-    )
-    assert sizes == [17, 17, 17, 9]
+    for batch_size, expected in ((59, [59]), (17, [17, 17, 17, 9])):
+        stepper = make(replace(TINY, batch_size=batch_size), name="resnet_mini")
+        assert [n for n, _ in stepper.epoch(Progress())] == expected
 
 
 def test_stopping_and_going_on_is_the_same_as_not_stopping() -> None:
@@ -78,8 +82,9 @@ def test_stopping_and_going_on_is_the_same_as_not_stopping() -> None:
         make(name="resnet_mini", drop_path_rate=0.2),
     )
     whole, parts = Progress(), Progress()
-    straight.epoch(whole, lambda n, loss: False)
-    while not broken.epoch(parts, lambda n, loss: True):
+    run(straight, whole)
+    while parts.step < broken.steps:
+        run(broken, parts, 1)
         torch.rand(3)  # somebody else draws in between
     assert replace(whole, waited=0) == replace(parts, waited=0)
     for (name, a), b in zip(
@@ -91,16 +96,13 @@ def test_stopping_and_going_on_is_the_same_as_not_stopping() -> None:
 def test_workers_do_not_change_the_result() -> None:
     alone, helped = make(depth=1), make(depth=1)
     helped.workers = 2
-    a, b = Progress(), Progress()
-    alone.epoch(a, lambda n, loss: False)
-    helped.epoch(b, lambda n, loss: False)
-    assert a.loss_sum == b.loss_sum
+    assert run(alone).loss_sum == run(helped).loss_sum
 
 
 def test_gradient_is_clipped() -> None:
     free, clipped = (make(replace(TINY, clip_norm=c), depth=1) for c in (None, 1e-3))
     for stepper in (free, clipped):
-        stepper.epoch(Progress(), lambda n, loss: True)
+        run(stepper, steps=1)
     norms = [nn.utils.get_total_norm([p.grad for p in s.model.parameters()]).item() for s in (free, clipped)]
     assert norms[0] > 1e-2
     assert norms[1] == pytest.approx(1e-3, rel=1e-3)
@@ -132,12 +134,6 @@ def small(recipe: Recipe, norm: bool = False, model: nn.Module | None = None, **
     return Stepper(model or Small(norm), data, CONFIG, 10, recipe, 0, CPU, **arguments)
 
 
-def run(stepper: Stepper, steps: int) -> Progress:
-    progress = Progress()
-    stepper.epoch(progress, lambda n, loss: progress.step == steps)
-    return progress
-
-
 def taken(stepper: Stepper, steps: int) -> list[tuple[Tensor, Tensor]]:
     """The mixed images and targets of the first steps, drawn as the stepper does."""
     chunks = batches(60, stepper.recipe.batch_size, 0, 0)[:steps]
@@ -158,7 +154,7 @@ def same(a: nn.Module, b: nn.Module) -> None:
 @pytest.mark.parametrize("parts", [2, 3, 5])
 def test_accumulation_is_one_batch(parts: int, clip: float | None) -> None:
     whole, cut = (small(replace(SGD, accumulate=k, clip_norm=clip)) for k in (1, parts))
-    a, b = run(whole, 4), run(cut, 4)
+    a, b = run(whole, steps=4), run(cut, steps=4)
     assert a.loss_sum == pytest.approx(b.loss_sum, rel=1e-12)
     same(whole.model, cut.model)
 
@@ -166,7 +162,7 @@ def test_accumulation_is_one_batch(parts: int, clip: float | None) -> None:
 def test_stochastic_depth_does_not_know_of_accumulation() -> None:
     recipe = replace(TINY, optimizer="sgd")
     whole, cut = (make(replace(recipe, accumulate=k), depth=2, drop_path_rate=0.5) for k in (1, 3))
-    losses = [run(stepper, 3).loss_sum for stepper in (whole, cut)]
+    losses = [run(stepper, steps=3).loss_sum for stepper in (whole, cut)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
@@ -175,7 +171,7 @@ def test_stochastic_depth_does_not_know_of_accumulation() -> None:
 def test_sam_by_hand(accumulate: int, norm: bool, clip: float | None) -> None:
     recipe = replace(SGD, optimizer="sgd", sam_rho=0.3, accumulate=accumulate, clip_norm=clip)
     stepper, model = small(recipe, norm), Small(norm)
-    run(stepper, 3)
+    run(stepper, steps=3)
     velocity = [torch.zeros_like(p) for p in model.parameters()]
     for step, (x, y) in enumerate(taken(stepper, 3)):
         statistics = {}
@@ -208,7 +204,7 @@ def test_sam_draws_the_same_dropout_twice_and_none_afterwards() -> None:
     seen: list[Tensor] = []
     drop = next(m for m in stepper.model.modules() if isinstance(m, nn.Dropout) and m.p > 0)
     drop.register_forward_hook(lambda module, inputs, output: seen.append(output.detach() == 0))
-    run(stepper, 2)
+    run(stepper, steps=2)
     assert len(seen) == 4
     assert (seen[0] == seen[1]).float().mean() > 0.999
     assert (seen[0] == seen[2]).float().mean() < 0.9
@@ -219,7 +215,7 @@ def test_average_of_weights_by_hand() -> None:
     average: dict[str, Tensor] = {}
     progress = Progress()
 
-    def after(n: int, loss: float) -> bool:
+    for _ in islice(stepper.epoch(progress), 4):
         for name, value in stepper.model.state_dict().items():
             if (
                 progress.step == 1 or not value.is_floating_point()
@@ -227,9 +223,6 @@ def test_average_of_weights_by_hand() -> None:
                 average[name] = value.clone()
             else:
                 average[name] = 0.7 * average[name] + 0.3 * value
-        return progress.step == 4
-
-    stepper.epoch(progress, after)
     assert stepper.measured is not stepper.model
     for name, value in stepper.measured.state_dict().items():
         torch.testing.assert_close(value, average[name], rtol=1e-12, atol=1e-14)
@@ -239,15 +232,13 @@ def test_average_of_weights_by_hand() -> None:
 def test_what_else_must_survive_does() -> None:
     recipe = replace(SGD, ema_decay=0.9, amp="float16")
     straight, broken, resumed = (small(recipe, model=Small(True, torch.float32)) for _ in range(3))
-    whole, parts = Progress(), Progress()
-    straight.epoch(whole, lambda n, loss: False)
-    broken.epoch(parts, lambda n, loss: parts.step == 2)
+    whole, parts = run(straight), run(broken, steps=2)
     resumed.model.load_state_dict(broken.model.state_dict())
     resumed.optimizer.load_state_dict(copy.deepcopy(broken.optimizer.state_dict()))
     kept = {name: tensor.clone() for name, tensor in broken.extra_tensors().items()}
     assert {"scaler.scale", "scaler.growth"} < kept.keys()
     resumed.load_extra_tensors(kept)
-    resumed.epoch(parts, lambda n, loss: False)
+    run(resumed, parts)
     assert replace(parts, waited=0) == replace(whole, waited=0)
     for a, b in ((straight.model, resumed.model), (straight.measured, resumed.measured)):
         assert all(
@@ -262,7 +253,7 @@ def test_half_precision_learns_the_same_to_its_precision(rho: float | None) -> N
         small(replace(SGD, amp=amp, sam_rho=rho), model=Small(dtype=torch.float32))
         for amp in ("never", "float16")
     )
-    a, b = run(full, 4), run(half, 4)
+    a, b = run(full, steps=4), run(half, steps=4)
     assert b.loss_sum == pytest.approx(a.loss_sum, rel=2e-3)
     assert b.loss_sum != a.loss_sum
     for x, y in zip(full.model.parameters(), half.model.parameters(), strict=True):
@@ -272,14 +263,14 @@ def test_half_precision_learns_the_same_to_its_precision(rho: float | None) -> N
 def test_too_large_a_scale_skips_a_step_and_is_halved() -> None:
     stepper = small(replace(SGD, amp="float16", patience=1), model=Small(dtype=torch.float32))
     stepper.load_extra_tensors({"scaler.scale": torch.tensor(2.0**40), "scaler.growth": torch.tensor(0)})
-    progress = run(stepper, 4)
+    progress = run(stepper, steps=4)
     assert (stepper.patience.skipped, progress.step, progress.images) == (4, 4, 0)
     assert float(stepper.extra_tensors()["scaler.scale"]) == 2.0**36
 
 
 def test_repeated_augmentation_trains_on_a_third_of_the_images() -> None:
     stepper = small(replace(SGD, repeats=3, batch_size=15))
-    assert run(stepper, 4).images == 60
+    assert run(stepper, steps=4).images == 60
     first, second = (stepper.data[batches(60, 15, 0, 0, 3)[0][i]] for i in (0, 1))
     assert first[1] == second[1]
     assert not torch.equal(first[0], second[0])
@@ -294,7 +285,7 @@ def test_distillation_token_learns_from_the_teacher() -> None:
     before = model.head.weight.clone(), model.head_dist.weight.clone()
     stepper = Stepper(model, data, data_config(model), 10, recipe, 0, CPU, teacher=teacher)
     weights = copy.deepcopy(teacher.state_dict())
-    run(stepper, 2)
+    run(stepper, steps=2)
     assert model.head.weight.grad.abs().max() == 0  # all the weight is on the other token
     assert not torch.equal(model.head_dist.weight, before[1])
     assert isinstance(model(torch.zeros(1, 3, 32, 32)), Tensor)
@@ -304,7 +295,7 @@ def test_distillation_token_learns_from_the_teacher() -> None:
 @pytest.mark.parametrize(("asked", "last"), [("auto", True), ("always", True), ("never", False)])
 def test_memory_layout(asked: str, last: bool) -> None:
     stepper = small(replace(SGD, channels_last=asked))
-    run(stepper, 1)
+    run(stepper, steps=1)
     assert stepper.model.conv.weight.is_contiguous(memory_format=torch.channels_last) == last
 
 
@@ -321,8 +312,8 @@ def test_wrapped_model_is_what_runs() -> None:
             return self.module(images)
 
     stepper, plain = small(SGD, wrap=Wrapper), small(SGD)
-    run(stepper, 2)
-    run(plain, 2)
+    run(stepper, steps=2)
+    run(plain, steps=2)
     assert Wrapper.calls == 2
     same(stepper.model, plain.model)
 
@@ -342,9 +333,8 @@ class Spoiled(nn.Module):
 def test_steps_without_a_number_are_not_taken() -> None:
     recipe = replace(SGD, batch_size=6, ema_decay=0.5)
     stepper = small(recipe, norm=True, wrap=lambda model: Spoiled(model, {1, 2, 5}))
-    before: list[dict[str, Tensor]] = []
     progress = Progress()
-    stepper.epoch(progress, lambda n, loss: before.append(copy.deepcopy(stepper.model.state_dict())) or False)
+    before = [copy.deepcopy(stepper.model.state_dict()) for _ in stepper.epoch(progress)]
     changed = [any(not torch.equal(a[k], b[k]) for k in a) for a, b in pairwise(before)]
     assert changed == [step not in {1, 2, 5} for step in range(1, 10)]
     assert (progress.images, progress.step, stepper.patience.skipped) == (42, 10, 3)
@@ -363,14 +353,14 @@ def test_with_sam_every_number_of_the_gradient_counts() -> None:
 
     weight.register_post_accumulate_grad_hook(spoil)
     assert weight.numel() > 1 << 14
-    run(stepper, 1)
+    run(stepper, steps=1)
     assert stepper.patience.skipped == 1
     stepper.check_weights(Progress())
 
 
 def test_states_of_the_optimiser_that_are_not_finite_are_not_to_be_written() -> None:
     stepper = make(depth=1)
-    run(stepper, 1)
+    run(stepper, steps=1)
     stepper.check_weights(Progress())
     next(iter(stepper.optimizer.state.values()))["exp_avg"].view(-1)[-1] = math.inf
     with pytest.raises(
@@ -383,10 +373,10 @@ def test_loss_that_stays_no_number_stops_the_epoch() -> None:
     stepper = make(depth=1)
     nn.init.constant_(stepper.model.head.weight, math.nan)
     with pytest.raises(TrainingDiverged, match=r"loss is nan in epoch 3, step 3, .* of fashion \(train\)"):
-        stepper.epoch(Progress(epoch=2), lambda n, loss: False)
+        run(stepper, Progress(epoch=2))
 
 
 def test_epoch_shorter_than_the_patience_without_a_number_stops_too() -> None:
     stepper = small(replace(SGD, batch_size=30), wrap=lambda model: Spoiled(model, {0, 1}))
     with pytest.raises(TrainingDiverged, match="no step of epoch 1 had a finite loss"):
-        run(stepper, 5)
+        run(stepper, steps=5)

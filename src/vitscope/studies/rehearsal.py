@@ -7,7 +7,9 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import torch
@@ -176,13 +178,9 @@ def _cut(recipe: Recipe, batch: int | None) -> Recipe:
 def _step(stepper: Stepper, steps: int) -> float:
     """Seconds of a step, with the loading of its images."""
     times = [time.perf_counter()]
-
-    def count(n_images: int, loss: float) -> bool:
-        times.append(time.perf_counter())
-        return len(times) > steps
-
     try:
-        stepper.epoch(Progress(), count)
+        with closing(stepper.epoch(Progress())) as taken:
+            times += [time.perf_counter() for _ in islice(taken, steps)]
     finally:
         stepper.release()
     counted = times[1:] if len(times) > 2 else times

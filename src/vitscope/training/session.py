@@ -7,7 +7,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from torch import Tensor
@@ -21,6 +21,7 @@ from vitscope.models.sources.run_folder import WEIGHTS, model_damage
 from vitscope.training import checkpoint
 from vitscope.training.disk import Kept, writing
 from vitscope.training.evaluate import measure
+from vitscope.training.loading import loading_explained
 from vitscope.training.log import Bar, Metrics, Tracking
 from vitscope.training.monitors import Monitors
 from vitscope.training.parallel import any_process, share_buffers, together, whole
@@ -106,7 +107,12 @@ class Session:
         """Go on with the epoch; whether it is complete."""
         self._tick()
         try:
-            return self.stepper.epoch(self.position, self._after_step, self.interrupt)
+            # a process that loads images may die at any time, also while a state is written
+            with closing(self.stepper.epoch(self.position, self.interrupt)) as steps, loading_explained():
+                for n_images, loss in steps:
+                    if self._after_step(n_images, loss):
+                        break
+            return self.position.step == self.stepper.steps
         except Stopped:
             self._tick()
             if self._global_step():

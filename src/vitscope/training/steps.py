@@ -5,7 +5,7 @@ the parts that the recipe accumulates over; each image weighs 1 / batch, whereve
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -27,7 +27,7 @@ from vitscope.tasks import Classification, Task
 from vitscope.tasks.task import Inputs, Targets, cut, moved, unhalved
 from vitscope.training.checkpoint import Progress, load_whole
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
-from vitscope.training.loading import loading_explained, timed
+from vitscope.training.loading import timed
 from vitscope.training.numerics import (
     Patience,
     Precision,
@@ -109,21 +109,18 @@ class Stepper:
         self.patience = Patience(recipe.patience, self.data.data)
 
     def epoch(
-        self,
-        progress: Progress,
-        after_step: Callable[[int, float], bool],
-        interrupt: Interruptible | None = None,
-    ) -> bool:
-        """Go on with the epoch that `progress` stands in, and keep `progress` up to date.
+        self, progress: Progress, interrupt: Interruptible | None = None
+    ) -> Generator[tuple[int, float], None, None]:
+        """Go on with the epoch that `progress` stands in, step by step, and keep `progress` up to date.
+
+        Who goes through it may leave after any step, on every process after the same one, and closes it then.
 
         Args:
             progress: Where the training stands.
-            after_step: Called after each step with the number of images and the epoch's mean loss so far; true
-                stops here. It must say the same on every process.
             interrupt: In a single process, a step is given up when this is asked to stop.
 
-        Returns:
-            Whether the epoch is complete.
+        Yields:
+            After each step its number of images, and the epoch's mean loss so far.
 
         Raises:
             TrainingDiverged: As many steps in a row as the recipe's patience had no finite loss or gradient.
@@ -144,19 +141,16 @@ class Stepper:
             worker_init_fn=loader_worker,
             pin_memory=self.device.type == "cuda",
         )
-        with both_tokens(self.model, self.teacher is not None), loading_explained():
+        with both_tokens(self.model, self.teacher is not None):
             loaded = timed(loader, progress)
             for batch, mine in zip(todo, shares, strict=True):
                 with can_stop():
                     inputs, targets = next(loaded)
                 self._step(inputs, targets, batch, mine.counted, progress, can_stop)
                 progress.step += 1
-                mean = progress.loss_sum / progress.images if progress.images else math.nan
-                if after_step(len(batch), mean):
-                    return progress.step == self.steps
+                yield len(batch), progress.loss_sum / progress.images if progress.images else math.nan
         if progress.images == 0:
             raise TrainingDiverged(f"no step of epoch {progress.epoch + 1} had a finite loss")
-        return True
 
     def release(self) -> None:
         """To be called at the end: leaves nothing of this in the model."""
