@@ -52,12 +52,14 @@ def run(options: Options) -> None:
     page = options.page or out / "report.html"
     check_page(page)
     with distributed.process_group(options.timeout_minutes), notes_as_typed("compare", Options):
-        exams = list(options.exams) or None
-        request = Request(options.data, options.split, exams, options.limit, options.batch_size, options.seed)
-        said = Interface().merged(options.output, options.mean, options.std)
-        runs = examined_runs(
-            *models, request, options.device, out, said, options.skip_broken, options.of_models()
+        names = ("data", "split", "limit", "batch_size", "seed", "device", "skip_broken")
+        request = Request(
+            exams=list(options.exams) or None,
+            interface=Interface().merged(options.output, options.mean, options.std),
+            creation=options.of_models(),
+            **{name: getattr(options, name) for name in names},
         )
+        runs = examined_runs(*models, request, out)
         if distributed.is_main():
             path = report(runs, page, options.title, options.docs)
             print_verdicts(all_verdicts(find_runs(runs)), wide_console())

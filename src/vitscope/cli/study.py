@@ -95,7 +95,6 @@ def _print_plan(request: "Request") -> None:
     """The jobs of each arm and seed, and what they cost."""
     from vitscope.report.console import wide_console
     from vitscope.studies.cost import affordable, costs_of, packages_of, read_budget, total
-    from vitscope.studies.engines import study_runner
     from vitscope.studies.progress import duration
     from vitscope.studies.run import plan_request
     from vitscope.training.disk import readable_size
@@ -113,14 +112,7 @@ def _print_plan(request: "Request") -> None:
         unknown = [plan.missing[key].labels[0] for key, cost in costs.items() if cost.seconds is None]
         print(f"not counted, since they were never done here: {', '.join(dict.fromkeys(unknown))}")
     if budget is not None:
-        engine = (
-            request.engine,
-            request.workers,
-            request.address,
-            request.cpus_per_job,
-            request.gpus_per_job,
-        )
-        with study_runner(*engine) as runner:
+        with request.runner() as runner:
             room = runner.room
         chosen = affordable(packages_of(plan), costs, budget, room)
         print(f"into {request.budget} with {room} at once fit {len(chosen)}:")

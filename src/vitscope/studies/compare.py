@@ -7,7 +7,7 @@ training. What still has to be examined is examined as the other one was, so tha
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import Address, checked
 from vitscope.core.errors import VitscopeError
-from vitscope.core.interface import Interface
+from vitscope.core.interface import NOTHING_SAID, Interface
 from vitscope.data import load_data
 from vitscope.engine.choosing import NothingToShow, lacks_frames
 from vitscope.exams import EXAMS, diagnose
@@ -33,7 +33,7 @@ DATA = "fashion"
 
 @dataclass(frozen=True)
 class Request:
-    """One call of `diagnose`; without data and exams: as the other model was examined."""
+    """How a model is made and `diagnose` called; without data and exams: as for the other model."""
 
     data: str | None = None
     split: str = "test"
@@ -41,9 +41,18 @@ class Request:
     limit: int | None = None
     batch_size: int = 128
     seed: int = 0
+    device: str | torch.device | None = None
+    interface: Interface = NOTHING_SAID
+    skip_broken: bool = False
+    creation: Mapping[str, Any] = field(default_factory=dict)  # for `create_model`
     stream: Stream = "read"
     options: Mapping[str, Mapping[str, Any]] | None = None
-    recorded: bool = False  # in a run; not what somebody asks for now
+    recorded: bool = False  # what was asked is in a run; nobody asks for it now
+
+    @property
+    def trust_code(self) -> bool:
+        """Whether code that models, runs and data name may be run."""
+        return bool(self.creation.get("trust_code", False))
 
 
 @checked
@@ -97,9 +106,9 @@ def compare(
     folder = Path(out) if out is not None else folder_of_pair(first, second, data, split)
     path = Path(page) if page is not None else folder / "report.html"
     check_page(path)
-    said = Interface().merged(output, mean, std)
-    request = Request(data, split, exams, limit, batch_size, seed)
-    runs = examined_runs(first, second, request, device, folder, said, skip_broken, creation)
+    said = NOTHING_SAID.merged(output, mean, std)
+    request = Request(data, split, exams, limit, batch_size, seed, device, said, skip_broken, creation)
+    runs = examined_runs(first, second, request, folder)
     if distributed.is_main():
         report(runs, path, title, docs)
     return path
@@ -122,28 +131,23 @@ def examined_runs(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
     request: Request,
-    device: str | torch.device | None,
     out: str | os.PathLike[str],
-    interface: Interface,
-    skip_broken: bool,
-    creation: Mapping[str, Any],
 ) -> list[Path]:
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
     names = [os.fspath(first), os.fspath(second)]
     refuse_same(names)
-    trust_code = creation.get("trust_code", False)
     examined = [name for name in names if _is_examined(Path(name))]
     _refuse_without_effect(request, len(examined))
     if request.data is None and request.exams is None and examined:
-        requests = _requests(Run.open(examined[0]), trust_code)
+        requests = _requests(Run.open(examined[0]), request)
     else:
         requests = [request]
     wanting = [name for name in names if name not in examined]
     for name in wanting:
-        check_name(name, trust_code)
+        check_name(name, request.trust_code)
     folders = run_folders(wanting, None, Path(out))
     for name, folder in folders.items():
-        _examine(name, folder, requests, device, interface, skip_broken, creation)
+        _examine(name, folder, requests)
     return [folders.get(name, Path(name)) for name in names]
 
 
@@ -167,14 +171,14 @@ def _is_examined(path: Path) -> bool:
     return path.is_dir() and any(path.glob("exams/*/result.json"))
 
 
-def _requests(run: Run, trust_code: bool) -> list[Request]:
-    """How a run was examined, command by command."""
+def _requests(run: Run, asked: Request) -> list[Request]:
+    """What is asked, but examined as a run was, command by command."""
     commands = _commands(run)
     if not commands:
         raise VitscopeError(
             f"{run.path} does not say how it was examined; say what to do with the other: --data fashion"
         )
-    return [_request(options, run.path, trust_code) for options in commands]
+    return [_request(options, run.path, asked) for options in commands]
 
 
 def _commands(run: Run) -> list[dict[str, Any]]:
@@ -190,22 +194,23 @@ def _spec_and_split(options: Mapping[str, Any]) -> tuple[str, str]:
     return (spec, split) if spec else (data, "")
 
 
-def _request(options: dict[str, Any], path: Path, trust_code: bool) -> Request:
+def _request(options: dict[str, Any], path: Path, asked: Request) -> Request:
     spec, split = _spec_and_split(options)
     if not split:
         raise VitscopeError(
             f"{path} was examined on {options['data']}, which has no name to load it by; use --data NAME for both"
         )
-    allow_data(spec, path, trust_code)
-    return Request(
-        spec,
-        split,
-        options["exams"],
-        options["limit"],
-        options["batch_size"],
-        options["seed"] or 0,
-        options.get("stream", "read"),
-        {exam: _own(said) for exam, said in (options.get("settings") or {}).items()},
+    allow_data(spec, path, asked.trust_code)
+    return replace(
+        asked,
+        data=spec,
+        split=split,
+        exams=options["exams"],
+        limit=options["limit"],
+        batch_size=options["batch_size"],
+        seed=options["seed"] or 0,
+        stream=options.get("stream", "read"),
+        options={exam: _own(said) for exam, said in (options.get("settings") or {}).items()},
         recorded=True,
     )
 
@@ -225,21 +230,13 @@ def _own(said: Any) -> Any:
     return {name: value if value == "fit" else float(value)}
 
 
-def _examine(
-    name: str,
-    folder: Path,
-    requests: Sequence[Request],
-    device: str | torch.device | None,
-    said: Interface,
-    skip_broken: bool,
-    creation: Mapping[str, Any],
-) -> None:
-    torch.manual_seed(requests[0].seed)  # weights that are not loaded are the same each time, in each process
-    model = create_model(name, **{"pretrained": None, **creation})
-    tell_of_random_weights(name, creation.get("pretrained"))
-    chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+def _examine(name: str, folder: Path, requests: Sequence[Request]) -> None:
+    first = requests[0]
+    torch.manual_seed(first.seed)  # weights that are not loaded are the same each time, in each process
+    model = create_model(name, **{"pretrained": None, **first.creation})
+    tell_of_random_weights(name, first.creation.get("pretrained"))
     for request in requests:
-        data = load_data(request.data or DATA, split=request.split, skip_broken=skip_broken)
+        data = load_data(request.data or DATA, split=request.split, skip_broken=request.skip_broken)
         with warnings.catch_warnings():
             if request.recorded:
                 warnings.simplefilter("ignore", NothingToShow)  # nobody has asked for it
@@ -250,10 +247,10 @@ def _examine(
                 limit=request.limit,
                 batch_size=request.batch_size,
                 seed=request.seed,
-                device=chosen,
+                device=request.device or ("cuda" if torch.cuda.is_available() else "cpu"),
                 out=folder,
                 name=called(name),
                 stream=request.stream,
                 options=request.options,
-                **said.to_dict(),
+                **request.interface.to_dict(),
             )

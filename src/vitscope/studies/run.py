@@ -15,6 +15,7 @@ from vitscope.studies.graph import Node, Plan, plan_study
 from vitscope.studies.progress import Expectations, Show
 from vitscope.studies.rehearsal import Rehearsal, Speed
 from vitscope.studies.resolve import Images
+from vitscope.studies.runners import Runner
 from vitscope.studies.schedule import Report, Schedule, Task, Tasks
 from vitscope.studies.store import Store
 from vitscope.studies.study import Study
@@ -40,6 +41,10 @@ class Request:
     retries: int = 1
     trust_code: bool = False
     progress: bool = True
+
+    def runner(self) -> Runner:
+        """Who does the jobs."""
+        return study_runner(self.engine, self.workers, self.address, self.cpus_per_job, self.gpus_per_job)
 
 
 @dataclass(frozen=True)
@@ -178,8 +183,7 @@ def do_jobs(
     nodes, costs = list(jobs_of(packages).values()), dict[str, Cost]()
     if not nodes:
         return Report({})
-    engine = (request.engine, request.workers, request.address, request.cpus_per_job, request.gpus_per_job)
-    with study_runner(*engine) as runner:
+    with request.runner() as runner:
         if seconds is not None:
             costs = costs_of_all()
             nodes = affordable(packages, costs, seconds, runner.room)
