@@ -13,7 +13,6 @@ import vitscope as vs
 from tests.processes import run
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.core.names import EXAM_NAMES
 from vitscope.engine.exam import Accumulator, Procedure, Sums
 from vitscope.exams import EXAMS, find_exams
 
@@ -122,10 +121,6 @@ def test_all_are_those_that_do_not_take_long() -> None:
         for exam in EXAMS.values()
         if not (isinstance(exam, Procedure) and (exam.costly or exam.evaluation))
     }
-
-
-def test_names_are_known_before_exams_are_imported() -> None:
-    assert sorted(EXAMS) == EXAM_NAMES
 
 
 @pytest.mark.parametrize("exam", ["variance", "noise"])
