@@ -25,6 +25,7 @@ from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.statistics import Estimate, student
+from vitscope.engine.alone import alone
 from vitscope.engine.exam import Subject
 from vitscope.engine.heads import (
     Geometry,
@@ -34,7 +35,6 @@ from vitscope.engine.heads import (
     geometry,
     visible_keys,
 )
-from vitscope.engine.one_pass import alone
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 
 LOWEST = 0.15  # the percentile of the entropy

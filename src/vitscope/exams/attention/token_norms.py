@@ -28,9 +28,9 @@ from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.statistics import Estimate, mean_interval, ratio_interval, share_interval
+from vitscope.engine.alone import alone
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.heads import why_not
-from vitscope.engine.one_pass import alone
 from vitscope.engine.token_attention import (
     border,
     medians_of,
