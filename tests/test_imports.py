@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.imports import Import, by_package, cycle, graph, imports_of, modules, package_of
+from tests.imports import Import, by_package, cycle, graph, imports_of, modules, package_of, steps
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 FRONT_DOOR = ""  # vitscope/__init__.py: hands out names of all packages on first use
@@ -33,21 +33,25 @@ def test_imports_point_one_way():
 
 
 def test_no_package_leads_back_to_itself():
+    found = graph()
     edges = {
         package: {name for name in used if name != FRONT_DOOR}
-        for package, used in by_package(graph()).items()
+        for package, used in by_package(found).items()
         if package != FRONT_DOOR
     }
-    assert cycle(edges) == []
+    way = cycle(edges)
+    assert not way, steps(way, found, package_of)
 
 
 def test_no_module_leads_back_to_itself():
+    found = graph()
     edges: dict[str, set[str]] = {}
-    for one in graph():
+    for one in found:
         if package_of(one.module) != FRONT_DOOR:
             edges.setdefault(one.module, set()).add(one.imported)
     edges.pop("vitscope", None)
-    assert cycle(edges) == []
+    way = cycle(edges)
+    assert not way, steps(way, found)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +62,26 @@ def test_no_module_leads_back_to_itself():
         ("from vitscope import a", "vitscope.a"),
         ("def f():\n    from vitscope.a.b import c", "vitscope.a.b"),
         ("WHERE = 'vitscope.a.b:function'", "vitscope.a.b"),
+        ("WHERE = 'vitscope.a.b:Class.method'", "vitscope.a.b"),
+        ("WHERE = 'vitscope:name'", "vitscope"),
+        ("WHERE = f'vitscope.a.{name}'", "vitscope.a"),
+        ("WHERE = f'vitscope.a.b:{name}'", "vitscope.a.b"),
+        ("WHERE = f'vitscope.{name}'", "vitscope"),
+        ("WHERE = 'vitscope.a.' + name", "vitscope.a"),
+        ("WHERE = 'vitscope' + '.a.b'", "vitscope.a.b"),
+        ("WHERE = 'vitscope.' + name + '.b'", "vitscope"),
+        ("WHERE = 'vitscope.a.{}'.format(name)", "vitscope.a"),
+        ("from . import a", "vitscope.a"),
+        ("from .a import something", "vitscope.a"),
+        ("import_module('.a.b', 'vitscope')", "vitscope.a.b"),
+        ("importlib.import_module('.b', package='vitscope.a')", "vitscope.a.b"),
+        ("import_module(f'.a.{name}', __package__)", "vitscope.a"),
+        ("import_module('.b', package)", "vitscope"),
         ("import os", None),
+        ("from os import path", None),
+        ("import_module('os')", None),
+        ("OURS = name.startswith('vitscope.')", None),
+        ("TEXT = f'vitscope: {error}'", None),
         ("TEXT = 'see vitscope.a for more'", None),
         ("if TYPE_CHECKING:\n    from vitscope.a import b", None),
     ],
@@ -67,6 +90,34 @@ def test_imports_are_found_wherever_they_stand(text, imported):
     known = frozenset({"vitscope", "vitscope.a", "vitscope.a.b", "vitscope.me"})
     found = imports_of("vitscope.me", text, known)
     assert [one.imported for one in found] == ([imported] if imported else [])
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "imported"),
+    [
+        ("vitscope.a.b", "from .. import c", "vitscope.c"),
+        ("vitscope.a.b", "from ..c import d", "vitscope.c.d"),
+        ("vitscope.a.b", "from . import something", "vitscope.a"),
+        ("vitscope.a", "from . import b", "vitscope.a.b"),  # a package's first dot is itself
+        ("vitscope.a", "from ..c import d", "vitscope.c.d"),
+        ("vitscope.c.d", "import_module('..a.b', __package__)", "vitscope.a.b"),
+        ("vitscope.a.b", "WHERE = f'vitscope.a.{name}'", None),  # its own package
+        ("vitscope.a.b", "WHERE = 'vitscope.a.' + name", None),
+    ],
+)
+def test_relative_imports_are_resolved(module, text, imported):
+    known = frozenset({"vitscope", "vitscope.a", "vitscope.a.b", "vitscope.c", "vitscope.c.d"})
+    found = imports_of(module, text, known)
+    assert [one.imported for one in found] == ([imported] if imported else [])
+
+
+def test_a_cycle_names_the_lines_that_make_it():
+    first = next(
+        one for one in graph() if package_of(one.module) == "engine" and package_of(one.imported) == "core"
+    )
+    assert steps(["engine", "core"], [first], package_of) == (
+        f"{modules()[first.module]}:{first.line} imports {first.imported}"
+    )
 
 
 def test_a_cycle_is_found():

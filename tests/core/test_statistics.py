@@ -9,6 +9,7 @@ from vitscope.core.statistics import (
     difference_interval,
     difference_of,
     few_interval,
+    histogram_percentile,
     images_behind,
     mean_interval,
     mean_share_interval,
@@ -185,3 +186,17 @@ def test_images_behind_a_count_are_those_that_it_varies_with() -> None:
     found = {name: int(images_behind(weights[: len(own)].T @ np.array(own))) for name, own in counts.items()}
     assert (found["one"], found["mostly one"], found["none"]) == (1, 1, 0)
     assert found["as much each"] == pytest.approx(50, rel=0.1)
+
+
+def test_the_percentile_of_known_numbers() -> None:
+    generator, bins = np.random.default_rng(0), 256
+    samples = generator.beta(2, 5, size=(400, 50)) * 3 + generator.normal(0, 0.1, size=(400, 1)).clip(
+        -0.2, 0.2
+    )
+    samples = samples.clip(0, 2.999)
+    shares = np.stack([np.histogram(s, bins, (0, 3))[0] / 50 for s in samples])
+    value, low, high = histogram_percentile(shares.sum(0), np.square(shares.cumsum(1)).sum(0), 400, 3.0, 0.15)
+    assert value == pytest.approx(np.quantile(samples, 0.15), abs=3 / bins)
+    resampled = [np.quantile(samples[generator.integers(400, size=400)], 0.15) for _ in range(600)]
+    assert high - low == pytest.approx(2 * 1.96 * np.std(resampled), rel=0.15)
+    assert low < value < high

@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -13,7 +14,6 @@ import vitscope as vs
 from tests.processes import run
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
-from vitscope.core.names import EXAM_NAMES
 from vitscope.engine.exam import Accumulator, Procedure, Sums
 from vitscope.exams import EXAMS, find_exams
 
@@ -124,10 +124,6 @@ def test_all_are_those_that_do_not_take_long() -> None:
     }
 
 
-def test_names_are_known_before_exams_are_imported() -> None:
-    assert sorted(EXAMS) == EXAM_NAMES
-
-
 @pytest.mark.parametrize("exam", ["variance", "noise"])
 def test_data_may_be_a_name(exam: str) -> None:
     model = vs.create_model("vit_mini")
@@ -154,3 +150,25 @@ def test_unknown_name_lists_the_known_ones() -> None:
     assert "log_log_slope" not in str(refused.value)
     with pytest.raises(VitscopeError, match="no exam was named"):
         find_exams([])
+
+
+@pytest.mark.parametrize(
+    ("exam", "option", "same", "other", "settings"),
+    [
+        ("prediction", "temperature", None, 2.0, '{"temperature": 2.0}'),
+        ("prediction", "temperature", None, "fit", '{"temperature": "fit"}'),
+        ("segmentation", "window", None, 1.5, '{"window": 1.5}'),
+        ("detection", "score", 0.5, 0.25, '{"score": 0.25}'),
+    ],
+)
+def test_an_exam_with_options_is_known_by_them(
+    exam: str, option: str, same: Any, other: Any, settings: str
+) -> None:
+    found = EXAMS[exam]
+    assert isinstance(found, type)
+    assert found.with_options(**{option: same}) is found
+    assert found.settings == ""
+    changed = found.with_options(**{option: other})
+    assert changed.settings == settings  # results of older versions are found by it
+    assert getattr(changed, option) == other
+    assert EXAMS[exam] is found

@@ -27,9 +27,9 @@ from vitscope.engine.scores import (
     with_bits,
 )
 from vitscope.exams.prediction.prediction import (
+    PredictionAccumulator,
     PredictionResult,
     Temperature,
-    at_temperature,
     prediction,
 )
 from vitscope.findings.prediction import Scaling, images_of
@@ -268,7 +268,7 @@ def drawn(n: int, sharpness: float, seed: int = 0) -> tuple[torch.Tensor, torch.
 
 
 def finish(logits: torch.Tensor, labels: torch.Tensor, temperature: Temperature = "fit") -> PredictionResult:
-    accumulator = at_temperature(temperature)(Subject("m", "d", seed=5))
+    accumulator = PredictionAccumulator.with_options(temperature=temperature)(Subject("m", "d", seed=5))
     for places in torch.arange(len(labels)).split(400):
         accumulator.update(Batch(logits[places], labels[places], places))
     return accumulator.finish()

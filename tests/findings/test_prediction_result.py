@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from vitscope.engine.exam import Batch, Subject
-from vitscope.exams.prediction.prediction import QUANTITIES, PredictionResult, at_temperature
+from vitscope.exams.prediction.prediction import QUANTITIES, PredictionAccumulator, PredictionResult
 from vitscope.results import Result
 
 
@@ -13,7 +13,9 @@ def made(temperature: float | None = None, fit: bool = False) -> PredictionResul
     logits = 3 * torch.randn(100, 4, generator=generator)
     likely = logits[:, :3].softmax(1)  # the last class has no images
     labels = torch.multinomial(likely, 1, generator=generator)[:, 0]
-    accumulator = at_temperature("fit" if fit else temperature)(Subject("m", "d"))
+    accumulator = PredictionAccumulator.with_options(temperature="fit" if fit else temperature)(
+        Subject("m", "d")
+    )
     accumulator.update(Batch(logits, labels, torch.arange(100)))
     return accumulator.finish()
 

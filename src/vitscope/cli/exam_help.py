@@ -2,29 +2,33 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from vitscope import exams
 from vitscope.core.arguments import describe
+from vitscope.core.arguments.calling import signature_of
 from vitscope.engine.choosing import options_of
 from vitscope.engine.exam import Exam, Procedure
 
 
 def option_lines(exam: Exam) -> Iterator[str]:
-    """A line per option; default and meaning are those of the exam's function."""
+    """A line per option, without a meaning where the exam's function documents none."""
     name = exam.result.exam
-    called = (exam.options or exam.run) if isinstance(exam, Procedure) else getattr(exams, name)
-    function = inspect.unwrap(called)
+    called = (exam.options or exam.run) if isinstance(exam, Procedure) else getattr(exams, name, exam)
+    documented = inspect.getdoc(called) or ""
     for option, hint in options_of(exam).items():
-        yield f"  --{name}.{option.replace('_', '-')}: {describe(hint)}{_told(function, option)}"
+        meaning = meaning_of(documented, option)
+        line = f"  --{name}.{option.replace('_', '-')}: {describe(hint)}{_default(exam, option)}"
+        yield f"{line}. {meaning}" if meaning else line
 
 
-def _told(function: Callable[..., Any], option: str) -> str:
-    default = inspect.signature(function).parameters[option].default
-    told = "" if default is inspect.Parameter.empty else f" (default: {_typed(default)})"
-    meaning = meaning_of(inspect.getdoc(function) or "", option)
-    return told + (f". {meaning}" if meaning else "")
+def _default(exam: Exam, option: str) -> str:
+    if isinstance(exam, Procedure):
+        default = signature_of(inspect.unwrap(exam.options or exam.run)).parameters[option].default
+    else:
+        default = getattr(exam, option)
+    return "" if default is inspect.Parameter.empty else f" (default: {_typed(default)})"
 
 
 def _typed(default: Any) -> str:

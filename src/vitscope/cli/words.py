@@ -160,12 +160,12 @@ def epilogue(arguments: list[str]) -> str:
 
 def _is_of_an_exam(flag: str) -> bool:
     name, dot, option = flag.removeprefix("--").partition(".")
-    return flag.startswith("--") and bool(dot) and name.replace("_", "a").isalnum() and bool(option)
+    return flag.startswith("--") and bool(dot) and name.replace("-", "_").isidentifier() and bool(option)
 
 
 def _shape(address: str) -> tuple[bool, bool]:
     """Whether an option takes several words, and whether it takes none; an unknown one is refused later."""
-    exam, _, option = address.partition(".")
+    exam, _, option = address.replace("-", "_").partition(".")
     check_exam_names([exam], EXAM_NAMES)
 
     from vitscope.core.arguments.kinds import alternatives, base_of, is_several
@@ -173,5 +173,5 @@ def _shape(address: str) -> tuple[bool, bool]:
     from vitscope.exams import EXAMS
 
     known = options_of(EXAMS[exam])
-    kinds = [base_of(one) for one in alternatives(known.get(option.replace("-", "_"), str))]
+    kinds = [base_of(one) for one in alternatives(known.get(option, str))]
     return any(map(is_several, kinds)), kinds == [bool]

@@ -7,13 +7,17 @@ from pathlib import Path
 from vitscope.core.errors import BadArgument, did_you_mean
 
 ALL = "all"
-_DECLARED = re.compile(r"^(@procedure|class \w+Accumulator)\(", re.MULTILINE)
-# files that declare none are functions alone, such as `hessian_density`
-EXAM_NAMES = sorted(
-    file.stem
-    for file in Path(__file__).parents[1].glob("exams/*/*.py")
-    if _DECLARED.search(file.read_text("utf-8"))
-)
+# files in `exams/` that no diagnosis does: functions for Python, with results and figures as an exam has them
+FUNCTIONS_ALONE = frozenset({"hessian_density", "hessian_training", "landscape_line"})
+
+
+def exam_names(package: Path) -> list[str]:
+    """The exams of a package by their files, whatever is declared inside."""
+    files = {file.stem for file in package.glob("exams/*/[!_]*.py")}
+    return sorted(files - FUNCTIONS_ALONE)
+
+
+EXAM_NAMES = exam_names(Path(__file__).parents[1])
 OPERATION_NAMES = sorted(
     name
     for file in Path(__file__).parents[1].glob("surgery/*.py")

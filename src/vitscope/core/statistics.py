@@ -210,6 +210,27 @@ def percentile_interval(replicates: np.ndarray) -> tuple[np.ndarray, np.ndarray]
     return low, high
 
 
+def histogram_percentile(
+    histogram: np.ndarray, cumulative_squares: np.ndarray, n: int, end: float, share: float
+) -> Estimate[float]:
+    """A percentile of numbers in [0, end] from their histogram, and its 95 % interval over images.
+
+    The interval turns that of the share below the percentile, over images, back into values (Woodruff): the
+    queries of an image are not independent, images are. It ends where the histogram does.
+    """
+    edges = np.linspace(0.0, end, len(histogram) + 1)
+    below = np.append(0.0, histogram.cumsum() / n)
+    value = float(np.interp(share, below, edges))
+    if n < 2:
+        return Estimate(value, math.nan, math.nan)
+    spread = np.append(0.0, np.maximum(cumulative_squares - n * below[1:] ** 2, 0.0) / (n - 1))
+    reach = student(n - 1) * math.sqrt(float(np.interp(value, edges, spread)) / n)
+    seen = np.flatnonzero(histogram)
+    ends = np.interp([share - reach, share + reach], below, edges)
+    low, high = np.clip(ends, edges[seen[0]], edges[seen[-1] + 1])
+    return Estimate(value, float(low), float(high))
+
+
 def mean_interval_of_few(replicates: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The 95 % interval of means over `n` images from their replicates (first axis), also where images are few.
 

@@ -183,11 +183,10 @@ def read_options(words: Sequence[str]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for word in words:
         address, equals, text = word.partition("=")
-        exam, dot, option = address.partition(".")
+        exam, dot, option = address.replace("-", "_").partition(".")
         if not (equals and dot and exam and option):
             raise BadArgument(f"--options is '{word}'; expected EXAM.OPTION=VALUE, such as hessian.batches=4")
         check_exam_names([exam], EXAMS)
-        option = option.replace("-", "_")
         hint = _known(exam, option, options_of(EXAMS[exam]))
         found.setdefault(exam, {})[option] = read_list(text, hint, f"--{address}")
     return found

@@ -4,6 +4,7 @@ Both collect named sums batch by batch, which merge by addition over parts and o
 or decorating a function with `@procedure`, registers it under its result's exam name.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -178,7 +179,8 @@ class Accumulator(Sums):
     # a diagnosis does it unasked; one that takes half as long as the pass itself is named, or comes with "all"
     by_default: ClassVar[bool] = True
     settings: ClassVar[str] = ""  # options that change the result, as JSON, for the key it is found by
-    OPTIONS: ClassVar[Mapping[str, Any]] = MappingProxyType({})  # that `with_options` takes, with their types
+    # what else may be asked, with its type; an attribute of the same name is what holds if nothing is said
+    OPTIONS: ClassVar[Mapping[str, Any]] = MappingProxyType({})
 
     def __init__(self, subject: Subject) -> None:
         super().__init__()
@@ -199,9 +201,13 @@ class Accumulator(Sums):
             )
 
     @classmethod
-    def with_options(cls, **options: Any) -> "type[Accumulator]":
-        """The exam with these of its `OPTIONS`."""
-        raise NotImplementedError
+    def with_options(cls, **options: Any) -> type[Self]:
+        """The exam with these of its `OPTIONS`; itself, and known by the same key, if they say what holds anyway."""
+        said = {name: value for name, value in sorted(options.items()) if value != getattr(cls, name)}
+        if not said:
+            return cls
+        settings = json.dumps(said, default=str)
+        return type(cls.__name__, (cls,), {**said, "settings": settings, "__module__": cls.__module__})
 
     @staticmethod
     def measure(feature: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from vitscope.engine.not_finite import finite_scores_in, require_finite_features
 from vitscope.engine.of_tasks import require_task
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resuming import Parts, ResumablePass
-from vitscope.engine.takes_interface import Asked, AskedUnnamed, TakesInterface, takes_interface
+from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.results import Result, UnitRow
 
 CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to stay in its cache
@@ -214,21 +214,3 @@ def _measured(feature: Tensor, measures: Mapping[str, Callable[[Tensor], Tensor]
             for exam, measure in measures.items():
                 found[exam].append(measure(piece))
     return {exam: torch.cat(numbers) for exam, numbers in found.items()}
-
-
-def alone(exam: type[Accumulator], what: str) -> TakesInterface[..., Any]:
-    """The function that does one exam alone, such as `vs.exams.fourier(model, data)`; `what` it examines."""
-    name = exam.result.exam
-
-    def of_maps(model: nn.Module, data: Any, request: AskedUnnamed, stream: Stream = "read") -> Result:
-        return examine(model, data, [exam], **vars(request), stream=stream)[name]
-
-    def of_attention(model: nn.Module, data: Any, request: AskedUnnamed) -> Result:
-        return examine(model, data, [exam], **vars(request))[name]
-
-    function = of_maps if exam.needs_maps else of_attention
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = exam.__module__
-    function.__doc__ = f"Examine {what}; `examine` documents the arguments."
-    function.__annotations__["return"] = exam.result
-    return takes_interface(function)

@@ -10,7 +10,7 @@ from tests.cases import ATTENTION_DESIGNS, Case
 from tests.exams.attention_by_hand import images, swin, swin_attention, vit, vit_attention, window_points
 from tests.exams.factories import tiny
 from vitscope.anatomy import anatomy
-from vitscope.exams.attention.attention import BINS, attention, percentile
+from vitscope.exams.attention.attention import BINS, attention
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 from vitscope.results import Result
 
@@ -174,20 +174,6 @@ def test_a_model_without_attention_has_an_empty_result(tmp_path: Path) -> None:
     assert result.n == 4
     result.save(tmp_path)
     assert len(Result.load(tmp_path).table()) == 0
-
-
-def test_the_percentile_of_known_numbers() -> None:
-    generator = np.random.default_rng(0)
-    samples = generator.beta(2, 5, size=(400, 50)) * 3 + generator.normal(0, 0.1, size=(400, 1)).clip(
-        -0.2, 0.2
-    )
-    samples = samples.clip(0, 2.999)
-    shares = np.stack([np.histogram(s, BINS, (0, 3))[0] / 50 for s in samples])
-    value, low, high = percentile(shares.sum(0), np.square(shares.cumsum(1)).sum(0), 400, 3.0)
-    assert value == pytest.approx(np.quantile(samples, 0.15), abs=3 / BINS)
-    resampled = [np.quantile(samples[generator.integers(400, size=400)], 0.15) for _ in range(600)]
-    assert high - low == pytest.approx(2 * 1.96 * np.std(resampled), rel=0.15)
-    assert low < value < high
 
 
 def test_disk_keeps_everything(tmp_path: Path) -> None:

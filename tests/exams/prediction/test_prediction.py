@@ -16,7 +16,6 @@ from vitscope.exams.prediction.prediction import (
     PredictionAccumulator,
     PredictionResult,
     Temperature,
-    at_temperature,
     confidence_bins,
     prediction,
     scores,
@@ -28,7 +27,7 @@ ECE = QUANTITIES.index("ece")
 def finish(
     logits: torch.Tensor, labels: torch.Tensor, *cuts: int, seed: int = 0, temperature: Temperature = None
 ) -> PredictionResult:
-    accumulator = at_temperature(temperature)(Subject("m", "d", seed=seed))
+    accumulator = PredictionAccumulator.with_options(temperature=temperature)(Subject("m", "d", seed=seed))
     indices = torch.arange(len(labels))
     edges = [0, *cuts, len(labels)]
     for a, b in pairwise(edges):

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.statistics import Estimate, student
+from vitscope.core.statistics import Estimate, histogram_percentile
+from vitscope.engine.alone import alone
 from vitscope.engine.exam import Subject
 from vitscope.engine.heads import (
     Geometry,
@@ -34,7 +35,6 @@ from vitscope.engine.heads import (
     geometry,
     visible_keys,
 )
-from vitscope.engine.one_pass import alone
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 
 LOWEST = 0.15  # the percentile of the entropy
@@ -124,30 +124,11 @@ class AttentionAccumulator(HeadMoments):
         """Means over images, and the percentile with its interval."""
         bound = np.array([entropy_bound(unit) for unit in self.units], dtype=np.float64)
         rows = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), bound[self.row_unit], strict=True)
-        found = [percentile(shares, squares, int(self.n), end) for shares, squares, end in rows]
+        found = [
+            histogram_percentile(shares, squares, int(self.n), end, LOWEST) for shares, squares, end in rows
+        ]
         numbers = Estimate(*np.array(found).reshape(-1, 3).T.copy())
         return {**self.means(), "bound": bound, "percentile": numbers}
-
-
-def percentile(
-    histogram: np.ndarray, cumulative_squares: np.ndarray, n: int, end: float, share: float = LOWEST
-) -> Estimate[float]:
-    """A percentile of numbers in [0, end] from their histogram, and its 95 % interval over images.
-
-    The interval turns that of the share below the percentile, over images, back into values (Woodruff): the
-    queries of an image are not independent, images are. It ends where the histogram does.
-    """
-    edges = np.linspace(0.0, end, len(histogram) + 1)
-    below = np.append(0.0, histogram.cumsum() / n)
-    value = float(np.interp(share, below, edges))
-    if n < 2:
-        return Estimate(value, math.nan, math.nan)
-    spread = np.append(0.0, np.maximum(cumulative_squares - n * below[1:] ** 2, 0.0) / (n - 1))
-    reach = student(n - 1) * math.sqrt(float(np.interp(value, edges, spread)) / n)
-    seen = np.flatnonzero(histogram)
-    ends = np.interp([share - reach, share + reach], below, edges)
-    low, high = np.clip(ends, edges[seen[0]], edges[seen[-1] + 1])
-    return Estimate(value, float(low), float(high))
 
 
 attention = alone(AttentionAccumulator, "what `model`'s attention looks at on `data`")

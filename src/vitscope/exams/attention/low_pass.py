@@ -17,8 +17,8 @@ from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.watch.places import Places
+from vitscope.engine.alone import alone
 from vitscope.engine.heads import HeadMoments, attention_matrix, why_not
-from vitscope.engine.one_pass import alone
 from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 
 

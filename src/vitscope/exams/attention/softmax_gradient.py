@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
+from vitscope.engine.alone import alone
 from vitscope.engine.heads import HeadMoments, geometry, visible_keys
-from vitscope.engine.one_pass import alone
 from vitscope.findings.softmax_gradient import QUANTITIES, SoftmaxGradientResult
 
 

@@ -27,11 +27,17 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.core.statistics import Estimate, mean_interval, ratio_interval, share_interval
+from vitscope.core.statistics import (
+    Estimate,
+    histogram_percentile,
+    mean_interval,
+    ratio_interval,
+    share_interval,
+)
+from vitscope.engine.alone import alone
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.heads import why_not
-from vitscope.engine.one_pass import alone
-from vitscope.engine.token_attention import (
+from vitscope.engine.token_outliers import (
     border,
     medians_of,
     norms_of,
@@ -41,7 +47,6 @@ from vitscope.engine.token_attention import (
     prefix_of,
     received,
 )
-from vitscope.exams.attention.attention import percentile
 from vitscope.findings.token_norms import OTHERS, OUTLIERS, PERCENTILES, TokenNormsResult
 from vitscope.results import UnitRow
 
@@ -171,7 +176,10 @@ class TokenNormsAccumulator(Accumulator):
         width, found = (MOST - LEAST) / BINS, []
         for share in PERCENTILES:
             sums = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), strict=True)
-            rows = [percentile(shares, squares, n, MOST - LEAST, share / 100) for shares, squares in sums]
+            rows = [
+                histogram_percentile(shares, squares, n, MOST - LEAST, share / 100)
+                for shares, squares in sums
+            ]
             places = np.array(rows).reshape(-1, 3).T + LEAST
             known = np.where(places > MOST - width, np.nan, 10.0**places)
             found.append(Estimate(*np.where(places <= LEAST + width, 0.0, known)))

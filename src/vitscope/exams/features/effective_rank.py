@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.engine.alone import alone
 from vitscope.engine.exam import Subject
 from vitscope.engine.moments import FeatureMoments
-from vitscope.engine.one_pass import alone
 from vitscope.findings.effective_rank import QUANTITIES, EffectiveRankResult
 from vitscope.results import UnitRow
 

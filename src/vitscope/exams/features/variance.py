@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.engine.alone import alone
 from vitscope.engine.exam import Subject
 from vitscope.engine.moments import FeatureMoments, centred_points
-from vitscope.engine.one_pass import alone
 from vitscope.findings.variance import VarianceResult
 
 

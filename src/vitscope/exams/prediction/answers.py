@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.core.statistics import (
     REPLICATES,
@@ -26,6 +26,7 @@ from vitscope.core.statistics import (
     score_interval,
     standard_error,
 )
+from vitscope.engine.alone import alone
 from vitscope.engine.answer_scores import (
     bits_set,
     either,
@@ -36,10 +37,8 @@ from vitscope.engine.answer_scores import (
 )
 from vitscope.engine.condition_scores import COLUMNS, FILLED
 from vitscope.engine.exam import Batch, Subject
-from vitscope.engine.one_pass import examine
 from vitscope.engine.scores import error_interval, least_error, lengthened
 from vitscope.engine.shown_images import ShowsImages
-from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.answers import KINDS, QUANTITIES, AnswersResult, ByteArray, kind_of
 from vitscope.findings.answers import Asked as Question
 from vitscope.results.condition_rows import BINS, MEANS
@@ -190,8 +189,4 @@ def _shares(counts: Tensor, n: int) -> Estimate[np.ndarray]:
         return Estimate(drawn[0], *score_interval(drawn[0], error, images_behind(asked.T)))
 
 
-@takes_interface
-def answers(model: nn.Module, data: Any, request: Asked) -> AnswersResult:
-    """Examine what `model` answers to the questions of `data`; `examine` documents the arguments."""
-    results = examine(model, data, [AnswersAccumulator], **vars(request))
-    return cast(AnswersResult, results["answers"])
+answers = alone(AnswersAccumulator, "what `model` answers to the questions of `data`")

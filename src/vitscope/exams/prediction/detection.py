@@ -13,23 +13,21 @@ count. Intervals are over images, by a bootstrap that draws whole images, with a
 sum over images: what is kept grows with the number of boxes (`engine/object_scores.py`).
 """
 
-import json
 from types import MappingProxyType
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.core.arguments import Share
 from vitscope.core.statistics import Estimate, biased_intervals, difference_interval, of_few, standard_error
-from vitscope.engine.exam import Accumulator, Batch, Subject
+from vitscope.engine.alone import alone
+from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.object_scores import KINDS, Measured, ObjectRows, averages
-from vitscope.engine.one_pass import examine
 from vitscope.engine.scores import error_interval, least_error
 from vitscope.engine.shown_images import ShowsImages
-from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.detection import (
     CLASS_QUANTITIES,
     QUANTITIES,
@@ -67,11 +65,6 @@ class DetectionAccumulator(ObjectRows, ShowsImages):
         self.add_kept("boxes", (BOXES, 7), torch.float64)
         self.add_kept("counts")
         self.add_kept("masks_shown", (SIDE, SIDE), torch.int32)
-
-    @classmethod
-    def with_options(cls, **options: Any) -> type[Accumulator]:
-        """The exam with precision and recall at a score."""
-        return at_score(**options)
 
     def update(self, batch: Batch) -> None:
         """Take in what was found in one batch of images."""
@@ -269,24 +262,8 @@ def _decoded(mask: dict[str, Any]) -> np.ndarray:
     return np.asarray(coding.decode(mask), dtype=bool)
 
 
-def at_score(score: Share) -> type[DetectionAccumulator]:
-    """The exam with precision, recall and number of the boxes that have at least this score."""
-    if score == SCORE:
-        return DetectionAccumulator
-
-    class AtScore(DetectionAccumulator):
-        settings = json.dumps({"score": score})
-
-    AtScore.score = score
-    return AtScore
-
-
-@takes_interface
-def detection(model: nn.Module, data: Any, request: Asked, score: Share = SCORE) -> DetectionResult:
-    """Examine which objects of `data` are found by `model`; `examine` documents the other arguments.
-
-    Args:
-        score: Precision, recall and number of boxes are those of boxes with at least this score.
-    """
-    results = examine(model, data, [at_score(score)], **vars(request))
-    return cast(DetectionResult, results["detection"])
+detection = alone(
+    DetectionAccumulator,
+    "which objects of `data` are found by `model`",
+    score="Precision, recall and number of boxes are those of boxes with at least this score.",
+)

@@ -5,13 +5,12 @@ precision and confidence of every class; and what dividing the logits by a numbe
 `engine/scores.py`; all of it comes from sums over one pass.
 """
 
-import json
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.core import distributed
 from vitscope.core.errors import warn
@@ -25,10 +24,10 @@ from vitscope.core.statistics import (
     share_interval,
     standard_error,
 )
+from vitscope.engine.alone import alone
 from vitscope.engine.condition_scores import COLUMNS, score_columns
 from vitscope.engine.conditions import replicates
 from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.one_pass import examine
 from vitscope.engine.scores import (
     CELLS,
     TEMPERATURES,
@@ -46,7 +45,6 @@ from vitscope.engine.scores import (
     scores,
     with_bits,
 )
-from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS
 
@@ -88,11 +86,6 @@ class PredictionAccumulator(Accumulator):
             self.add_sums(fitting=(rows, 1 + tried), reporting=(rows, 1 + tried * (3 + BINS)))
             self.add_sums(reported_bins=(tried, 2 * BINS))
             self.add_counts("n_fitted")
-
-    @classmethod
-    def with_options(cls, **options: Any) -> type[Accumulator]:
-        """The exam at a temperature."""
-        return at_temperature(**options)
 
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
@@ -227,31 +220,9 @@ class PredictionAccumulator(Accumulator):
         return find_scaling(self.fitting, self.reporting, self.reported_bins, fitted, n - fitted)
 
 
-def at_temperature(temperature: Temperature) -> type[PredictionAccumulator]:
-    """The exam with logits divided by a number, or by one that is fitted to half of the images."""
-    if temperature is None:
-        return PredictionAccumulator
-
-    class Scaled(PredictionAccumulator):
-        settings = json.dumps({"temperature": temperature})
-
-    Scaled.temperature = temperature
-    return Scaled
-
-
-@takes_interface
-def prediction(
-    model: nn.Module,
-    data: Any,
-    request: Asked,
-    temperature: Temperature = None,
-) -> PredictionResult:
-    """Examine `model`'s predictions on `data`; `examine` documents the other arguments.
-
-    Args:
-        temperature: Divide the logits by this number. "fit" leaves them as they are, and adds what dividing them by
-            the best number does: fitted on one half of the images, reported on the other.
-    """
-    exam = at_temperature(temperature)
-    results = examine(model, data, [exam], **vars(request))
-    return cast(PredictionResult, results["prediction"])
+prediction = alone(
+    PredictionAccumulator,
+    "`model`'s predictions on `data`",
+    temperature='Divide the logits by this number. "fit" leaves them as they are, and adds what dividing them by the '
+    "best number does: fitted on one half of the images, reported on the other.",
+)

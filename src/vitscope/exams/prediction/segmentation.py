@@ -10,7 +10,6 @@ prediction. Pixels of one image are not independent: intervals are over images, 
 Memory depends on the number of classes alone, apart from a few small images that are kept to be shown.
 """
 
-import json
 from collections.abc import Iterator
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, cast
@@ -18,7 +17,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Positive
@@ -32,8 +31,8 @@ from vitscope.core.statistics import (
     poisson_weights,
     standard_error,
 )
-from vitscope.engine.exam import Accumulator, Batch, Subject
-from vitscope.engine.one_pass import examine
+from vitscope.engine.alone import alone
+from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.pixel_scores import (
     PIXEL_COLUMNS,
     SUMMED,
@@ -43,7 +42,6 @@ from vitscope.engine.pixel_scores import (
 )
 from vitscope.engine.scores import error_interval, least_error, lengthened
 from vitscope.engine.shown_images import ShowsImages
-from vitscope.engine.takes_interface import Asked, takes_interface
 from vitscope.findings.segmentation import CLASS_QUANTITIES, QUANTITIES, Overlay, SegmentationResult
 from vitscope.results.condition_rows import BINS, MEANS
 from vitscope.tasks.segmentation import class_iou, mean_iou
@@ -77,11 +75,6 @@ class SegmentationAccumulator(ShowsImages):
         self.add_counts("n")
         self.add_kept("sizes", (2,))
         self.add_kept("shown", (5, SIDE, SIDE), torch.int32)
-
-    @classmethod
-    def with_options(cls, **options: Any) -> type[Accumulator]:
-        """The exam of windows."""
-        return in_windows(**options)
 
     def update(self, batch: Batch) -> None:
         """Take in the predictions of one batch of images."""
@@ -212,25 +205,9 @@ class SegmentationAccumulator(ShowsImages):
         return tuple(found)
 
 
-def in_windows(window: Window) -> type[SegmentationAccumulator]:
-    """The exam of windows, which the shared pass over whole pictures is no help for."""
-    if window is None:
-        return SegmentationAccumulator
-
-    class Windowed(SegmentationAccumulator):
-        settings = json.dumps({"window": window})
-
-    Windowed.window = window
-    return Windowed
-
-
-@takes_interface
-def segmentation(model: nn.Module, data: Any, request: Asked, window: Window = None) -> SegmentationResult:
-    """Examine what `model` takes every pixel of `data` for; `examine` documents the other arguments.
-
-    Args:
-        window: Show it windows of its own size, in a picture whose shorter side is so many times that; scores are
-            averaged where they overlap. Default: the whole picture, at the size of the model.
-    """
-    results = examine(model, data, [in_windows(window)], **vars(request))
-    return cast(SegmentationResult, results["segmentation"])
+segmentation = alone(
+    SegmentationAccumulator,
+    "what `model` takes every pixel of `data` for",
+    window="Show it windows of its own size, in a picture whose shorter side is so many times that; scores are "
+    "averaged where they overlap. Default: the whole picture, at the size of the model.",
+)
