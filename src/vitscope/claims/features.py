@@ -124,7 +124,7 @@ def change_verdicts(model: str, result: Result) -> list[Verdict]:
                 f"{name} {'lower' if lowers else 'raise'} {what}",
                 model,
                 f"mean change of {what} across {name}{late if excepting else ''}",
-                *found.mean.interval,
+                *found.mean.estimate,
                 unit="",
                 over=f"{result.n} images",
                 rule=Rule("below" if lowers else "above"),
@@ -135,7 +135,8 @@ def change_verdicts(model: str, result: Result) -> list[Verdict]:
 
 
 def _brief(mean: UnitMean) -> str:
-    return f"{mean.value:+.3g} [{mean.low:+.3g}, {mean.high:+.3g}]"
+    value, low, high = mean.estimate
+    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
 def end_excess(
@@ -174,7 +175,7 @@ def peak_verdicts(model: str, result: Result) -> list[Verdict]:
             "variance peaks at stage ends",
             model,
             "variance after the last unit of a stage minus that after its others, relative, mean over stages",
-            *mean.interval,
+            *mean.estimate,
             unit="%",
             over=f"{result.n} images",
             rule=Rule("above"),
