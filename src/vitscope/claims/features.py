@@ -65,7 +65,7 @@ def _lesions(model: str, result: Result) -> list[Verdict]:
             statements[one.more, one.less],
             model,
             f"accuracy lost without one {_place(one.more)} minus without one {_place(one.less)}, mean over these units",
-            *(100 * one.value, 100 * one.low, 100 * one.high),
+            *one.estimate.scaled(100),
             unit="points",
             over=f"{result.n} images",
             rule=Rule("above"),

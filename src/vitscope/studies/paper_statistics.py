@@ -62,7 +62,7 @@ def _contrast(results: Mapping[str, Result], more: str, less: str) -> Ends | Non
     result = results["lesion"]
     assert isinstance(result, LesionResult)
     found = [one for one in result.contrasts if (one.more, one.less) == (more, less)]
-    return (found[0].value, found[0].low, found[0].high) if found else None
+    return found[0].estimate if found else None
 
 
 @statistic("attention.entropy_share")
