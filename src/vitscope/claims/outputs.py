@@ -53,7 +53,7 @@ def robustness_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdi
             f"falls most under {'low' if attends else 'high'}-frequency noise",
             model,
             _HIGH_MINUS_LOW,
-            *(100 * drop.value, 100 * drop.low, 100 * drop.high),
+            *drop.estimate.scaled(100),
             unit="points",
             over=f"{result.n} images",
             rule=Rule("below" if attends else "above"),
