@@ -17,7 +17,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, model_colours
 from vitscope.results import About, Result, tidy
 from vitscope.results.codec import stored_as
-from vitscope.results.loss_numbers import CLASSIFICATION
+from vitscope.results.loss_numbers import BatchCurvature
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -25,7 +25,7 @@ ALL_PARAMETERS = "all that learn"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianResult(Result, exam="hessian", after="covariance", version=2):
+class HessianResult(BatchCurvature, Result, exam="hessian", after="covariance", version=2):
     """The spectrum of a model; arrays are (batches, k) or (batches,), n is the number of images."""
 
     about = About(
@@ -46,16 +46,8 @@ class HessianResult(Result, exam="hessian", after="covariance", version=2):
     products: np.ndarray
     nll: np.ndarray
     l2: np.ndarray
-    batch_size: int
-    weight_decay: float
-    convention: str
-    decay_all: bool
-    params: str
-    parameters: int
-    augmentation: str
     mode: str
     tol: float
-    task: str = CLASSIFICATION  # whose loss `nll` is
     negative_share: Estimate[float] = field(metadata=stored_as("nep", "nep_low", "nep_high"))
     positive_mean: Estimate[float] = field(metadata=stored_as("ape", "ape_low", "ape_high"))
 
