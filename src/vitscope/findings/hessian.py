@@ -12,9 +12,9 @@ from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.statistics import Estimate, mean_interval
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import legend_above
+from vitscope.drawing.curves import in_colours, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS, grid, model_colours
+from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
 from vitscope.results.codec import stored_as
 from vitscope.results.loss_numbers import BatchCurvature
@@ -148,9 +148,8 @@ def plot_hessian_spectra(
     row = 0.05 * max(
         float(density.max()) for _, density in curves
     )  # height of a model's marks below the curves
-    for place, (result, colour, (x, density)) in enumerate(
-        zip(results, model_colours(colours, results), curves, strict=True)
-    ):
+    models = zip(in_colours(results, colours), curves, strict=True)
+    for place, ((result, colour), (x, density)) in enumerate(models):
         ax.plot(x, density, color=colour, linewidth=1.6, label=_label(result))
         ax.fill_between(x, density, color=colour, alpha=0.15, linewidth=0)
         _marks(ax, result, colour, -row * (place + 0.6))
