@@ -19,7 +19,6 @@ from vitscope.results.calibrated import Calibrated, calibration_in_words
 from vitscope.results.codec import ByteArray, stored_as
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Estimated
 
 QUANTITIES = ("accuracy", "top5", "nll", "brier", "confidence", "ece", "signed_ece")
 KINDS = ("yes/no", "number", "other", "none of the answers")
@@ -52,7 +51,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AnswersResult(Calibrated, Estimated, Result, exam="answers", after="detection"):
+class AnswersResult(Calibrated, Result, exam="answers", after="detection"):
     """Quality and calibration of answers; `value`, `low`, `high` follow `QUANTITIES`, and `n` counts pictures."""
 
     about = About(
@@ -71,10 +70,6 @@ class AnswersResult(Calibrated, Estimated, Result, exam="answers", after="detect
     needs = "data of vqa (--data easy-vqa, vqa:PATH) and a model that was trained for it"
 
     questions: int
-    drawn: np.ndarray  # (replicates, quantities): of other models on the same pictures, replicates are paired
-    bin_count: np.ndarray  # (15,) questions
-    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
-    bin_accuracy: Estimate[np.ndarray] = field(metadata=stored_as("bin_accuracy", "bin_low", "bin_high"))
     kind_count: np.ndarray  # (kinds,) questions
     by_kind: Estimate[np.ndarray] = field(metadata=stored_as("kind_accuracy", "kind_low", "kind_high"))
     answer_names: tuple[str, ...]
@@ -163,10 +158,7 @@ def plot_answers_reliability(
     result: AnswersResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
 ) -> mpl.Axes:
     """How right the answers in each confidence bin are, against the diagonal of perfect calibration."""
-    ece, gap = result.estimate.at(QUANTITIES.index("ece")), result.quantity("signed_ece")
-    return draw_reliability(
-        axes_or_new(ax), result.bin_count, result.bin_accuracy, ece, gap, "answers", colour
-    )
+    return draw_reliability(axes_or_new(ax), result, "answers", colour)
 
 
 @figure(

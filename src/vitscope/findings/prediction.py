@@ -66,7 +66,7 @@ def outputs_and_classes(outputs: int, classes: int) -> str:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PredictionResult(Calibrated, Estimated, Result, exam="prediction", version=3):
+class PredictionResult(Calibrated, Result, exam="prediction", version=3):
     """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
 
     about = About(
@@ -84,12 +84,6 @@ class PredictionResult(Calibrated, Estimated, Result, exam="prediction", version
     in_bins = "count"
 
     temperature: float  # that logits were divided by
-    drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
-    bin_count: np.ndarray
-    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
-    bin_accuracy: Estimate[np.ndarray] = field(
-        metadata=stored_as("bin_accuracy", "bin_low", "bin_high")
-    )  # binomial
     histogram: np.ndarray  # (60, 2) images by confidence: right, wrong
     class_names: tuple[str, ...]
     class_count: np.ndarray  # (classes,) images of the class
