@@ -43,9 +43,8 @@ def draw_reliability(ax: mpl.Axes, result: Calibrated, what: str, colour: str) -
         said = f"{100 * part:.1f} %" if part >= FEW else "< 0.1 %"
         ax.text(centre, -0.5 * BELOW, said, rotation=90, ha="center", va="center", fontsize=7)
     ax.axhline(0.0, color=INK, linewidth=0.8)
-    value, low, high = result.estimate.at(result.quantities.index("ece")).scaled(100)
-    gap = result.quantity("signed_ece")  # mean confidence minus accuracy
-    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} points"
+    gap = 100 * result.quantity("signed_ece")
+    told = f"{result.told('ece', 'ECE')},  confidence − accuracy {gap:+.1f} points"
     ax.text(0.0, 1.03, told.replace("-", "−"), transform=ax.transAxes, fontsize=9)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(-BELOW, 1.0)  # shares stand below the bars, where no interval crosses them

@@ -139,8 +139,8 @@ def plot_answers(result: AnswersResult, ax: mpl.Axes | None = None, colour: str 
     ax.axhline(result.accuracy, color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
     names = [KINDS[k] for k in kinds] + [result.answer_names[k] for k in answers]
     ax.set_xticks(places, names, rotation=50, ha="right", rotation_mode="anchor", fontsize=8.5)
-    value, low, high = result.estimate.at(0).scaled(100)
-    told = f"accuracy {value:.1f} % [{low:.1f}, {high:.1f}],  {result.questions} questions about {result.n} pictures"
+    accuracy = result.told("accuracy", "accuracy")
+    told = f"{accuracy},  {result.questions} questions about {result.n} pictures"
     ax.text(0.0, 1.03, told, transform=ax.transAxes, fontsize=9)
     ax.set_ylabel("Accuracy")
     ax.set_ylim(0.0, 1.0)

@@ -160,11 +160,9 @@ def plot_detection(result: DetectionResult, ax: mpl.Axes | None = None, colour: 
 
 
 def _figures(result: DetectionResult) -> str:
-    words = []
-    for name, label in (("box_ap", "box AP"), ("mask_ap", "mask AP")):
-        value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
-        words += [] if np.isnan(value) else [f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]"]
-    return ",  ".join(words)
+    labels = {"box_ap": "box AP", "mask_ap": "mask AP"}
+    known = (name for name in labels if not np.isnan(result.quantity(name)))
+    return ",  ".join(result.told(name, labels[name]) for name in known)
 
 
 @figure(

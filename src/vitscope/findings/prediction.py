@@ -269,12 +269,9 @@ def plot_prediction_classes(
 
 
 def _figures(result: PredictionResult) -> str:
-    lines = []
-    for name, label in (("accuracy", "accuracy"), ("ece", "ECE")):
-        value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
-        lines.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
     gap = result.quantity("confidence") - result.accuracy
-    return f"{',  '.join(lines)}\nconfidence − accuracy {100 * gap:+.1f} points"
+    scores = f"{result.told('accuracy', 'accuracy')},  {result.told('ece', 'ECE')}"
+    return f"{scores}\nconfidence − accuracy {100 * gap:+.1f} points"
 
 
 @reads("prediction")

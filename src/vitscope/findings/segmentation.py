@@ -217,11 +217,7 @@ def _most_seen(overlays: tuple[Overlay, ...]) -> list[int]:
 
 
 def _figures(result: SegmentationResult) -> str:
-    words = []
-    for name, label in (("miou", "mIoU"), ("accuracy", "pixel accuracy")):
-        value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
-        words.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
-    return ",  ".join(words)
+    return f"{result.told('miou', 'mIoU')},  {result.told('accuracy', 'pixel accuracy')}"
 
 
 @reads("segmentation")

@@ -36,6 +36,11 @@ class Calibrated(Estimated):
         """The value of one of the quantities."""
         return float(self.value[self.quantities.index(name)])
 
+    def told(self, name: str, label: str) -> str:
+        """One of the quantities in per cent, as it stands over a figure."""
+        value, low, high = self.estimate.at(self.quantities.index(name)).scaled(100)
+        return f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]"
+
     def replicates(self) -> dict[str, np.ndarray]:
         """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""
         return {q: np.append(self.value[i], self.drawn[:, i]) for i, q in enumerate(self.quantities)}
