@@ -222,10 +222,10 @@ def test_the_measured_interval_of_a_kind_is_used() -> None:
     narrow = dataclasses.replace(result, kind_change=Estimate(mean, mean - 0.1, mean + 0.1))
     found = changes_of(narrow.summary(), "mlp")
     assert found is not None
-    assert found.mean.interval == pytest.approx((2.0, 1.9, 2.1))
+    assert found.mean.estimate == pytest.approx((2.0, 1.9, 2.1))
     later = changes_of(narrow.summary(), "mlp", beyond=0.3)
     assert later is not None
-    assert later.mean.interval == pytest.approx((3.0, 2.5, 3.5))  # of part of them nothing was measured
+    assert later.mean.estimate == pytest.approx((3.0, 2.5, 3.5))  # of part of them nothing was measured
     assert changes_of(narrow.summary(), "mixer") is None
 
 

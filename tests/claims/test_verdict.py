@@ -5,6 +5,7 @@ import math
 import pytest
 
 from vitscope.claims import Rule, Verdict, verdict_table
+from vitscope.core.statistics import Estimate
 
 MIRRORED = {"holds": "does not hold", "does not hold": "holds", "inconclusive": "inconclusive"}
 
@@ -46,7 +47,15 @@ def test_every_verdict_mirrors_and_agrees_with_its_number() -> None:
 
 
 VERDICT = Verdict(
-    "E2", "stays", "m", "mean change", 1.25, -3.0, 4.0, "%", "6 layers", Rule("within", 10), "6 of 6 near 0"
+    "E2",
+    "stays",
+    "m",
+    "mean change",
+    Estimate(1.25, -3.0, 4.0),
+    "%",
+    "6 layers",
+    Rule("within", 10),
+    "6 of 6 near 0",
 )
 
 
@@ -62,7 +71,7 @@ def test_a_verdict_says_what_decides_and_by_which_rule() -> None:
     assert share.decided_by.endswith(
         "; holds if the 95 % interval lies below 0.5, does not hold if it lies above, inconclusive if it contains 0.5"
     )
-    unknown = dataclasses.replace(VERDICT, low=math.nan, high=math.nan)
+    unknown = dataclasses.replace(VERDICT, estimate=Estimate(1.25, math.nan, math.nan))
     assert unknown.found == "+1.2 % without an interval, from 6 layers; 6 of 6 near 0"
     assert unknown.judgement == "inconclusive"
 

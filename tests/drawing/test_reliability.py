@@ -5,6 +5,11 @@ from matplotlib import pyplot as plt
 
 from vitscope.core.statistics import Estimate
 from vitscope.drawing.reliability import draw_reliability
+from vitscope.results.calibrated import Calibrated
+
+
+class _Boxes(Calibrated):
+    quantities = ("ece", "signed_ece")
 
 
 def test_no_interval_crosses_a_share() -> None:
@@ -12,8 +17,16 @@ def test_no_interval_crosses_a_share() -> None:
     figure, ax = plt.subplots(figsize=(5, 4))
     count = np.arange(15)
     value = np.linspace(0, 1, 15)
-    found = Estimate(value, np.zeros(15), np.ones(15))
-    draw_reliability(ax, count, found, Estimate(0.1, 0.0, 0.2), 0.1, "boxes", "tab:blue")
+    found = _Boxes(
+        value=np.full(2, 0.1),
+        low=np.zeros(2),
+        high=np.full(2, 0.2),
+        drawn=np.zeros((0, 2)),
+        bin_count=count,
+        bin_confidence=value,
+        bin_accuracy=Estimate(value, np.zeros(15), np.ones(15)),
+    )
+    draw_reliability(ax, found, "boxes", "tab:blue")
     figure.canvas.draw()
     texts = [text for text in ax.texts if text.get_rotation() == 90]
     assert len(texts) == 14

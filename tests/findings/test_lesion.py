@@ -18,10 +18,10 @@ def result() -> LesionResult:
         KeptUnit(UnitRow("head", "head", 1, 1.0), "everything passes through it"),
     )
     groups = (
-        Group("msa", "", 1, 0.02, 0.0, 0.04),
-        Group("msa", "only", 1, 0.02, 0.0, 0.04),
-        Group("mlp", "", 2, 0.145, 0.1, 0.2),
-        Group("mlp", "only", 2, 0.145, 0.1, 0.2),
+        Group("msa", "", 1, Estimate(0.02, 0.0, 0.04)),
+        Group("msa", "only", 1, Estimate(0.02, 0.0, 0.04)),
+        Group("mlp", "", 2, Estimate(0.145, 0.1, 0.2)),
+        Group("mlp", "only", 2, Estimate(0.145, 0.1, 0.2)),
     )
     return LesionResult(
         model="m",

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from vitscope.core.statistics import Estimate
+from vitscope.findings.lesion import Group
 from vitscope.results.codec import decode, encode, stored_as
 
 
@@ -110,3 +111,13 @@ def test_an_estimate_is_three_fields() -> None:
             decode(Judged, {**payload, name: "much"})
     with pytest.raises(ValueError, match="no field share"):
         decode(Judged, {**payload, "share": 0.5})
+
+
+def test_what_is_called_estimate_is_value_low_and_high() -> None:
+    group = Group("msa", "last", 2, Estimate(0.5, 0.25, float("nan")))
+    payload = encode(group)
+    assert list(payload) == ["kind", "position", "units", "value", "low", "high"]
+    back = decode(Group, payload)
+    assert (back.name, back.value, back.low) == ("msa last", 0.5, 0.25)
+    with pytest.raises(ValueError, match="lacks low"):
+        decode(Group, {key: value for key, value in payload.items() if key != "low"})

@@ -18,6 +18,7 @@ def test_a_headline_is_the_value_and_the_middle_of_its_replicates() -> None:
     assert headline.value == 0.5
     np.testing.assert_allclose([headline.low, headline.high], [0.025, 0.975], atol=1e-12)
     assert headline.drawn.shape == (1001,)
+    assert list(encode(headline)) == ["quantity", "condition", "value", "low", "high", "drawn"]
     again = decode(Headline, encode(headline))
     assert again.label == "drop, noise"
     np.testing.assert_array_equal(again.drawn, drawn)

@@ -5,7 +5,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vitscope.results.numbers import capital, label, plain, spoken, unbroken, with_interval
+from vitscope.results.numbers import (
+    Duration,
+    capital,
+    duration,
+    label,
+    plain,
+    spoken,
+    unbroken,
+    with_interval,
+)
 
 
 @pytest.mark.parametrize(
@@ -98,3 +107,17 @@ def test_capital(text: str, expected: str) -> None:
 def test_unbroken_leaves_one_place_to_break() -> None:
     assert unbroken("75.8 % [66.8, 84.5]").split(" ") == ["75.8\u00a0%", "[66.8,\u00a084.5]"]
     assert unbroken("+1.0 points [-2.0, +4.0]").count(" ") == 1
+
+
+@pytest.mark.parametrize(
+    ("style", "texts"),
+    [
+        ("short", ["0.3 s", "42 s", "12 min", "97 min", "2.5 h"]),
+        ("words", ["0 minutes", "1 minutes", "12 minutes", "97 minutes", "2.5 hours"]),
+        ("cell", ["0 s", "42 s", "11.7 min", "96.7 min", "2.5 h"]),
+        ("exact", ["0 min 0 s", "0 min 42 s", "11 min 42 s", "1 h 36 min", "2 h 30 min"]),
+    ],
+)
+def test_a_time_as_people_say_it(style: Duration, texts: list[str]) -> None:
+    assert [duration(seconds, style) for seconds in (0.31, 42.4, 702, 5799, 9000)] == texts
+    assert duration(math.nan, style) == "–"

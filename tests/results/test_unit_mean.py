@@ -9,13 +9,13 @@ from vitscope.results.unit_changes import mean_over_units
 def test_the_mean_of_units_has_the_mean_of_their_ends() -> None:
     effect = np.array([1.0, 2.0, 4.0, -3.0])
     found = mean_over_units(effect, effect - [0.1, 0.2, 0.3, 0.4], effect + 0.5)
-    assert found.interval == pytest.approx((1.0, 0.75, 1.5))
+    assert found.estimate == pytest.approx((1.0, 0.75, 1.5))
     assert found.spread("layer") == "4 layers from -3 to 4"
     assert mean_over_units([1.0], [0.0], [2.0]).spread() == "1 unit"
 
 
 def test_what_was_measured_image_by_image_goes_first() -> None:
-    assert mean_over_units([-2.0, -1.0], [-2.1, -1.1], [-1.9, -0.9], (-1.53, -1.47)).interval == (
+    assert mean_over_units([-2.0, -1.0], [-2.1, -1.1], [-1.9, -0.9], (-1.53, -1.47)).estimate == (
         -1.5,
         -1.53,
         -1.47,
@@ -37,7 +37,7 @@ def test_mirrors() -> None:
     effect = np.array([1.0, -0.5, 3.0, 7.0])
     one = mean_over_units(effect, effect - 0.1, effect + 0.3)
     other = mean_over_units(-effect, -effect - 0.3, -effect + 0.1)
-    assert other.interval == pytest.approx((-one.value, -one.high, -one.low))
+    assert other.estimate == pytest.approx((-one.value, -one.high, -one.low))
 
 
 def test_an_unknown_interval_stays_unknown() -> None:

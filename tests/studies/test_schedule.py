@@ -12,7 +12,7 @@ from vitscope.core.errors import BadArgument
 from vitscope.studies.cost import Cost, affordable, packages_of, read_budget
 from vitscope.studies.graph import Node, Plan, plan_study
 from vitscope.studies.job import Job
-from vitscope.studies.progress import Expectations, Show, duration
+from vitscope.studies.progress import Expectations, Show
 from vitscope.studies.runners import Runner
 from vitscope.studies.schedule import Report, Schedule, Task
 from vitscope.studies.store import Store
@@ -200,7 +200,6 @@ def test_how_long_it_takes(tmp_path):
     assert expectations.of(second) == 10.0
     assert expectations.left(waiting, 1) == (20.0, True)
     assert expectations.left(waiting, 4) == (10.0, True)  # not before the longest is done
-    assert [duration(s) for s in (0.31, 42.4, 700, 9000)] == ["0.3 s", "42 s", "12 min", "2.5 h"]
 
 
 @pytest.mark.parametrize(

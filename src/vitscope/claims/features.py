@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from vitscope.claims.verdict import Rule, Verdict
+from vitscope.core.statistics import Estimate
 from vitscope.findings.cka import CkaResult
 from vitscope.findings.lesion import LesionResult
 from vitscope.results import Result
@@ -65,7 +66,7 @@ def _lesions(model: str, result: Result) -> list[Verdict]:
             statements[one.more, one.less],
             model,
             f"accuracy lost without one {_place(one.more)} minus without one {_place(one.less)}, mean over these units",
-            *(100 * one.value, 100 * one.low, 100 * one.high),
+            one.estimate.scaled(100),
             unit="points",
             over=f"{result.n} images",
             rule=Rule("above"),
@@ -98,7 +99,7 @@ def _blocks(model: str, result: Result) -> list[Verdict]:
             model,
             f"CKA inside a {'stage' if several else 'quarter of the depth'} minus between them, at equal "
             "distance (block contrast)",
-            *(score["value"], score["low"], score["high"]),
+            Estimate(score["value"], score["low"], score["high"]),
             unit="",
             over=f"{result.batches} batch{'es' if result.batches != 1 else ''}",
             rule=Rule("above" if several else "below", BLOCK),
@@ -124,7 +125,7 @@ def change_verdicts(model: str, result: Result) -> list[Verdict]:
                 f"{name} {'lower' if lowers else 'raise'} {what}",
                 model,
                 f"mean change of {what} across {name}{late if excepting else ''}",
-                *found.mean.interval,
+                found.mean.estimate,
                 unit="",
                 over=f"{result.n} images",
                 rule=Rule("below" if lowers else "above"),
@@ -135,7 +136,8 @@ def change_verdicts(model: str, result: Result) -> list[Verdict]:
 
 
 def _brief(mean: UnitMean) -> str:
-    return f"{mean.value:+.3g} [{mean.low:+.3g}, {mean.high:+.3g}]"
+    value, low, high = mean.estimate
+    return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
 def end_excess(
@@ -174,7 +176,7 @@ def peak_verdicts(model: str, result: Result) -> list[Verdict]:
             "variance peaks at stage ends",
             model,
             "variance after the last unit of a stage minus that after its others, relative, mean over stages",
-            *mean.interval,
+            mean.estimate,
             unit="%",
             over=f"{result.n} images",
             rule=Rule("above"),

@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.core.statistics import difference_interval, percentile_interval, standard_error
+from vitscope.core.statistics import Estimate, difference_interval, percentile_interval, standard_error
 from vitscope.findings.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.findings.hessian import HessianResult
 from vitscope.findings.prediction import QUANTITIES, PredictionResult
@@ -53,7 +53,7 @@ def robustness_verdicts(model: str, results: Mapping[str, Result]) -> list[Verdi
             f"falls most under {'low' if attends else 'high'}-frequency noise",
             model,
             _HIGH_MINUS_LOW,
-            *(100 * drop.value, 100 * drop.low, 100 * drop.high),
+            drop.estimate.scaled(100),
             unit="points",
             over=f"{result.n} images",
             rule=Rule("below" if attends else "above"),
@@ -70,13 +70,13 @@ def noise_verdict(convolutional: FrequencyNoiseResult, attentive: FrequencyNoise
             "the images have no bands of noise on both sides of 0.5π; use images of 8 pixels or more"
         )
     drawn = first.drawn - second.drawn
-    low, high = difference_interval(drawn[0], standard_error(drawn[1:]), convolutional.n)
+    numbers = Estimate(drawn[0], *difference_interval(drawn[0], standard_error(drawn[1:]), convolutional.n))
     return Verdict(
         "D2",
         "high-frequency noise hurts the CNN more, low-frequency noise the ViT",
         f"{convolutional.model} minus {attentive.model}",
         f"{_HIGH_MINUS_LOW}, of the CNN minus of the ViT",
-        *(100 * float(drawn[0]), 100 * float(low), 100 * float(high)),
+        numbers.each(float).scaled(100),
         unit="points",
         over=f"{convolutional.n} images",
         rule=Rule("above"),
@@ -120,14 +120,14 @@ def augmentation_verdicts(strong: PredictionResult, weak: PredictionResult) -> l
     both = (strong.replicates(), weak.replicates())
     with_strong, with_weak = (100 * (found["confidence"] - found["accuracy"]) for found in both)
     drawn = with_strong - with_weak
-    low, high = percentile_interval(drawn[1:])
+    numbers = Estimate(drawn[0], *percentile_interval(drawn[1:]))
     return [
         Verdict(
             "F1",
             STATEMENT,
             strong.model,
             "confidence minus accuracy, with strong augmentation minus with weak",
-            *(float(drawn[0]), float(low), float(high)),
+            numbers.each(float),
             unit="points",
             over=f"{strong.n} images",
             rule=Rule("below"),
@@ -167,7 +167,7 @@ def _spectra(
         statement,
         model.model,
         f"difference in the {_EIGENVALUES[quantity]}",
-        *difference(model.eigenvalues, other.eigenvalues, quantity, model.seed),
+        difference(model.eigenvalues, other.eigenvalues, quantity, model.seed),
         unit="",
         over=f"{batches} batches",
         rule=rule,

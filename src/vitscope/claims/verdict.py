@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate, HasEstimate
 
 Judgement = Literal["holds", "does not hold", "inconclusive"]
 ONE_TRAINING = "one training each: says nothing about another training"
@@ -55,17 +56,15 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verdict(HasEstimate[float]):
     """A claim's judgement on one model, or on one beside another, with all that it rests on."""
 
     claim: str  # the row of the papers' claims it belongs to
     statement: str
     model: str
     statistic: str  # what the deciding number is
-    value: float
-    low: float
-    high: float
-    unit: str  # that value, low and high are in; empty for plain numbers
+    estimate: Estimate[float]
+    unit: str  # that it is in; empty for plain numbers
     over: str  # what the interval is over
     rule: Rule
     evidence: str = ""  # further numbers, which decide nothing
@@ -75,14 +74,14 @@ class Verdict:
     @property
     def judgement(self) -> Judgement:
         """What the rule makes of the interval."""
-        return "inconclusive" if self.lacking else self.rule.judge(self.value, self.low, self.high)
+        return "inconclusive" if self.lacking else self.rule.judge(*self.estimate)
 
     @property
     def number(self) -> str:
         """The deciding number with its interval."""
         digits = ".1f" if self.unit in ("%", "points") else ".3g"
         sign = "+" if self.rule.bound == 0 or self.rule.side == "within" else ""
-        value, low, high = (f"{number:{sign}{digits}}" for number in (self.value, self.low, self.high))
+        value, low, high = (f"{number:{sign}{digits}}" for number in self.estimate)
         interval = "without an interval" if math.isnan(self.low) else f"[{low}, {high}]"
         return f"{value}{f' {self.unit}' if self.unit else ''} {interval}"
 
@@ -111,6 +110,13 @@ COLUMNS = tuple(
 def verdict_table(verdicts: Iterable[Verdict]) -> pd.DataFrame:
     """A row per verdict with all that it rests on."""
     rows = [
-        {**vars(v), "verdict": v.judgement, "rule": v.rule.words(v.unit), "scope": v.reach} for v in verdicts
+        {
+            **vars(v),
+            **v.estimate._asdict(),
+            "verdict": v.judgement,
+            "rule": v.rule.words(v.unit),
+            "scope": v.reach,
+        }
+        for v in verdicts
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -91,8 +91,8 @@ def _print_cards(options: Options) -> None:
 
 def _print_costs(options: Options) -> None:
     from vitscope.report.console import wide_console
+    from vitscope.results.numbers import duration
     from vitscope.studies.dry_run import rehearse_claims
-    from vitscope.studies.progress import duration
 
     from rich.table import Table  # isort: skip
 

@@ -94,8 +94,8 @@ def _verdicts(comparisons: Any) -> Any:
 def _print_plan(request: "Request") -> None:
     """The jobs of each arm and seed, and what they cost."""
     from vitscope.report.console import wide_console
+    from vitscope.results.numbers import duration
     from vitscope.studies.cost import affordable, costs_of, packages_of, read_budget, total
-    from vitscope.studies.progress import duration
     from vitscope.studies.run import plan_request
     from vitscope.training.disk import readable_size
 
@@ -123,8 +123,8 @@ def _print_plan(request: "Request") -> None:
 def _jobs(plan: "Plan", costs: "dict[str, Cost]") -> Any:
     from rich.table import Table
 
+    from vitscope.results.numbers import duration
     from vitscope.studies.cost import total
-    from vitscope.studies.progress import duration
     from vitscope.training.disk import readable_size
 
     table = Table("arm", "seed", "model", "exams", "time", "disk", "known from", box=None, pad_edge=False)

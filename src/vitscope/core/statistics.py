@@ -46,6 +46,27 @@ class Estimate(NamedTuple, Generic[Number]):
         return Estimate(*(np.asarray(numbers)[place] for numbers in self))
 
 
+class HasEstimate(Generic[Number]):
+    """What rests on one estimate: its parts are reached by their own names, too."""
+
+    estimate: Estimate[Number]
+
+    @property
+    def value(self) -> Number:
+        """The number."""
+        return self.estimate.value
+
+    @property
+    def low(self) -> Number:
+        """The lower end of its 95 % interval."""
+        return self.estimate.low
+
+    @property
+    def high(self) -> Number:
+        """The upper end."""
+        return self.estimate.high
+
+
 def without_interval(value: np.ndarray) -> Estimate[np.ndarray]:
     """Numbers that have none."""
     return Estimate(value, np.full_like(value, np.nan), np.full_like(value, np.nan))

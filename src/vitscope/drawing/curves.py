@@ -6,18 +6,21 @@ the layers and dots for their heads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from vitscope.core.errors import BadArgument
 from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new
-from vitscope.drawing.style import INK, MSA, MSA_BAR, SUBSAMPLE, depth_colours, grid
+from vitscope.drawing.style import INK, MSA, MSA_BAR, SUBSAMPLE, depth_colours, grid, model_colour
 from vitscope.results import UnitRow
 from vitscope.results.table import HeadRows
+
+R = TypeVar("R")
 
 
 def draw_curve(
@@ -32,6 +35,22 @@ def draw_curve(
     value, low, high = shares
     ax.fill_between(x, 100 * low, 100 * high, color=colour, alpha=0.18, linewidth=0)
     ax.plot(x, 100 * value, line, color=colour, label=label, markersize=3.8, linewidth=1.6)
+
+
+def in_colours(
+    results: Sequence[R], colours: Sequence[str] | None, shown: Callable[[R], Any] = lambda _: True
+) -> list[tuple[R, str]]:
+    """The models of a figure that have something to show, each in its colour, whatever the others have to show.
+
+    Args:
+        results: One per model.
+        colours: One per model; None: the colours of a comparison.
+        shown: Tells whether a result has something to show.
+    """
+    if colours and len(colours) < len(results):
+        raise BadArgument(f"colours are {len(colours)} for {len(results)} models; expected one for each")
+    given = colours or [model_colour(place) for place in range(len(results))]
+    return [(result, colour) for result, colour in zip(results, given, strict=False) if shown(result)]
 
 
 def draw_bars(ax: mpl.Axes, x: Any, numbers: Estimate[np.ndarray], **style: Any) -> mpl.ErrorbarContainer:

@@ -6,10 +6,10 @@ import colorsys
 
 import numpy as np
 
-from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, nothing
 from vitscope.drawing.style import INK, grid
+from vitscope.results.calibrated import Calibrated
 
 MANY = 25  # more classes than that are not named one by one
 FEW = 0.001  # bins with a smaller share of what was predicted are drawn faintly
@@ -25,20 +25,9 @@ def class_colour(k: int) -> tuple[float, float, float]:
     return colorsys.hsv_to_rgb(k * 0.6180339887 % 1.0, (0.75, 0.5)[k % 2], (0.85, 0.6, 0.95)[k % 3])
 
 
-def draw_reliability(
-    ax: mpl.Axes,
-    count: np.ndarray,
-    accuracy: Estimate[np.ndarray],
-    ece: Estimate[float],
-    gap: float,
-    what: str,
-    colour: str,
-) -> mpl.Axes:
-    """Accuracy of `what` in each confidence bin, against the diagonal of perfect calibration.
-
-    `count` (bins,) are the predictions in each, `gap` is mean confidence minus accuracy.
-    """
-    bins = len(count)
+def draw_reliability(ax: mpl.Axes, result: Calibrated, what: str, colour: str) -> mpl.Axes:
+    """Accuracy of `what` in each confidence bin, against the diagonal of perfect calibration."""
+    count, accuracy, bins = result.bin_count, result.bin_accuracy, len(result.bin_count)
     if not count.sum():
         return nothing(ax, f"there are no {what}")
     centres = (np.arange(bins) + 0.5) / bins
@@ -54,8 +43,8 @@ def draw_reliability(
         said = f"{100 * part:.1f} %" if part >= FEW else "< 0.1 %"
         ax.text(centre, -0.5 * BELOW, said, rotation=90, ha="center", va="center", fontsize=7)
     ax.axhline(0.0, color=INK, linewidth=0.8)
-    value, low, high = ece.scaled(100)
-    told = f"ECE {value:.1f} % [{low:.1f}, {high:.1f}],  confidence − accuracy {100 * gap:+.1f} points"
+    gap = 100 * result.quantity("signed_ece")
+    told = f"{result.told('ece', 'ECE')},  confidence − accuracy {gap:+.1f} points"
     ax.text(0.0, 1.03, told.replace("-", "−"), transform=ax.transAxes, fontsize=9)
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(-BELOW, 1.0)  # shares stand below the bars, where no interval crosses them

@@ -40,11 +40,6 @@ def styled(**more: str) -> AbstractContextManager[None]:
     return mpl.rc_context(settings)
 
 
-def model_colours(colours: Sequence[str] | None, results: Sequence[Any]) -> Sequence[str]:
-    """`colours`, by default those of a comparison."""
-    return colours or [model_colour(i) for i in range(len(results))]
-
-
 @cache
 def depth_colours() -> mpl.Colormap:
     """Colours of units, from the first to the last."""

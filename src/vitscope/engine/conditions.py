@@ -115,11 +115,12 @@ class Scored:
         """One number of a row."""
         if quantity in self.own:
             found = self.own[quantity][row]
-            low, high = (float(end) for end in biased_intervals(found, self._counting))
-            return Headline(quantity, condition, float(found[0]), low, high, found.copy())
+            numbers = Estimate(found[0], *biased_intervals(found, self._counting))
+            return Headline(quantity, condition, numbers.each(float), found.copy())
         i = QUANTITIES.index(quantity)
-        drawn, low, high = self.drawn[row, :, i], float(self.low[row, i]), float(self.high[row, i])
-        return Headline(quantity, condition, float(drawn[0]), low, high, drawn.copy())
+        drawn = self.drawn[row, :, i]
+        numbers = Estimate(drawn[0], self.low[row, i], self.high[row, i])
+        return Headline(quantity, condition, numbers.each(float), drawn.copy())
 
 
 def _own_quantities(groups: Sequence[Sequence[Part]], reference: Part) -> dict[str, np.ndarray]:

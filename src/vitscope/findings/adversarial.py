@@ -12,9 +12,9 @@ from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import draw_curve, legend_above, nothing
+from vitscope.drawing.curves import draw_curve, in_colours, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import MODELS, grid, model_colours
+from vitscope.drawing.style import MODELS, grid
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
     CONDITION_QUANTITIES,
@@ -117,9 +117,10 @@ def plot_adversarials(
         colours: One per model; default: the colours of a comparison.
     """
     ax = axes_or_new(ax)
-    if not any(result.attacked for result in results):
+    models = in_colours(results, colours, lambda result: result.attacked)
+    if not models:
         return nothing(ax, NOTHING)
-    for result, colour in zip(results, model_colours(colours, results), strict=False):
+    for result, colour in models:
         for attack in _attacks(result):
             draw_curve(ax, *_curve(result, attack), colour, f"{result.model}, {attack}", _LINES[attack])
     _axes(ax)

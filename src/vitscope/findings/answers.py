@@ -19,7 +19,6 @@ from vitscope.results.calibrated import Calibrated, calibration_in_words
 from vitscope.results.codec import ByteArray, stored_as
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Estimated
 
 QUANTITIES = ("accuracy", "top5", "nll", "brier", "confidence", "ece", "signed_ece")
 KINDS = ("yes/no", "number", "other", "none of the answers")
@@ -52,7 +51,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class AnswersResult(Calibrated, Estimated, Result, exam="answers", after="detection"):
+class AnswersResult(Calibrated, Result, exam="answers", after="detection"):
     """Quality and calibration of answers; `value`, `low`, `high` follow `QUANTITIES`, and `n` counts pictures."""
 
     about = About(
@@ -71,10 +70,6 @@ class AnswersResult(Calibrated, Estimated, Result, exam="answers", after="detect
     needs = "data of vqa (--data easy-vqa, vqa:PATH) and a model that was trained for it"
 
     questions: int
-    drawn: np.ndarray  # (replicates, quantities): of other models on the same pictures, replicates are paired
-    bin_count: np.ndarray  # (15,) questions
-    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
-    bin_accuracy: Estimate[np.ndarray] = field(metadata=stored_as("bin_accuracy", "bin_low", "bin_high"))
     kind_count: np.ndarray  # (kinds,) questions
     by_kind: Estimate[np.ndarray] = field(metadata=stored_as("kind_accuracy", "kind_low", "kind_high"))
     answer_names: tuple[str, ...]
@@ -144,8 +139,8 @@ def plot_answers(result: AnswersResult, ax: mpl.Axes | None = None, colour: str 
     ax.axhline(result.accuracy, color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
     names = [KINDS[k] for k in kinds] + [result.answer_names[k] for k in answers]
     ax.set_xticks(places, names, rotation=50, ha="right", rotation_mode="anchor", fontsize=8.5)
-    value, low, high = result.estimate.at(0).scaled(100)
-    told = f"accuracy {value:.1f} % [{low:.1f}, {high:.1f}],  {result.questions} questions about {result.n} pictures"
+    accuracy = result.told("accuracy", "accuracy")
+    told = f"{accuracy},  {result.questions} questions about {result.n} pictures"
     ax.text(0.0, 1.03, told, transform=ax.transAxes, fontsize=9)
     ax.set_ylabel("Accuracy")
     ax.set_ylim(0.0, 1.0)
@@ -163,10 +158,7 @@ def plot_answers_reliability(
     result: AnswersResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
 ) -> mpl.Axes:
     """How right the answers in each confidence bin are, against the diagonal of perfect calibration."""
-    ece, gap = result.estimate.at(QUANTITIES.index("ece")), result.quantity("signed_ece")
-    return draw_reliability(
-        axes_or_new(ax), result.bin_count, result.bin_accuracy, ece, gap, "answers", colour
-    )
+    return draw_reliability(axes_or_new(ax), result, "answers", colour)
 
 
 @figure(

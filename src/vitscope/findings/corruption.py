@@ -15,9 +15,9 @@ from vitscope.core.names import CORRUPTIONS_VERSION as VERSION
 from vitscope.core.names import FAMILIES
 from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import draw_bars, draw_curve, legend_above, nothing
+from vitscope.drawing.curves import draw_bars, draw_curve, in_colours, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS, grid, model_colour
+from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
     CONDITION_QUANTITIES,
@@ -174,12 +174,12 @@ def plot_corruptions(
         colours: One per model; default: the colours of a comparison.
     """
     ax = axes_or_new(ax)
-    drawn = [(i, result) for i, result in enumerate(results) if result.rows]
-    if not drawn:
+    models = in_colours(results, colours, lambda result: result.rows)
+    if not models:
         return nothing(ax, NOTHING)
-    for i, result in drawn:
-        draw_curve(ax, *_curve(result, ALL), colours[i] if colours else model_colour(i), result.model)
-    _severity_axis(ax, [result for _, result in drawn])
+    for result, colour in models:
+        draw_curve(ax, *_curve(result, ALL), colour, result.model)
+    _severity_axis(ax, [result for result, _ in models])
     legend_above(ax)
     return ax
 
@@ -195,24 +195,23 @@ def plot_corruptions_types(
     `plot_corruptions` documents the arguments.
     """
     ax = axes_or_new(ax)
-    drawn = [(i, result) for i, result in enumerate(results) if result.rows]
-    if not drawn:
+    models = in_colours(results, colours, lambda result: result.rows)
+    if not models:
         return nothing(ax, NOTHING)
-    types = list(dict.fromkeys(kind for _, result in drawn for kind in result.types))
+    types = list(dict.fromkeys(kind for result, _ in models for kind in result.types))
     place = _places(types)
-    width = 0.8 / len(drawn)
-    for bar, (i, result) in enumerate(drawn):
-        colour = colours[i] if colours else model_colour(i)
-        x = np.array([place[kind] + (bar - (len(drawn) - 1) / 2) * width for kind in result.types])
+    width = 0.8 / len(models)
+    for bar, (result, colour) in enumerate(models):
+        x = np.array([place[kind] + (bar - (len(models) - 1) / 2) * width for kind in result.types])
         accuracy = _score(result, [Row(kind) for kind in result.types]).scaled(100)
-        label = result.model if len(drawn) > 1 else None
+        label = result.model if len(models) > 1 else None
         ax.bar(x, accuracy.value, 0.9 * width, color=colour, linewidth=0, label=label)
         draw_bars(ax, x, accuracy, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.2)
         clean = 100 * result.of(CLEAN, quantity=result.scores.main)
-        dash = INK if len(drawn) == 1 else colour
+        dash = INK if len(models) == 1 else colour
         ax.axhline(clean, color=dash, linestyle="--", linewidth=1.0, alpha=0.8)
-    _type_axis(ax, place, [result for _, result in drawn])
-    if len(drawn) > 1:
+    _type_axis(ax, place, [result for result, _ in models])
+    if len(models) > 1:
         legend_above(ax)
     return ax
 

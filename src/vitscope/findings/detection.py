@@ -20,7 +20,6 @@ from vitscope.results.calibrated import Calibrated, calibration_in_words, class_
 from vitscope.results.codec import ByteArray, stored_as
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Estimated
 
 SIZES = ("small", "medium", "large")
 _OF_KIND = ("ap", "ap50", "ap75", *(f"ap_{size}" for size in SIZES))
@@ -44,7 +43,7 @@ class ShownObjects:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DetectionResult(Calibrated, Estimated, Result, exam="detection", after="segmentation", version=2):
+class DetectionResult(Calibrated, Result, exam="detection", after="segmentation", version=2):
     """Quality and calibration of boxes and masks; `value`, `low`, `high` follow `QUANTITIES` (NaN: there is none)."""
 
     about = About(
@@ -65,10 +64,6 @@ class DetectionResult(Calibrated, Estimated, Result, exam="detection", after="se
     score: float  # that boxes have at least of which precision, recall and number are told
     detections: int  # of any score
     objects: int  # that count: no crowds
-    drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
-    bin_count: np.ndarray  # (15,) detections
-    bin_confidence: np.ndarray  # mean score in each bin; NaN in an empty one
-    bin_accuracy: Estimate[np.ndarray] = field(metadata=stored_as("bin_accuracy", "bin_low", "bin_high"))
     class_names: tuple[str, ...]
     class_objects: np.ndarray  # (classes,)
     class_found: np.ndarray  # (classes,) detections of at least the score
@@ -165,11 +160,9 @@ def plot_detection(result: DetectionResult, ax: mpl.Axes | None = None, colour: 
 
 
 def _figures(result: DetectionResult) -> str:
-    words = []
-    for name, label in (("box_ap", "box AP"), ("mask_ap", "mask AP")):
-        value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
-        words += [] if np.isnan(value) else [f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]"]
-    return ",  ".join(words)
+    labels = {"box_ap": "box AP", "mask_ap": "mask AP"}
+    known = (name for name in labels if not np.isnan(result.quantity(name)))
+    return ",  ".join(result.told(name, labels[name]) for name in known)
 
 
 @figure(
@@ -182,9 +175,7 @@ def plot_detection_reliability(
     result: DetectionResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
 ) -> mpl.Axes:
     """Share of right boxes in each bin of scores, against the diagonal of perfect calibration."""
-    ece = result.estimate.at(QUANTITIES.index("ece"))
-    gap = result.quantity("signed_ece")
-    ax = draw_reliability(axes_or_new(ax), result.bin_count, result.bin_accuracy, ece, gap, "boxes", colour)
+    ax = draw_reliability(axes_or_new(ax), result, "boxes", colour)
     ax.set_xlabel("Score")
     return ax
 

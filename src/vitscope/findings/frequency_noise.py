@@ -11,9 +11,9 @@ import numpy as np
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import draw_curve, frequency_axis, legend_above
+from vitscope.drawing.curves import draw_curve, frequency_axis, in_colours, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS, grid, model_colours
+from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
     CONDITION_QUANTITIES,
@@ -111,7 +111,7 @@ def plot_frequency_noises(
         colours: One per model; default: the colours of a comparison.
     """
     ax = axes_or_new(ax)
-    for result, colour in zip(results, model_colours(colours, results), strict=False):
+    for result, colour in in_colours(results, colours):
         _drop(ax, result, colour, result.model)
     legend_above(ax)
     return ax

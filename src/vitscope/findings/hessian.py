@@ -12,12 +12,12 @@ from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.statistics import Estimate, mean_interval
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import legend_above
+from vitscope.drawing.curves import in_colours, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS, grid, model_colours
+from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
 from vitscope.results.codec import stored_as
-from vitscope.results.loss_numbers import CLASSIFICATION
+from vitscope.results.loss_numbers import BatchCurvature
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -25,7 +25,7 @@ ALL_PARAMETERS = "all that learn"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianResult(Result, exam="hessian", after="covariance", version=2):
+class HessianResult(BatchCurvature, Result, exam="hessian", after="covariance", version=2):
     """The spectrum of a model; arrays are (batches, k) or (batches,), n is the number of images."""
 
     about = About(
@@ -46,16 +46,8 @@ class HessianResult(Result, exam="hessian", after="covariance", version=2):
     products: np.ndarray
     nll: np.ndarray
     l2: np.ndarray
-    batch_size: int
-    weight_decay: float
-    convention: str
-    decay_all: bool
-    params: str
-    parameters: int
-    augmentation: str
     mode: str
     tol: float
-    task: str = CLASSIFICATION  # whose loss `nll` is
     negative_share: Estimate[float] = field(metadata=stored_as("nep", "nep_low", "nep_high"))
     positive_mean: Estimate[float] = field(metadata=stored_as("ape", "ape_low", "ape_high"))
 
@@ -156,9 +148,8 @@ def plot_hessian_spectra(
     row = 0.05 * max(
         float(density.max()) for _, density in curves
     )  # height of a model's marks below the curves
-    for place, (result, colour, (x, density)) in enumerate(
-        zip(results, model_colours(colours, results), curves, strict=True)
-    ):
+    models = zip(in_colours(results, colours), curves, strict=True)
+    for place, ((result, colour), (x, density)) in enumerate(models):
         ax.plot(x, density, color=colour, linewidth=1.6, label=_label(result))
         ax.fill_between(x, density, color=colour, alpha=0.15, linewidth=0)
         _marks(ax, result, colour, -row * (place + 0.6))

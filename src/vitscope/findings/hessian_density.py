@@ -12,14 +12,16 @@ from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
-from vitscope.results.loss_numbers import CLASSIFICATION
+from vitscope.results.loss_numbers import BatchCurvature
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.table import Estimated
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class HessianDensityResult(Estimated, Result, exam="hessian_density", after="hessian", version=2):
+class HessianDensityResult(
+    BatchCurvature, Estimated, Result, exam="hessian_density", after="hessian", version=2
+):
     """The density of a model's Hessian at the points of `grid`; n is the number of images."""
 
     about = About(
@@ -39,14 +41,6 @@ class HessianDensityResult(Estimated, Result, exam="hessian_density", after="hes
     negative: Estimate[
         float
     ]  # share of the eigenvalues below -width: further from 0 than the drawing resolves
-    batch_size: int
-    weight_decay: float
-    convention: str
-    decay_all: bool
-    params: str
-    parameters: int
-    augmentation: str
-    task: str = CLASSIFICATION  # whose loss it is
 
     def table(self) -> pd.DataFrame:
         """`trace`, `negative` (share of the eigenvalues), and `density` by `eigenvalue`."""

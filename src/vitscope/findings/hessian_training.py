@@ -10,6 +10,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
+from vitscope.core.statistics import Estimate, HasEstimate
 from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import INK, MODELS, grid, logarithmic
@@ -49,12 +50,10 @@ class HessianTrainingResult(Result, exam="hessian_training", after="hessian_dens
 
 
 @dataclass(frozen=True)
-class Slope:
+class Slope(HasEstimate[float]):
     """A power law y = exp(intercept) m^value over a series of models, with the 95 % interval of its exponent."""
 
-    value: float
-    low: float
-    high: float
+    estimate: Estimate[float]
     intercept: float
     n: int  # models
 

@@ -68,10 +68,7 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
 
     x: np.ndarray
     y: np.ndarray
-    nll: Estimate[np.ndarray]
     rise: Estimate[np.ndarray]  # of the NLL over that of the centre, image by image
-    accuracy: Estimate[np.ndarray]
-    l2: np.ndarray
     centre: Centre
     directions: str
     normalisation: str
@@ -84,12 +81,6 @@ class LandscapeResult(LossPoints, Result, exam="landscape", after="hessian_train
     moved: tuple[str, ...]  # names of the parameters that are moved
     moved_numbers: int
     parameters: int
-    weight_decay: float
-    convention: str
-    decay_all: bool
-    augmentation: str
-    batch_norm: str
-    task: str = CLASSIFICATION  # whose loss `nll` is
 
     @property
     def edge(self) -> np.ndarray:

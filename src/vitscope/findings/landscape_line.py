@@ -13,7 +13,7 @@ from vitscope.drawing.figures import axes_or_new, figure
 from vitscope.drawing.style import MODELS, grid
 from vitscope.findings.landscape import masked, note_missing
 from vitscope.results import About, Result, tidy
-from vitscope.results.loss_numbers import CLASSIFICATION, LossPoints
+from vitscope.results.loss_numbers import LossPoints
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 
@@ -36,17 +36,8 @@ class LandscapeLineResult(LossPoints, Result, exam="landscape_line", after="land
 
     other: str
     t: np.ndarray
-    nll: Estimate[np.ndarray]
     excess: Estimate[np.ndarray]  # of the NLL over the chord between the ends, image by image
-    accuracy: Estimate[np.ndarray]
-    l2: np.ndarray
     distance: float  # between the two models' parameters
-    weight_decay: float
-    convention: str
-    decay_all: bool
-    augmentation: str
-    batch_norm: str
-    task: str = CLASSIFICATION  # whose loss `nll` is
 
     def table(self) -> pd.DataFrame:
         """`nll`, `l2`, `loss`, `accuracy` (if there is one) and `excess` by `t`, after what `summary` holds."""

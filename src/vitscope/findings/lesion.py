@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
-from vitscope.core.statistics import Estimate
+from vitscope.core.statistics import Estimate, HasEstimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above, nothing, plot_change
 from vitscope.drawing.figures import axes_or_new, figure
@@ -26,15 +26,13 @@ COMPARED = (("mlp first", "msa first"), ("msa last", "mlp last"), ("conv first",
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(HasEstimate[float]):
     """The mean drop over some units, with its interval over images."""
 
     kind: str
     position: str  # "": anywhere
     units: int
-    value: float
-    low: float
-    high: float
+    estimate: Estimate[float]
 
     @property
     def name(self) -> str:
@@ -43,14 +41,12 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Contrast(HasEstimate[float]):
     """How much more it hurts to lose a unit of one group than of another, image by image."""
 
     more: str
     less: str
-    value: float
-    low: float
-    high: float
+    estimate: Estimate[float]
 
 
 @dataclass(frozen=True)
@@ -116,10 +112,8 @@ class LesionResult(Estimated, Result, exam="lesion", after="cb_scale", version=3
 
     def _whole(self) -> pd.DataFrame:
         accuracy = (f"intact {self.score}", None, None, *self.accuracy)
-        groups = [(f"drop {g.name}", g.kind, g.position or None, g.value, g.low, g.high) for g in self.groups]
-        pairs = [
-            (f"drop {c.more} minus {c.less}", None, None, c.value, c.low, c.high) for c in self.contrasts
-        ]
+        groups = [(f"drop {g.name}", g.kind, g.position or None, *g.estimate) for g in self.groups]
+        pairs = [(f"drop {c.more} minus {c.less}", None, None, *c.estimate) for c in self.contrasts]
         names, kinds, places, value, low, high = zip(accuracy, *groups, *pairs, strict=True)
         table = tidy(names, value, low, high, self.n, position=places)
         table["kind"] = kinds
@@ -167,7 +161,7 @@ def plot_lesion_groups(result: LesionResult, ax: mpl.Axes | None = None, colour:
     for i, kind in enumerate(kinds):
         own = [group for group in groups if group.kind == kind]
         x = np.array([places.index(group.position) + (i - (len(kinds) - 1) / 2) * width for group in own])
-        drop = Estimate(*np.array([(group.value, group.low, group.high) for group in own]).T).scaled(100)
+        drop = Estimate(*np.array([group.estimate for group in own]).T).scaled(100)
         label = kind.upper() if kind in ("msa", "mlp") else kind
         ax.bar(x, drop.value, 0.9 * width, color=_shade(kind, kinds, colour), linewidth=0, label=label)
         draw_bars(ax, x, drop, fmt="none", ecolor=INK, elinewidth=0.9, capsize=1.5)

@@ -12,9 +12,9 @@ from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.statistics import mean_interval
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import draw_bars, legend_above
+from vitscope.drawing.curves import draw_bars, in_colours, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS, grid, model_colour
+from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
 from vitscope.results.condition_rows import (
     CONDITION_QUANTITIES,
@@ -133,8 +133,7 @@ def plot_perturbations(
     ax = axes_or_new(ax)
     names = [p.condition for p in results[0].perturbations]
     apart = 0.5 / len(results)
-    for i, result in enumerate(results):
-        colour = colours[i] if colours else model_colour(i)
+    for i, (result, colour) in enumerate(in_colours(results, colours)):
         score = result.scores.of(result.scores.main).scaled(100)
         x = np.arange(len(names)) + (i - (len(results) - 1) / 2) * apart
         label = getattr(result, "model", None) if len(results) > 1 else None

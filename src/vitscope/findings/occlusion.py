@@ -12,9 +12,9 @@ from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import draw_bars, draw_curve, legend_above
+from vitscope.drawing.curves import draw_bars, draw_curve, in_colours, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import MODELS, grid, model_colour
+from vitscope.drawing.style import MODELS, grid
 from vitscope.results import About, Result
 from vitscope.results.condition_rows import (
     CONDITION_QUANTITIES,
@@ -119,8 +119,7 @@ def plot_occlusions(
         colours: One per model; default: the colours of a comparison.
     """
     ax = axes_or_new(ax)
-    for i, result in enumerate(results):
-        colour = colours[i] if colours else model_colour(i)
+    for i, (result, colour) in enumerate(in_colours(results, colours)):
         if order in result.orders:
             draw_curve(ax, *_curve(result, order), colour, result.model, _LINES[order])
         aside = 1.6 * (i - (len(results) - 1) / 2)  # so that diamonds do not cover each other

@@ -66,7 +66,7 @@ def outputs_and_classes(outputs: int, classes: int) -> str:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PredictionResult(Calibrated, Estimated, Result, exam="prediction", version=3):
+class PredictionResult(Calibrated, Result, exam="prediction", version=3):
     """Quality and calibration of predictions; `value`, `low`, `high` follow `QUANTITIES`, bins are (15,)."""
 
     about = About(
@@ -84,12 +84,6 @@ class PredictionResult(Calibrated, Estimated, Result, exam="prediction", version
     in_bins = "count"
 
     temperature: float  # that logits were divided by
-    drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
-    bin_count: np.ndarray
-    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
-    bin_accuracy: Estimate[np.ndarray] = field(
-        metadata=stored_as("bin_accuracy", "bin_low", "bin_high")
-    )  # binomial
     histogram: np.ndarray  # (60, 2) images by confidence: right, wrong
     class_names: tuple[str, ...]
     class_count: np.ndarray  # (classes,) images of the class
@@ -275,12 +269,9 @@ def plot_prediction_classes(
 
 
 def _figures(result: PredictionResult) -> str:
-    lines = []
-    for name, label in (("accuracy", "accuracy"), ("ece", "ECE")):
-        value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
-        lines.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
     gap = result.quantity("confidence") - result.accuracy
-    return f"{',  '.join(lines)}\nconfidence − accuracy {100 * gap:+.1f} points"
+    scores = f"{result.told('accuracy', 'accuracy')},  {result.told('ece', 'ECE')}"
+    return f"{scores}\nconfidence − accuracy {100 * gap:+.1f} points"
 
 
 @reads("prediction")

@@ -19,7 +19,6 @@ from vitscope.results.calibrated import Calibrated, calibration_in_words, class_
 from vitscope.results.codec import ByteArray, stored_as
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
-from vitscope.results.table import Estimated
 
 QUANTITIES = ("miou", "accuracy", "nll", "brier", "confidence", "ece", "signed_ece")
 CLASS_QUANTITIES = ("iou", "precision", "recall", "share")
@@ -56,7 +55,7 @@ class Overlay:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SegmentationResult(Calibrated, Estimated, Result, exam="segmentation", after="prediction", version=2):
+class SegmentationResult(Calibrated, Result, exam="segmentation", after="prediction", version=2):
     """Quality and calibration of a class for every pixel; `value`, `low`, `high` follow `QUANTITIES`."""
 
     about = About(
@@ -77,10 +76,6 @@ class SegmentationResult(Calibrated, Estimated, Result, exam="segmentation", aft
     needs = "data of segmentation (--data coral, masks:PATH ...) and a model that was trained for it"
 
     pixels: int  # that have a class
-    drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
-    bin_count: np.ndarray  # (15,) pixels
-    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
-    bin_accuracy: Estimate[np.ndarray] = field(metadata=stored_as("bin_accuracy", "bin_low", "bin_high"))
     class_names: tuple[str, ...]
     class_pixels: np.ndarray  # (classes,) pixels of the class
     class_predicted: np.ndarray  # (classes,) pixels taken for it
@@ -160,11 +155,7 @@ def plot_segmentation_reliability(
     result: SegmentationResult, ax: mpl.Axes | None = None, colour: str = MODELS[0]
 ) -> mpl.Axes:
     """Accuracy of the pixels in each confidence bin, against the diagonal of perfect calibration."""
-    ece = result.estimate.at(QUANTITIES.index("ece"))
-    gap = result.quantity("signed_ece")
-    return draw_reliability(
-        axes_or_new(ax), result.bin_count, result.bin_accuracy, ece, gap, "pixels", colour
-    )
+    return draw_reliability(axes_or_new(ax), result, "pixels", colour)
 
 
 WRONG = (0.86, 0.15, 0.20)
@@ -226,11 +217,7 @@ def _most_seen(overlays: tuple[Overlay, ...]) -> list[int]:
 
 
 def _figures(result: SegmentationResult) -> str:
-    words = []
-    for name, label in (("miou", "mIoU"), ("accuracy", "pixel accuracy")):
-        value, low, high = result.estimate.at(QUANTITIES.index(name)).scaled(100)
-        words.append(f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]")
-    return ",  ".join(words)
+    return f"{result.told('miou', 'mIoU')},  {result.told('accuracy', 'pixel accuracy')}"
 
 
 @reads("segmentation")

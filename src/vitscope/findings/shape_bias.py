@@ -11,9 +11,9 @@ import numpy as np
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import draw_bars, draw_curve, frequency_axis, legend_above, nothing
+from vitscope.drawing.curves import draw_bars, draw_curve, frequency_axis, in_colours, legend_above, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid, model_colour
+from vitscope.drawing.style import INK, MODELS, MSA_BAR, grid
 from vitscope.results import About, Result, column, tidy_columns
 from vitscope.results.condition_rows import Headline, headline_rows
 from vitscope.results.numbers import by_name, reads
@@ -159,16 +159,14 @@ def plot_shape_biases(
         colours: One per model; default: the colours of a comparison.
     """
     ax = axes_or_new(ax)
-    having = [(i, result) for i, result in enumerate(results) if result.pairs]
-    if not having:
+    models = in_colours(results, colours, lambda result: result.pairs)
+    if not models:
         return nothing(ax, NOTHING)
-    for i, result in having:
-        colour = colours[i] if colours else model_colour(i)
-        draw_curve(
-            ax, result.cutoff, column(result, QUANTITIES, "shape_bias", slice(0, -1)), colour, result.model
-        )
+    for result, colour in models:
+        bias = column(result, QUANTITIES, "shape_bias", slice(0, -1))
+        draw_curve(ax, result.cutoff, bias, colour, result.model)
     ax.axhline(50.0, color=INK, linestyle="--", linewidth=1.0, alpha=0.7)
-    _axes(ax, having[0][1].cutoff, "Shape bias (%)")
+    _axes(ax, models[0][0].cutoff, "Shape bias (%)")
     legend_above(ax)
     return ax
 

@@ -11,9 +11,9 @@ import numpy as np
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
 from vitscope.drawing import mpl
-from vitscope.drawing.curves import nothing
+from vitscope.drawing.curves import in_colours, nothing
 from vitscope.drawing.figures import axes_or_new, figure, projected
-from vitscope.drawing.style import INK, MODELS, model_colours
+from vitscope.drawing.style import INK, MODELS
 from vitscope.results import About, Result, tidy
 from vitscope.results.numbers import reads
 
@@ -108,7 +108,7 @@ def plot_trajectories(
     if not shown:
         return nothing(ax, NO_RUN)
     disc: Any = projected(ax, "polar")
-    for result, colour in zip(results, model_colours(colours, results), strict=True):
+    for result, colour in in_colours(results, colours):
         theta = np.where(np.isnan(result.theta), _last_angle(result.theta), result.theta)
         label = f"{result.model}: {result.chosen} checkpoint, detour {result.detour:.2f}"
         disc.plot(theta, result.r, "-o", color=colour, linewidth=1.5, markersize=3.6, label=label)

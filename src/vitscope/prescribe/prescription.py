@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate, HasEstimate
 from vitscope.prescribe.patient import Patient
 from vitscope.surgery import Comparison
 
@@ -18,14 +19,12 @@ State = Literal["prescribed", "not needed", "impossible", "unknown"]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(HasEstimate[float]):
     """A measured number with its 95 % interval, and what it is held against."""
 
     exam: str
     quantity: str
-    value: float
-    low: float
-    high: float
+    estimate: Estimate[float]
     n: int  # images
     threshold: float
     calls: bool  # the whole interval lies above the threshold
@@ -33,8 +32,8 @@ class Evidence:
     @classmethod
     def above(cls, exam: str, quantity: str, numbers: Sequence[float], n: int, threshold: float) -> Evidence:
         """A number (value, low, high) that calls for an operation if all of its interval is above the threshold."""
-        value, low, high = map(float, numbers)
-        return cls(exam, quantity, value, low, high, n, threshold, low >= threshold)
+        estimate = Estimate(*map(float, numbers))
+        return cls(exam, quantity, estimate, n, threshold, estimate.low >= threshold)
 
     def __str__(self) -> str:
         side = "above" if self.calls else "not clearly above"
@@ -139,7 +138,7 @@ class Prescriptions:
     def table(self) -> pd.DataFrame:
         """A row per piece of evidence: rule, claim, state, exam, quantity, value, low, high, n, threshold."""
         rows = [
-            (p.rule, p.claim, p.state, e.exam, e.quantity, e.value, e.low, e.high, e.n, e.threshold)
+            (p.rule, p.claim, p.state, e.exam, e.quantity, *e.estimate, e.n, e.threshold)
             for p in self.rules
             for e in p.evidence
         ]

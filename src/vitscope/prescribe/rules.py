@@ -56,8 +56,8 @@ def alternate(patient: Patient) -> Finding:
         "mean change of high frequencies across Convs",
     )
     evidence = [
-        Evidence.above("variance", peaks, excess.interval, variance.n, 0.0),
-        Evidence.above("fourier", rise, growth.mean.interval, fourier.n, 0.0),
+        Evidence.above("variance", peaks, excess.estimate, variance.n, 0.0),
+        Evidence.above("fourier", rise, growth.mean.estimate, fourier.n, 0.0),
     ]
     calls = all(e.calls for e in evidence)
     evidence += [e for end in ends for e in end.lesion]

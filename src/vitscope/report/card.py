@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from vitscope.results import Result, Run
-from vitscope.results.numbers import by_name
+from vitscope.results.numbers import by_name, duration
 from vitscope.results.own_score import exam_scores
 
 KINDS = {
@@ -141,7 +141,7 @@ def _training(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Trained on", f"{images}{facts.get('data')}"),
         ("Epochs", f"{facts['epochs']} of {recipe.get('epochs'):g}"),
         *_while_training(facts),
-        ("Training time", _duration(facts["seconds"])),
+        ("Training time", duration(facts["seconds"], "exact")),
     ]
 
 
@@ -154,11 +154,6 @@ def _while_training(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _share(value: float, low: float, high: float) -> str:
     return f"{100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
-
-
-def _duration(seconds: float) -> str:
-    hours, rest = divmod(round(seconds), 3600)
-    return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
 
 
 def _shape(shape: Iterable[int]) -> str:

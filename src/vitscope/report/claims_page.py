@@ -24,6 +24,7 @@ from vitscope.report.layout import allowed, environment
 from vitscope.report.study_verdicts import Judged, judged_of
 from vitscope.results import atomic_write
 from vitscope.results.claim_record import CARD, ClaimRecord, Outcome, likely_reason
+from vitscope.results.numbers import duration
 from vitscope.results.provenance import now
 from vitscope.results.study_result import PAGE, each_row
 
@@ -36,7 +37,6 @@ SECTIONS = {
     "G": "Dense and multi-modal tasks",
 }
 FIGURES = "figures/claims"
-_HOUR, _MINUTE = 3600, 60
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def hours(records: Iterable[ClaimRecord]) -> str:
         for row in longest:
             said = {key: value for key, value in arms[row["arm"]].items() if key not in ("name", "seeds")}
             seconds[repr(sorted(said.items(), key=str)), row["seed"]] = float(row["seconds"])
-    return f"{len(seconds)} trainings, {_duration(sum(seconds.values()))} of one core"
+    return f"{len(seconds)} trainings, {duration(sum(seconds.values()), 'words')} of one core"
 
 
 def _part(record: ClaimRecord, styles: SharedStyles | None = None) -> ClaimPart:
@@ -155,7 +155,7 @@ def _part(record: ClaimRecord, styles: SharedStyles | None = None) -> ClaimPart:
     judged = [judged_of(record.study, row) for row in each_row(record.study.comparisons())]
     findings = [Finding(one, likely_reason(record, row)) for one, row in zip(judged, rows, strict=True)]
     trained = record.study.tables["curves"].groupby(["arm", "seed"]).ngroups
-    models = f"{trained} trainings, {_duration(record.seconds)}" if trained else ""
+    models = f"{trained} trainings, {duration(record.seconds, 'words')}" if trained else ""
     figure: Markup | str = ""
     found = claim_figure(record.study) if styles is not None and record.is_judged else None
     if styles is not None and found is not None:
@@ -225,7 +225,3 @@ def _rows(record: ClaimRecord) -> list[str]:
             verdict = one.note or "not run yet"
         lines.append(f"| {claim} | {one.statement} | {number} | {row['seeds']} | {verdict} |")
     return lines
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / _HOUR:.1f} hours" if seconds >= 2 * _HOUR else f"{seconds / _MINUTE:.0f} minutes"

@@ -12,29 +12,26 @@ import numpy as np
 from markupsafe import Markup
 
 from vitscope.core import pd
+from vitscope.core.statistics import Estimate, HasEstimate
 from vitscope.drawing.style import MODELS
 
 WIDTH, HEIGHT, EDGE = 200, 80, 4
 
 
 @dataclass(frozen=True)
-class Spark:
+class Spark(HasEstimate[np.ndarray]):
     """Value and interval after each unit, in order of depth."""
 
     depth: np.ndarray
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+    estimate: Estimate[np.ndarray]
     kind: tuple[str, ...]
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> Spark:
         """From rows of a table with units."""
         ordered = rows.sort_values("depth", kind="stable")
-        depth, value, low, high = (
-            ordered[name].to_numpy(float) for name in ("depth", "value", "low", "high")
-        )
-        return cls(depth, value, low, high, tuple(ordered["kind"]))
+        depth, *numbers = (ordered[name].to_numpy(float) for name in ("depth", *Estimate._fields))
+        return cls(depth, Estimate(*numbers), tuple(ordered["kind"]))
 
 
 def spark(one: Spark, least: float, most: float) -> Markup:

@@ -35,13 +35,12 @@ from vitscope.report.layout import allowed, environment
 from vitscope.report.sections import Download, Grid
 from vitscope.report.study_verdicts import differences_by_arm, judged_of
 from vitscope.results import atomic_write
-from vitscope.results.numbers import label, spoken, with_interval
+from vitscope.results.numbers import duration, label, spoken, with_interval
 from vitscope.results.provenance import now
 from vitscope.results.study_result import PAGE, StudyResult, each_row
 
 SIDE_BY_SIDE = ("accuracy", "nll", "ece", "brier")  # numbers that arms are shown by, where there are such
 _DEPTHS = 4  # figures of an exam at most
-_MINUTE, _HOUR = 60, 3600
 
 
 @dataclass(frozen=True)
@@ -196,10 +195,10 @@ def _cost(result: StudyResult) -> Grid | None:
         [
             str(row.arm),
             "–" if row.parameters is pd.NA else count(int(row.parameters)),
-            _duration(row.seconds),
+            duration(row.seconds, "cell"),
             "–" if math.isnan(row.images_per_second) else f"{row.images_per_second:.0f}",
             str(row.done),
-            _duration(row.seconds * row.done),
+            duration(row.seconds * row.done, "cell"),
         ]
         for row in each_row(arms[arms["trained"] == "here"])
     ]
@@ -226,13 +225,3 @@ def _labels(result: StudyResult) -> Sequence[str]:
     """Exams in the order of the study; those of which nothing is known are left out."""
     known = set(result.table()["exam"])
     return [look["label"] for look in result.study["looks"] if look["label"] in known]
-
-
-def _duration(seconds: float) -> str:
-    if math.isnan(seconds):
-        return "–"
-    if seconds < _MINUTE:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * _HOUR:
-        return f"{seconds / _MINUTE:.1f} min"
-    return f"{seconds / _HOUR:.1f} h"

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.statistics import Estimate
+from vitscope.results.codec import stored_as
 from vitscope.results.condition_rows import BINS
+from vitscope.results.table import Estimated
 
 
-class Calibrated:
-    """The part of a result whose numbers follow `quantities`, with bins of confidence; fields are the result's own."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Calibrated(Estimated):
+    """The part of a result whose numbers follow `quantities`, with bins of confidence."""
 
     quantities: ClassVar[tuple[str, ...]]
     in_bins: ClassVar[str]  # what the bins hold: pixels, questions ...
 
-    value: np.ndarray
-    drawn: np.ndarray  # (replicates, quantities)
-    bin_count: np.ndarray
-    bin_confidence: np.ndarray
-    bin_accuracy: Estimate[np.ndarray]
+    drawn: np.ndarray  # (replicates, quantities): of other models on the same images, replicates are paired
+    bin_count: np.ndarray  # (15,) how many are in each
+    bin_confidence: np.ndarray  # mean in each bin; NaN in an empty one
+    bin_accuracy: Estimate[np.ndarray] = field(metadata=stored_as("bin_accuracy", "bin_low", "bin_high"))
 
     @property
     def ece(self) -> float:
@@ -32,6 +35,11 @@ class Calibrated:
     def quantity(self, name: str) -> float:
         """The value of one of the quantities."""
         return float(self.value[self.quantities.index(name)])
+
+    def told(self, name: str, label: str) -> str:
+        """One of the quantities in per cent, as it stands over a figure."""
+        value, low, high = self.estimate.at(self.quantities.index(name)).scaled(100)
+        return f"{label} {value:.1f} % [{low:.1f}, {high:.1f}]"
 
     def replicates(self) -> dict[str, np.ndarray]:
         """Every quantity, (1 + replicates,): the value, then what each bootstrap replicate gives."""

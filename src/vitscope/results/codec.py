@@ -4,7 +4,8 @@ What a field may hold: None, bool, int, float (also nan and inf, which JSON lack
 strings), str, numpy arrays, other dataclasses, and tuples and string-keyed dicts of these. Reading goes by
 the declared types, so that a file in which something is missing or of another type is recognised as damaged. Pictures
 and maps are arrays of bytes, which take one or two characters per value, not a line of JSON. An `Estimate` is
-written as three fields: `change`, `change_low` and `change_high`, or what `stored_as` says.
+written as three fields: `change`, `change_low` and `change_high`, or what `stored_as` says; one that is called
+`estimate` as `value`, `low` and `high`.
 """
 
 import base64
@@ -64,6 +65,8 @@ def stored_as(value: str, low: str, high: str) -> dict[str, tuple[str, str, str]
 
 def _stored(field: "dataclasses.Field[Any]") -> tuple[str, ...]:
     """What value, low and high of an estimate are called in files."""
+    if field.name == "estimate":
+        return Estimate._fields
     names: tuple[str, ...] = field.metadata.get("stored", ())
     return names or (field.name, f"{field.name}_low", f"{field.name}_high")
 

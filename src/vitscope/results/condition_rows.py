@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
-from vitscope.core.statistics import Estimate, difference_interval, percentile_interval, standard_error
+from vitscope.core.statistics import (
+    Estimate,
+    HasEstimate,
+    difference_interval,
+    percentile_interval,
+    standard_error,
+)
 from vitscope.results import Result, column, tidy
 from vitscope.results.numbers import by_name, with_interval
 
@@ -28,7 +34,7 @@ CONDITION_QUANTITIES = (
 
 
 @dataclass(frozen=True)
-class Headline:
+class Headline(HasEstimate[float]):
     """A number of a whole model, with its bootstrap replicates.
 
     Replicate r draws the same images for every model with the same data and seed, so that differences of replicates
@@ -37,22 +43,20 @@ class Headline:
 
     quantity: str
     condition: str
-    value: float
-    low: float
-    high: float
+    estimate: Estimate[float]
     drawn: np.ndarray  # (1 + replicates,): the value, then what each replicate gives
 
     @classmethod
     def of(cls, quantity: str, condition: str, drawn: np.ndarray) -> Headline:
         """From (1 + replicates,): the plain number comes first."""
-        low, high = percentile_interval(drawn[1:])
-        return cls(quantity, condition, float(drawn[0]), float(low), float(high), drawn.copy())
+        numbers = Estimate(drawn[0], *percentile_interval(drawn[1:]))
+        return cls(quantity, condition, numbers.each(float), drawn.copy())
 
     @classmethod
     def of_drop(cls, condition: str, drawn: np.ndarray, n: int) -> Headline:
         """What accuracy loses over `n` images, from (1 + replicates,): the plain number comes first."""
-        low, high = drop_interval(drawn[None], n)
-        return cls("drop", condition, float(drawn[0]), float(low[0]), float(high[0]), drawn.copy())
+        numbers = Estimate(drawn[:1], *drop_interval(drawn[None], n)).at(0)
+        return cls("drop", condition, numbers.each(float), drawn.copy())
 
     @property
     def label(self) -> str:
@@ -62,9 +66,9 @@ class Headline:
 
 def headline_rows(headlines: Sequence[Headline], n: int) -> pd.DataFrame:
     """A tidy table with a column `condition`."""
-    value, low, high = np.array([(h.value, h.low, h.high) for h in headlines]).reshape(-1, 3).T
+    numbers = Estimate(*np.array([h.estimate for h in headlines]).reshape(-1, 3).T)
     names = [h.quantity for h in headlines]
-    return tidy(names, value, low, high, n, condition=[h.condition for h in headlines])
+    return tidy(names, *numbers, n, condition=[h.condition for h in headlines])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

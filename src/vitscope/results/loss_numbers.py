@@ -9,6 +9,7 @@ standard error of a bootstrap over batches.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -96,13 +97,34 @@ LOSSES = {
 ACCURACIES = {"segmentation": "Pixel accuracy"}
 
 
-class LossPoints:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TrainingLoss:
+    """Which loss a result is about: that of a task on augmented images, with the l2 term of a weight decay."""
+
+    weight_decay: float
+    convention: str  # how the decay becomes the l2 term
+    decay_all: bool
+    augmentation: str
+    task: str = CLASSIFICATION  # whose loss it is
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class BatchCurvature(TrainingLoss):
+    """What spectra share: the curvature of the loss of each mini-batch, in the parameters that were asked for."""
+
+    batch_size: int
+    params: str
+    parameters: int  # how many numbers those are
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LossPoints(TrainingLoss):
     """What landscapes and lines between models share: `nll`, `l2` and more at every point, intervals but for l2."""
 
     nll: Estimate[np.ndarray]
     accuracy: Estimate[np.ndarray]
     l2: np.ndarray
-    task: str
+    batch_norm: str
 
     @property
     def has_accuracy(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from vitscope.core import pd
 
@@ -100,6 +100,36 @@ def in_unit(row: Any, scale: float, unit: str, signed: bool = False, decimals: i
 def unbroken(text: str) -> str:
     """A number as it is to stand in a narrow column: at most its interval goes to another line."""
     return text.replace(", ", ",\u00a0").replace(" %", "\u00a0%").replace(" points", "\u00a0points")
+
+
+Duration = Literal["short", "words", "cell", "exact"]
+_HOUR, _MINUTE = 3600, 60
+# from how many seconds on, the unit, how it is written
+_DURATIONS: dict[Duration, tuple[tuple[float, int, str], ...]] = {
+    "short": (
+        (6000, _HOUR, "{:.1f} h"),
+        (100, _MINUTE, "{:.0f} min"),
+        (10, 1, "{:.0f} s"),
+        (-math.inf, 1, "{:.1f} s"),
+    ),
+    "words": ((2 * _HOUR, _HOUR, "{:.1f} hours"), (-math.inf, _MINUTE, "{:.0f} minutes")),
+    "cell": (
+        (2 * _HOUR, _HOUR, "{:.1f} h"),
+        (_MINUTE, _MINUTE, "{:.1f} min"),
+        (-math.inf, 1, "{:.0f} s"),
+    ),
+}
+
+
+def duration(seconds: float, style: Duration = "short") -> str:
+    """A time as people say it: 12 min; in words 12 minutes, in a cell of a table 11.7 min, exactly 11 min 42 s."""
+    if math.isnan(seconds):
+        return "–"
+    if style == "exact":
+        hours, rest = divmod(round(seconds), _HOUR)
+        return f"{hours} h {rest // 60} min" if hours else f"{rest // 60} min {rest % 60} s"
+    size, form = next((size, form) for least, size, form in _DURATIONS[style] if seconds >= least)
+    return form.format(seconds / size)
 
 
 def plain(value: Any) -> str:

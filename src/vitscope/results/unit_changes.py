@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
-from vitscope.core.statistics import Estimate
+from vitscope.core.statistics import Estimate, HasEstimate
 from vitscope.results import Result, UnitRow, tidy
 from vitscope.results.numbers import plural, rows_of, with_interval
 from vitscope.results.table import Estimated
@@ -62,20 +62,13 @@ class UnitChanges(Estimated):
 
 
 @dataclass(frozen=True)
-class UnitMean:
+class UnitMean(HasEstimate[float]):
     """A mean over units with its 95 % interval over images, and the least and the most that any unit does."""
 
-    value: float
-    low: float
-    high: float
+    estimate: Estimate[float]
     units: int
     least: float
     most: float
-
-    @property
-    def interval(self) -> Estimate[float]:
-        """Value, low and high."""
-        return Estimate(self.value, self.low, self.high)
 
     def spread(self, what: str = "unit", scale: str = ".3g") -> str:
         """Between what the single units lie, in words."""
@@ -130,10 +123,8 @@ def changes_in_words(result: Result, what: str) -> str:
     for kind in dict.fromkeys(units["kind"]):
         found = changes_of(table, kind)
         assert found is not None
-        mean = found.mean
-        said.append(
-            f"{mean.value:+.3g} [{mean.low:+.3g}, {mean.high:+.3g}] across {plural(kind)} ({found.counts})"
-        )
+        value, low, high = found.mean.estimate
+        said.append(f"{value:+.3g} [{low:+.3g}, {high:+.3g}] across {plural(kind)} ({found.counts})")
     rows: list[Any] = list(units.itertuples())
     strongest = max(rows, key=lambda row: abs(row.value))
     return (
@@ -151,7 +142,8 @@ def mean_over_units(
     """The mean of the effects of one or more units; `measured` is its interval, if it was measured image by image."""
     effect, lowest, highest = (np.asarray(numbers, dtype=np.float64) for numbers in (value, low, high))
     ends = measured or (float(lowest.mean()), float(highest.mean()))
-    return UnitMean(float(effect.mean()), *ends, len(effect), float(effect.min()), float(effect.max()))
+    mean = Estimate(float(effect.mean()), *ends)
+    return UnitMean(mean, len(effect), float(effect.min()), float(effect.max()))
 
 
 SCORES = ("block_structure", "block_contrast")

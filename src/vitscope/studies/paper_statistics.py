@@ -26,7 +26,7 @@ _HALF = 0.5
 def late_msa_change(results: Mapping[str, Result]) -> Ends | None:
     """D1: mean change of high frequencies across MSAs beyond the first third of the depth."""
     found = changes_of(results["fourier"].summary(), "msa", beyond=EARLY)
-    return None if found is None else found.mean.interval
+    return None if found is None else found.mean.estimate
 
 
 @statistic("variance.stage_end_excess")
@@ -37,7 +37,7 @@ def stage_end_excess(results: Mapping[str, Result]) -> Ends | None:
     stages = [stage for _, stage in levels.groupby("stage") if len(stage) > 1]
     found = [end_excess(*stage[["value", "low", "high"]].to_numpy().T) for stage in stages]
     known = np.array([one for one in found if not math.isnan(one[0])])
-    return mean_over_units(*known.T).interval if len(known) else None
+    return mean_over_units(*known.T).estimate if len(known) else None
 
 
 @statistic("lesion.conv_first_minus_last")
@@ -62,7 +62,7 @@ def _contrast(results: Mapping[str, Result], more: str, less: str) -> Ends | Non
     result = results["lesion"]
     assert isinstance(result, LesionResult)
     found = [one for one in result.contrasts if (one.more, one.less) == (more, less)]
-    return (found[0].value, found[0].low, found[0].high) if found else None
+    return found[0].estimate if found else None
 
 
 @statistic("attention.entropy_share")
@@ -71,7 +71,7 @@ def entropy_share(results: Mapping[str, Result]) -> Ends | None:
     table = results["attention"].summary()
     entropy, bound = _layers(table, "entropy"), _layers(table, "entropy_bound")["value"]
     share = entropy[["value", "low", "high"]].div(bound.loc[entropy.index], axis=0)
-    return mean_over_units(*share.to_numpy().T).interval if len(share) else None
+    return mean_over_units(*share.to_numpy().T).estimate if len(share) else None
 
 
 @statistic("attention.upper_minus_lower_class_entropy")
@@ -218,7 +218,7 @@ def _stage_ends(table: pd.DataFrame, quantity: str) -> Ends | None:
     rows = _layers(table, quantity)
     units = rows[rows["value"].notna() & rows["kind"].isin(["conv", "msa", "mlp"])]
     ends = units.groupby("stage").tail(1)[["value", "low", "high"]].to_numpy(float)
-    return mean_over_units(*ends.T).interval if len(ends) else None
+    return mean_over_units(*ends.T).estimate if len(ends) else None
 
 
 @statistic("passes.accuracy_of_all")

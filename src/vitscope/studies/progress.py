@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
+from vitscope.results.numbers import duration
 from vitscope.studies.graph import Node
 from vitscope.studies.schedule import Task, Tasks
 
@@ -183,10 +184,3 @@ def _urgency(tasks: list[Task]) -> int:
 def _without(name: str, title: str) -> str:
     """The title of a job in the row of an arm or a study, which need not be said again."""
     return title.replace(f" {name},", "").replace(f" {name} ", " ")
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it: 40 s, 12 min, 3.5 h."""
-    if seconds < 100:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

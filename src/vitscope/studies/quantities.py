@@ -186,7 +186,7 @@ def _of_rows(asked: Quantity, result: Result, rows: pd.DataFrame) -> Measured:
         raise NotMeasured(f"{asked} is not defined for {result.model}")
     value, low, high = (known[end].to_numpy() for end in ("value", "low", "high"))
     mean = mean_over_units(value, low, high)
-    return Measured(*mean.interval, result.n)
+    return Measured(*mean.estimate, result.n)
 
 
 def _once_each(function: Callable[[Result], T]) -> Callable[[Result], T]:

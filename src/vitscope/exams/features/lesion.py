@@ -107,9 +107,9 @@ def _grouped(
     """Groups of units and differences between them; `mean_drop` goes from weights of units to a drop."""
     weights = group_weights(units, position)
     return {
-        "groups": tuple(Group(*key, int((w > 0).sum()), *mean_drop(w)) for key, w in weights.items()),
+        "groups": tuple(Group(*key, int((w > 0).sum()), mean_drop(w)) for key, w in weights.items()),
         "contrasts": tuple(
-            Contrast(" ".join(more), " ".join(less), *mean_drop(weights[more] - weights[less]))
+            Contrast(" ".join(more), " ".join(less), mean_drop(weights[more] - weights[less]))
             for more, less in contrasts(weights)
         ),
     }

@@ -14,7 +14,7 @@ import numpy as np
 
 from vitscope.core.arguments import checked
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.core.statistics import few_interval, standard_error
+from vitscope.core.statistics import Estimate, few_interval, standard_error
 from vitscope.exams.loss.hessian import hessian
 from vitscope.findings.hessian import HessianResult
 from vitscope.findings.hessian_training import HessianTrainingResult, Slope
@@ -90,11 +90,9 @@ def log_log_slope(
     centred = np.log(x) - np.log(x).mean()
     slopes = centred @ logs / (centred @ centred)
     fewest = min(len(result.eigenvalues) for result in results)
-    low, high = few_interval(slopes[0], standard_error(slopes[1:]), fewest)
+    exponent = Estimate(slopes[0], *few_interval(slopes[0], standard_error(slopes[1:]), fewest))
     return Slope(
-        value=float(slopes[0]),
-        low=float(low),
-        high=float(high),
+        exponent.each(float),
         intercept=float(logs[:, 0].mean() - slopes[0] * np.log(x).mean()),
         n=len(x),
     )

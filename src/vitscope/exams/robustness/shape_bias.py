@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import REPLICATES, poisson_weights, score_interval, standard_error
+from vitscope.core.statistics import REPLICATES, Estimate, poisson_weights, score_interval, standard_error
 from vitscope.engine.exam import OwnNumbers, procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import PAIRS, PixelModel, image_generators
@@ -183,8 +183,8 @@ def _summarise(cutoff: np.ndarray, n: int, pairs: int, sums: np.ndarray) -> dict
     usual = int(np.argmin(np.abs(cutoff - USUAL)))
     headlines = []
     for way, name in ((usual, f"cut at {cutoff[usual]:g}π"), (-1, PHASE)):
-        numbers = (float(bias[way, 0]), float(low[way, -1]), float(high[way, -1]))
-        headlines.append(Headline("shape_bias", name, *numbers, bias[way].copy()))
+        numbers = Estimate(bias[way, 0], low[way, -1], high[way, -1])
+        headlines.append(Headline("shape_bias", name, numbers.each(float), bias[way].copy()))
     crossing = crossover(cutoff, sums[:-1, :, 0], sums[:-1, :, 1])
     if cutoff[0] < crossing[0] < cutoff[-1]:
         headlines.append(Headline.of("crossover", "in units of π", crossing))
