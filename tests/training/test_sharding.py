@@ -20,7 +20,7 @@ from vitscope.training.sharding import (
     StochasticDepth,
     batches,
     image_name,
-    parts,
+    micro_batches,
     share,
 )
 
@@ -60,7 +60,7 @@ def test_mixing_shares_is_mixing_the_batch(n: int, world: int) -> None:
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_no_part_of_a_share_is_a_single_image(n: int, world: int) -> None:
     for accumulate in (1, 2, 3, 4):
-        count = parts(n, accumulate, world)
+        count = micro_batches(n, accumulate, world)
         sizes = [len(t) for r in range(world) for t in _cut(share(list(range(n)), r, world).images, count)]
         assert len(sizes) == count * world
         assert min(sizes) >= min(2, n)

@@ -9,7 +9,7 @@ from torch import nn
 from vitscope.recipes.named import RECIPES
 from vitscope.recipes.recipe import Recipe
 from vitscope.training.distill import has_distillation_token
-from vitscope.training.sharding import parts
+from vitscope.training.sharding import micro_batches
 
 _OF_NO_CONSEQUENCE = {"name", "accumulate", "compile", "channels_last", "patience"}
 
@@ -54,7 +54,7 @@ def _duration(recipe: Recipe, n_images: int | None) -> str:
 
 
 def _batch(recipe: Recipe, world: int) -> str:
-    cut = parts(recipe.batch_size, recipe.accumulate, world)
+    cut = micro_batches(recipe.batch_size, recipe.accumulate, world)
     each = recipe.batch_size / world / cut
     processes = f"{world} process{'es' if world > 1 else ''}"
     return f"batch {recipe.batch_size} = {processes} x {cut} accumulated x {_rough(each)} images"
@@ -140,10 +140,10 @@ def _hazards(recipe: Recipe, world: int, n_images: int | None, model: nn.Module 
         found.append(
             f"there are {n_images} images, fewer than a batch ({recipe.batch_size}): an epoch is one step"
         )
-    if parts(recipe.batch_size, recipe.accumulate, world) < recipe.accumulate:
+    if micro_batches(recipe.batch_size, recipe.accumulate, world) < recipe.accumulate:
         found.append(
             f"a batch of {recipe.batch_size} has no {world} x {recipe.accumulate} parts of 2 images; "
-            f"it is cut into {world} x {parts(recipe.batch_size, recipe.accumulate, world)}"
+            f"it is cut into {world} x {micro_batches(recipe.batch_size, recipe.accumulate, world)}"
         )
     if recipe.distill and model is not None and not has_distillation_token(model):
         found.append(

@@ -55,8 +55,8 @@ def share(batch: list[int], rank: int, world: int) -> Share:
     return Share(images)
 
 
-def parts(n: int, accumulate: int, world: int) -> int:
-    """Into how many parts every process cuts its share of n images: `accumulate`, if two images are left for each."""
+def micro_batches(n: int, accumulate: int, world: int) -> int:
+    """How many micro-batches every process makes of its share of n images: `accumulate`, if each has two images."""
     return max(1, min(accumulate, n // 2 // world))
 
 

@@ -38,10 +38,10 @@ from vitscope.training.numerics import (
 )
 from vitscope.training.optimizer import build_optimizer, build_schedule, worst_nearby
 from vitscope.training.parallel import any_process
-from vitscope.training.sharding import Repeated, StochasticDepth, batches, parts, share
+from vitscope.training.sharding import Repeated, StochasticDepth, batches, micro_batches, share
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """What of a batch is computed at once."""
 
     inputs: Inputs  # mixed
@@ -213,11 +213,13 @@ class Stepper:
         seed_all(*place)  # the same on every process: one draw mixes the whole batch
         inputs, targets = self.mixed(inputs, targets)
         rank, world = distributed.rank(), distributed.world_size()
-        n_parts = parts(len(batch), self.recipe.accumulate, world)
+        n_micro_batches = micro_batches(len(batch), self.recipe.accumulate, world)
         places = torch.tensor(share(list(range(len(batch))), rank, world).images)
         taken = [
-            Part(x, y, self._taught(x), where.tolist())
-            for x, y, where in zip(*(cut(part, n_parts) for part in (inputs, targets, places)), strict=True)
+            MicroBatch(x, y, self._taught(x), where.tolist())
+            for x, y, where in zip(
+                *(cut(part, n_micro_batches) for part in (inputs, targets, places)), strict=True
+            )
         ]
         # each image weighs 1 / batch; dropout differs between processes
         asked = (taken, counted / len(batch), (*place, 1 + rank), len(batch))
@@ -261,7 +263,7 @@ class Stepper:
         inputs, targets = (moved(part, self.device, self.layout) for part in (inputs, targets))
         return self.task.mixed(inputs, targets, self.recipe, self.n_classes)
 
-    def _gradient(self, taken: list[Part], weight: float, draws: tuple[int, ...], batch: int) -> float:
+    def _gradient(self, taken: list[MicroBatch], weight: float, draws: tuple[int, ...], batch: int) -> float:
         """Add up the gradient of the effective batch's loss, and tell that loss; each image weighs `weight`."""
         seed_all(*draws)
         world = distributed.world_size()
