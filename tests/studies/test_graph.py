@@ -9,8 +9,8 @@ from tests.studies.tiny_study import LOOKS, SHARED, arms, tiny_study
 from vitscope.core.errors import BadArgument
 from vitscope.models.errors import UntrustedCode
 from vitscope.recipes.named import get_recipe
+from vitscope.studies.design import Arm, Look
 from vitscope.studies.graph import Plan, plan_study
-from vitscope.studies.parts import Arm, Look
 from vitscope.studies.run import Request, Seen, plan_request
 from vitscope.studies.store import Store
 from vitscope.studies.study import Study

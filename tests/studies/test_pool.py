@@ -19,7 +19,7 @@ from tests.studies.tiny_study import JOBS, LOOKS, arms, contents, tiny_study
 from vitscope.core import pd
 from vitscope.results.study_result import FILE, PAGE, StudyResult
 from vitscope.studies.cost import Cost, affordable
-from vitscope.studies.parts import Look
+from vitscope.studies.design import Look
 from vitscope.studies.pool import Pool, Pooled, do_studies
 from vitscope.studies.run import Request
 from vitscope.studies.study import Study

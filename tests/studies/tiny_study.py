@@ -5,8 +5,8 @@ from typing import Any
 
 from vitscope.claims.verdict import Rule
 from vitscope.results.result import read_checked
+from vitscope.studies.design import Arm, Comparison, Look
 from vitscope.studies.graph import plan_study
-from vitscope.studies.parts import Arm, Comparison, Look
 from vitscope.studies.run import Done, Request, do_study
 from vitscope.studies.runners import Runner
 from vitscope.studies.schedule import Report, Schedule

@@ -17,7 +17,7 @@ from vitscope.results.numbers import lies_in_0_to_1
 from vitscope.results.over_seeds import Measured, OverSeeds, holm, over_seeds
 from vitscope.results.study_result import each_row
 from vitscope.studies.contrasts import measure_comparison
-from vitscope.studies.parts import TRAINING, Arm, Comparison
+from vitscope.studies.design import TRAINING, Arm, Comparison
 from vitscope.studies.quantities import Quantity, Results, measure, measure_difference, summary_of
 from vitscope.studies.study import Study
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from vitscope.core.statistics import NORMAL, of_few, standard_error
 from vitscope.results.over_seeds import Measured, difference
-from vitscope.studies.parts import Comparison
+from vitscope.studies.design import Comparison
 from vitscope.studies.quantities import (
     NotMeasured,
     Quantity,

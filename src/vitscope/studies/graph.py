@@ -12,10 +12,10 @@ from typing import Any
 from vitscope.data import ImageData
 from vitscope.data.fetchers import require_labels
 from vitscope.findings import Result
+from vitscope.studies.design import Arm
 from vitscope.studies.images import Part
 from vitscope.studies.job import Job
 from vitscope.studies.known_quantities import check_quantities
-from vitscope.studies.parts import Arm
 from vitscope.studies.resolve import Images, ResolvedArm, ResolvedLook, as_plain, part_of, plain, said_of
 from vitscope.studies.store import Kind, Store, key_of
 from vitscope.studies.study import Study

@@ -32,7 +32,7 @@ from vitscope.results import loss_numbers as spectra
 from vitscope.results.over_seeds import Measured, difference
 from vitscope.results.paired import Replicated, check_same_images
 from vitscope.results.unit_changes import mean_over_units
-from vitscope.studies.parts import QUANTITY, TRAINING
+from vitscope.studies.design import QUANTITY, TRAINING
 
 Results = Mapping[str, Result]
 Found = Measured | tuple[float, float, float] | None

@@ -18,8 +18,8 @@ from vitscope.data import ImageData, batches
 from vitscope.data.fetchers import require_labels
 from vitscope.data.folder import without_splits
 from vitscope.recipes.recipe import Recipe
+from vitscope.studies.design import VALIDATION, Arm
 from vitscope.studies.images import Part
-from vitscope.studies.parts import VALIDATION, Arm
 from vitscope.studies.resolve import Images, ResolvedArm, plain, said_of
 from vitscope.studies.store import Store, key_of
 from vitscope.studies.study import Study

@@ -27,8 +27,8 @@ from vitscope.models.errors import UntrustedCode
 from vitscope.models.trust import allow_data, allow_model, names_code
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
+from vitscope.studies.design import OF_THE_ARM, VALIDATION, Arm, Look, Operation
 from vitscope.studies.images import Part
-from vitscope.studies.parts import OF_THE_ARM, VALIDATION, Arm, Look, Operation
 from vitscope.surgery.tools.operate import find_operation, plan_operations
 from vitscope.surgery.tools.record import OPERATIONS
 

@@ -17,8 +17,8 @@ from vitscope.data.catalog import CATALOG
 from vitscope.data.labels import REAL
 from vitscope.models.create import check_name
 from vitscope.models.errors import UnknownModel
+from vitscope.studies.design import VALIDATION
 from vitscope.studies.images import Part
-from vitscope.studies.parts import VALIDATION
 from vitscope.studies.resolve import Images
 from vitscope.studies.scales import PublishedData, Scale
 from vitscope.studies.study import Study

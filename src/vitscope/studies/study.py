@@ -17,7 +17,7 @@ from typing import Any
 from vitscope.core.arguments import Probability, names_checked
 from vitscope.core.arguments.yaml_files import read_yaml
 from vitscope.core.errors import BadArgument, did_you_mean
-from vitscope.studies.parts import (
+from vitscope.studies.design import (
     TRAINING,
     VALIDATION,
     Arm,

@@ -19,8 +19,8 @@ from vitscope.report.atlas import write_atlas
 from vitscope.results import atomic_write
 from vitscope.results.plain_files import called, default_folder
 from vitscope.results.study_result import StudyResult
+from vitscope.studies.design import Arm, Look
 from vitscope.studies.engines import Engine
-from vitscope.studies.parts import Arm, Look
 from vitscope.studies.run import STORE, Request, carry_out
 from vitscope.studies.study import Study
 from vitscope.studies.summary import summarise
