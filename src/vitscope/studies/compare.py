@@ -32,8 +32,8 @@ DATA = "fashion"
 
 
 @dataclass(frozen=True)
-class Request:
-    """One call of `diagnose`; without data and exams: as the other model was examined."""
+class PairRequest:
+    """How both models of a pair are diagnosed; without data and exams: as the other model was."""
 
     data: str | None = None
     split: str = "test"
@@ -98,7 +98,7 @@ def compare(
     path = Path(page) if page is not None else folder / "report.html"
     check_page(path)
     said = Interface().merged(output, mean, std)
-    request = Request(data, split, exams, limit, batch_size, seed)
+    request = PairRequest(data, split, exams, limit, batch_size, seed)
     runs = examined_runs(first, second, request, device, folder, said, skip_broken, creation)
     if distributed.is_main():
         report(runs, path, title, docs)
@@ -121,7 +121,7 @@ def folder_of_pair(
 def examined_runs(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
-    request: Request,
+    request: PairRequest,
     device: str | torch.device | None,
     out: str | os.PathLike[str],
     interface: Interface,
@@ -147,9 +147,9 @@ def examined_runs(
     return [folders.get(name, Path(name)) for name in names]
 
 
-def _refuse_without_effect(request: Request, examined: int) -> None:
+def _refuse_without_effect(request: PairRequest, examined: int) -> None:
     """Options of an examination that nothing is examined by."""
-    usual = Request()
+    usual = PairRequest()
     fields = ("data", "split", "exams", "limit", "batch_size", "seed")
     said = [field for field in fields if getattr(request, field) != getattr(usual, field)]
     if not said or not examined:
@@ -167,7 +167,7 @@ def _is_examined(path: Path) -> bool:
     return path.is_dir() and any(path.glob("exams/*/result.json"))
 
 
-def _requests(run: Run, trust_code: bool) -> list[Request]:
+def _requests(run: Run, trust_code: bool) -> list[PairRequest]:
     """How a run was examined, command by command."""
     commands = _commands(run)
     if not commands:
@@ -190,14 +190,14 @@ def _spec_and_split(options: Mapping[str, Any]) -> tuple[str, str]:
     return (spec, split) if spec else (data, "")
 
 
-def _request(options: dict[str, Any], path: Path, trust_code: bool) -> Request:
+def _request(options: dict[str, Any], path: Path, trust_code: bool) -> PairRequest:
     spec, split = _spec_and_split(options)
     if not split:
         raise VitscopeError(
             f"{path} was examined on {options['data']}, which has no name to load it by; use --data NAME for both"
         )
     allow_data(spec, path, trust_code)
-    return Request(
+    return PairRequest(
         spec,
         split,
         options["exams"],
@@ -210,7 +210,7 @@ def _request(options: dict[str, Any], path: Path, trust_code: bool) -> Request:
     )
 
 
-def _exams(request: Request, data: Any) -> Sequence[str] | None:
+def _exams(request: PairRequest, data: Any) -> Sequence[str] | None:
     """The exams; earlier versions also recorded those about streams that had nothing to show on pictures."""
     if request.exams is None or not request.recorded:
         return request.exams
@@ -228,7 +228,7 @@ def _own(said: Any) -> Any:
 def _examine(
     name: str,
     folder: Path,
-    requests: Sequence[Request],
+    requests: Sequence[PairRequest],
     device: str | torch.device | None,
     said: Interface,
     skip_broken: bool,
