@@ -25,7 +25,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 @dataclass(frozen=True)
-class Request:
+class ModelRequest:
     """What `create_model` was asked for."""
 
     name: str

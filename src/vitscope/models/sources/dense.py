@@ -18,7 +18,7 @@ from vitscope.core.interface import class_count
 from vitscope.data import data_config
 from vitscope.models.errors import CannotBuild
 from vitscope.models.origin import Origin, origin, remember_random_weights, set_input, still_random
-from vitscope.models.sources import Request, signature_of
+from vitscope.models.sources import ModelRequest, signature_of
 
 HEADS = {  # file and class of each prefix
     "upernet": ("segmentation", "UperNet"),
@@ -38,7 +38,9 @@ def backbone_of(name: str) -> str:
     return name.partition(":")[2] if has(name) else name
 
 
-def build(request: Request, create: Callable[..., nn.Module], redo: Callable[..., nn.Module]) -> nn.Module:
+def build(
+    request: ModelRequest, create: Callable[..., nn.Module], redo: Callable[..., nn.Module]
+) -> nn.Module:
     """The backbone by `create`, and what the task needs on it; `redo` operates on it as a record says.
 
     Without a number of classes it has as many as the backbone.

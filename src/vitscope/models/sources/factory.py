@@ -13,11 +13,11 @@ from vitscope.core.errors import VitscopeError, alike
 from vitscope.data.config import image_channels
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_input
-from vitscope.models.sources import Request, call, signature_of
+from vitscope.models.sources import ModelRequest, call, signature_of
 from vitscope.models.trust import OUR_FACTORIES
 
 
-def build(request: Request) -> nn.Module:
+def build(request: ModelRequest) -> nn.Module:
     """Import the module (also from the working directory) and call the factory with what was asked for.
 
     `trust_code` goes to our own factories, which make what their arguments name.

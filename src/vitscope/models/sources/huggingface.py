@@ -17,14 +17,14 @@ from vitscope.data.processors import stated
 from vitscope.models.dense.words import HubWords
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel, UntrustedCode
 from vitscope.models.origin import pair, set_input
-from vitscope.models.sources import Request, no_vain_tries
+from vitscope.models.sources import ModelRequest, no_vain_tries
 from vitscope.models.trust import HOW, HUGGING_FACE
 
 PREFIX = HUGGING_FACE
 _KERNELS = ("_implementation", "_implementation_internal")  # "owner/name": code that is fetched from the hub
 
 
-def build(request: Request) -> nn.Module:
+def build(request: ModelRequest) -> nn.Module:
     """`AutoModelForImageClassification` from its configuration, with its weights if they are wanted.
 
     A model that brings code of its own is made with `trust_code` only; nobody is asked on the terminal.
@@ -73,7 +73,7 @@ def _is_folder(where: str) -> bool:
     return bool(where) and Path(where).is_dir()
 
 
-def _build(transformers: Any, request: Request) -> nn.Module:
+def _build(transformers: Any, request: ModelRequest) -> nn.Module:
     name, size, trust_code = request.name, request.size, request.trust_code
     where = name.removeprefix(PREFIX)
     try:
