@@ -21,7 +21,7 @@ from vitscope.studies.cards import Card, card_study, list_cards
 from vitscope.studies.cost import read_budget
 from vitscope.studies.engines import Engine, check_engine
 from vitscope.studies.pool import Pooled, do_studies
-from vitscope.studies.run import STORE, Request
+from vitscope.studies.run import STORE, StudyRequest
 from vitscope.studies.scales import Scale, ScaleName, read_scale
 
 OUT = Path("runs/reproduce")
@@ -78,7 +78,7 @@ def reproduce(
         raise VitscopeError(f"out is '{folder}', a file; expected a folder for what is found")
     for card in chosen:
         register(card, size, folder, renew)
-    request = Request(
+    request = StudyRequest(
         "",
         store,
         engine,

@@ -21,7 +21,7 @@ from vitscope.results.plain_files import called, default_folder
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.design import Arm, Look
 from vitscope.studies.engines import Engine
-from vitscope.studies.run import STORE, Request, carry_out
+from vitscope.studies.run import STORE, StudyRequest, carry_out
 from vitscope.studies.study import Study
 from vitscope.studies.summary import summarise
 
@@ -94,7 +94,7 @@ def survey(
         "num_classes": num_classes,
     }
     asked = plan_survey(names, data, exams, split, limit, batch_size, arguments, options)
-    request = Request(
+    request = StudyRequest(
         asked,
         store,
         engine,
