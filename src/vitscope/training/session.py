@@ -19,7 +19,7 @@ from vitscope.models import save_model
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage
 from vitscope.training import checkpoint
-from vitscope.training.disk import Kept, writing
+from vitscope.training.disk import NamedCheckpoints, writing
 from vitscope.training.evaluate import measure
 from vitscope.training.log import Bar, Metrics, Tracking
 from vitscope.training.monitors import Monitors
@@ -42,7 +42,7 @@ class Session:
         self.total = math.ceil(stepper.recipe.total_epochs)
         self._warmup_end = math.ceil(stepper.recipe.warmup_epochs * stepper.steps)
         done = self._epochs() if self.resumed else None
-        self._kept = Kept(plan.folder, plan.options.checkpoint_every, done, plan.task.best)
+        self._kept = NamedCheckpoints(plan.folder, plan.options.checkpoint_every, done, plan.task.best)
         self._saved = self._place() if self.resumed else None
         self._keep_previous = not start.fell_back  # a damaged state is not worth keeping, the one before is
         self._metrics: Metrics | None = None
