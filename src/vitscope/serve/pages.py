@@ -39,7 +39,7 @@ class Busy(VitscopeError):
     """Not now: others wait for their pages already, or the server is about to end."""
 
 
-class Kept(Generic[T]):
+class PageCache(Generic[T]):
     """What was made of runs, as long as their files are the same; the latest so many."""
 
     def __init__(self, most: int) -> None:
@@ -76,8 +76,8 @@ class Pages:
         self._lock = threading.Lock()
         self._room = threading.BoundedSemaphore(MOST_WAITING)
         self._ending = threading.Event()
-        self._reports: Kept[str] = Kept(KEPT_PAGES)
-        self._curves: Kept[bytes | None] = Kept(KEPT_CURVES)
+        self._reports: PageCache[str] = PageCache(KEPT_PAGES)
+        self._curves: PageCache[bytes | None] = PageCache(KEPT_CURVES)
 
     def __enter__(self) -> Self:
         return self
