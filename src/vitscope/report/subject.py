@@ -14,7 +14,7 @@ from vitscope.claims.outputs import Augmentation, augmentation_of
 from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
-from vitscope.report.card import Card, make_card
+from vitscope.report.card import ModelCard, make_card
 from vitscope.report.how_to_diagnose import diagnose_command
 from vitscope.report.measured_on import images_of, is_augmented
 from vitscope.results import Result, Run
@@ -49,7 +49,7 @@ class RunSubject:
     damaged: dict[str, str] = field(default_factory=dict)  # exams that cannot be read, and why
 
     @cached_property
-    def card(self) -> Card:
+    def card(self) -> ModelCard:
         """What the page says about the model."""
         return make_card(self.run, self.results)
 
