@@ -40,8 +40,7 @@ from vitscope.engine.one_pass import examine
 from vitscope.engine.scores import error_interval, least_error, lengthened
 from vitscope.engine.shown_images import ShowsImages
 from vitscope.engine.takes_interface import Asked, takes_interface
-from vitscope.findings.answers import KINDS, QUANTITIES, AnswersResult, ByteArray, kind_of
-from vitscope.findings.answers import Asked as Question
+from vitscope.findings.answers import KINDS, QUANTITIES, AnsweredQuestion, AnswersResult, ByteArray, kind_of
 from vitscope.results.condition_rows import BINS, MEANS
 
 SIDE = 160  # of pictures that are kept to be shown, at most
@@ -160,7 +159,7 @@ class AnswersAccumulator(ShowsImages):
             "shown": tuple(self._question(slot) for slot in self.slots),
         }
 
-    def _question(self, slot: int) -> Question:
+    def _question(self, slot: int) -> AnsweredQuestion:
         """Picture, question and truth are the data's; the answers are what was kept."""
         data, place = self.subject.pictures, int(self.places[slot])
         assert data is not None
@@ -170,7 +169,7 @@ class AnswersAccumulator(ShowsImages):
         pixels = np.asarray(picture.resize((wide, tall), Image.Resampling.BOX))
         best = [int(k) for k in np.argsort(-target, kind="stable")[:TOP] if target[k] > 0]
         said = [int(k) - 1 for k in self.chosen[slot] if k]
-        return Question(
+        return AnsweredQuestion(
             place,
             ByteArray.of(np.ascontiguousarray(pixels)),
             data.question(place),
