@@ -28,7 +28,7 @@ from vitscope.core.peers import explained
 from vitscope.data import ImageData
 from vitscope.data.broken_images import few
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import preserved
+from vitscope.recipes.seeding import random_state_preserved
 from vitscope.results import Run
 from vitscope.training import parallel
 from vitscope.training.checkpoint import Progress
@@ -93,7 +93,7 @@ def train(
         KeyboardInterrupt: On Ctrl-C or SIGTERM, once the state has been written.
     """
     options = dataclasses.replace(options or TrainOptions(), **changes)
-    with distributed.process_group(options.timeout_minutes), explained(), preserved():
+    with distributed.process_group(options.timeout_minutes), explained(), random_state_preserved():
         with together():
             _refuse_without_effect(options)
             find_monitors(options.monitor)

@@ -35,7 +35,7 @@ from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape import Centre, LandscapeResult
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import preserved as draws_preserved
+from vitscope.recipes.seeding import random_state_preserved
 
 
 @takes_interface
@@ -84,7 +84,7 @@ def landscape(
     """
     recipe = find_recipe(recipe, data)
     penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
-    with preserved(model), draws_preserved(), placed(model, device), parts:
+    with preserved(model), random_state_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts), loss.statistics_restored():
             moved = moved_parameters(model, tuple(loss.batches[0].images.shape[1:]))

@@ -30,7 +30,7 @@ from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import preserved as draws_preserved
+from vitscope.recipes.seeding import random_state_preserved
 
 
 @takes_interface
@@ -57,7 +57,7 @@ def landscape_line(
     """
     recipe = find_recipe(recipe, data)
     penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
-    with preserved(model), draws_preserved(), placed(model, device), parts:
+    with preserved(model), random_state_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts):
             state = model.state_dict(keep_vars=True)  # the model's own parameters and kept buffers, no copies
