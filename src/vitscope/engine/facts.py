@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 from vitscope.anatomy import anatomy
-from vitscope.anatomy.flops import count_flops, stand_in
+from vitscope.anatomy.flops import cheap_copy, count_flops
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interface import interface_of
@@ -220,7 +220,7 @@ def _known(number: float) -> float | None:
 def _double(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:
     """A copy without a user's hooks: looking at it costs little, and nobody notices."""
     try:
-        double = stand_in(model, size)
+        double = cheap_copy(model, size)
     except Exception:  # whatever a foreign module does not like about being copied
         return model
     for module in double.modules():
