@@ -92,7 +92,7 @@ def _some_held_out(data: ImageData | TaskData) -> tuple[Any, Any]:
     return learned, held_out
 
 
-def readable(images: Images, skip_broken: bool) -> Images:
+def with_broken_named(images: Images, skip_broken: bool) -> Images:
     """The images, of which the broken ones are named, or passed over."""
     held_out: Any = images.held_out
     names: list[str] = []

@@ -23,7 +23,7 @@ from vitscope.recipes.seeding import seed_all
 from vitscope.results.plain_files import file_name
 from vitscope.tasks import Classification, Task, find_task
 from vitscope.training import parallel
-from vitscope.training.loading import Images, find_images, readable
+from vitscope.training.loading import Images, find_images, with_broken_named
 from vitscope.training.log import Tracker
 
 
@@ -136,7 +136,7 @@ def make_plan(
     task = find_task(options.task, found.train, options.window)
     choices = get_recipe(recipe or task.recipe, **own | dict(options.changes or {}))
     task.check_recipe(choices)
-    images = readable(found, options.skip_broken)
+    images = with_broken_named(found, options.skip_broken)
     device = parallel.device_of_process(options.device)
     named: dict[str, Any] = {} if isinstance(model, nn.Module) else task.model_arguments(model, found.train)
     net = find_model(model, images.classes, options.img_size, choices, trusted, task, **named).to(device)
