@@ -25,7 +25,7 @@ from vitscope.results.manifest import damage, write_listed
 from vitscope.results.plain_files import check_plain
 from vitscope.results.result import NewerSchema
 from vitscope.training.optimizer import check_moments
-from vitscope.training.parallel import placed, whole
+from vitscope.training.parallel import gathered_state, placed
 
 SCHEMA = 1
 TENSORS = "last.safetensors"
@@ -94,7 +94,7 @@ def save_state(
             kept = {name: value for name, value in values.items() if isinstance(value, Tensor)}
             tensors |= {f"{kind}.{index}.{name}": value for name, value in kept.items()}
             numbers[kind][str(index)] = {name: values[name] for name in values if name not in kept}
-    complete = whole(tensors)
+    complete = gathered_state(tensors)
     if not distributed.is_main():
         return
     readable = {"schema": SCHEMA, "setting": setting, "progress": asdict(progress)}

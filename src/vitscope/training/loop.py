@@ -35,7 +35,7 @@ from vitscope.training.checkpoint import Progress
 from vitscope.training.disk import bytes_needed, check_room, check_writable, checkpoints_expected
 from vitscope.training.log import Bar, Tracking
 from vitscope.training.monitors import Monitors, find_monitors
-from vitscope.training.parallel import together
+from vitscope.training.parallel import collectively
 from vitscope.training.recipe_differences import describe_recipe
 from vitscope.training.resume import Start, find_position
 from vitscope.training.session import Session
@@ -94,17 +94,17 @@ def train(
     """
     options = dataclasses.replace(options or TrainOptions(), **changes)
     with distributed.process_group(options.timeout_minutes), explained(), random_state_preserved():
-        with together():
+        with collectively():
             _refuse_without_effect(options)
             find_monitors(options.monitor)
             plan = make_plan(model, data, recipe, out, options)
-        with together():
+        with collectively():
             stepper = _make_stepper(plan)
-        with together():
+        with collectively():
             start = _find_start(plan, stepper)
         if distributed.is_main():
             _announce(plan, stepper, start)
-        with together():
+        with collectively():
             monitors = Monitors(plan, stepper, start)
         position = start.position
         with (
@@ -185,7 +185,7 @@ def _announce(plan: Plan, stepper: Stepper, start: Start) -> None:
 def _recorded(plan: Plan) -> Iterator[None]:
     """The main process begins and finishes the record of the run, with the images that were broken."""
     run, images = None, plan.images
-    with together():
+    with collectively():
         if distributed.is_main():
             about: dict[str, Any] = {"seed": plan.options.seed, "device": str(plan.device)}
             run = Run.start(plan.folder, options=plan.setting, model=plan.facts, **about)
@@ -209,7 +209,7 @@ def _recorded(plan: Plan) -> Iterator[None]:
 
 
 def _tracking(plan: Plan, position: Progress) -> Tracking:
-    with together():
+    with collectively():
         used = plan.options.track if distributed.is_main() else None
         tracking = Tracking(used, plan.folder, plan.setting, position.epoch)
     return tracking

@@ -14,7 +14,7 @@ from vitscope.models.sources.run_folder import CONFIG
 from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
-from vitscope.training.parallel import together
+from vitscope.training.parallel import collectively
 from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper
 
@@ -47,7 +47,7 @@ def find_position(plan: Plan, stepper: Stepper) -> Start:
             )
         _refuse_to_overwrite(folder, stepper.model, plan.setting)
         return Start(Progress(), missed=_missed(folder) if resume else "")
-    with together():
+    with collectively():
         saved = checkpoint.find_state(folder)
     if len(set(distributed.gather(saved.file))) > 1:
         raise VitscopeError(

@@ -23,7 +23,7 @@ from vitscope.training.disk import NamedCheckpoints, writing
 from vitscope.training.evaluate import measure
 from vitscope.training.log import Bar, Metrics, Tracking
 from vitscope.training.monitors import Monitors
-from vitscope.training.parallel import any_process, share_buffers, together, whole
+from vitscope.training.parallel import any_process, collectively, gathered_state, share_buffers
 from vitscope.training.resume import Start
 from vitscope.training.setup import Plan
 from vitscope.training.steps import Stepper, TrainingDiverged
@@ -114,7 +114,7 @@ class Session:
                 self._save_state()
             return False
         except TrainingDiverged as error:
-            with together():
+            with collectively():
                 raise self._diverged(error) from error
 
     def _after_step(self, n_images: int, loss: float) -> bool:
@@ -193,7 +193,7 @@ class Session:
     def _keep(self, names: list[str], weights: dict[str, Tensor], row: dict[str, Any] | None = None) -> None:
         """Keep what was measured; where that is an average of the weights, these themselves as well."""
         averaged = names and self.stepper.measured is not self.stepper.model and self._global_step()
-        raw = whole(self.stepper.model.state_dict()) if averaged else None
+        raw = gathered_state(self.stepper.model.state_dict()) if averaged else None
         if not distributed.is_main():
             return
         for name in names:
@@ -203,12 +203,12 @@ class Session:
 
     def _weights(self) -> dict[str, Tensor]:
         share_buffers(self.stepper.measured)
-        return whole(self.stepper.measured.state_dict())
+        return gathered_state(self.stepper.measured.state_dict())
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         saved = f"{checkpoint.TENSORS} there holds the state after {self._saved}" if self._saved else None
-        with together(), writing(self.plan.folder, saved or "no state was written before"):
+        with collectively(), writing(self.plan.folder, saved or "no state was written before"):
             yield
 
     def _diverged(self, error: TrainingDiverged) -> TrainingDiverged:
