@@ -17,7 +17,7 @@ from vitscope.data.processors import stated
 from vitscope.models.dense.words import HubWords
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel, UntrustedCode
 from vitscope.models.origin import pair, set_input
-from vitscope.models.sources import ModelRequest, no_vain_tries
+from vitscope.models.sources import ModelRequest, without_retries
 from vitscope.models.trust import HOW, HUGGING_FACE
 
 PREFIX = HUGGING_FACE
@@ -37,7 +37,7 @@ def build(request: ModelRequest) -> nn.Module:
         ) from error
     if _is_folder(request.name.removeprefix(PREFIX)):
         return _build(transformers, request)
-    with no_vain_tries():
+    with without_retries():
         check_name(request.name)
         return _build(transformers, request)
 
@@ -51,7 +51,7 @@ def check_name(name: str) -> None:
         raise UnknownModel(
             f"no Hugging Face model '{where}'; expected hf:owner/name, or hf: and a folder with a config.json"
         )
-    with no_vain_tries() as cut_off:
+    with without_retries() as cut_off:
         if cut_off and not _is_cached(where):
             raise UnknownModel(
                 f"no Hugging Face model '{where}' in the cache, and there is no network; expected hf: and a folder "

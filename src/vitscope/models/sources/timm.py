@@ -13,7 +13,7 @@ from torch import nn
 from vitscope.core.errors import VitscopeError, did_you_mean, warn
 from vitscope.models.errors import TwinWarning, UnknownModel
 from vitscope.models.origin import set_input
-from vitscope.models.sources import ModelRequest, arguments_of, call, fetching, no_vain_tries
+from vitscope.models.sources import ModelRequest, arguments_of, call, fetching, without_retries
 from vitscope.models.zoo import OURS, fitting, timms_own
 
 PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
@@ -46,7 +46,7 @@ def _described(name: str) -> Iterator[None]:
     if not name.startswith(PREFIXES):
         yield
         return
-    with no_vain_tries() as cut_off:
+    with without_retries() as cut_off:
         try:
             yield
         except VitscopeError:
