@@ -16,7 +16,7 @@ from vitscope.studies.design import Arm
 from vitscope.studies.images import Part
 from vitscope.studies.job import Job
 from vitscope.studies.known_quantities import check_quantities
-from vitscope.studies.resolve import Images, ResolvedArm, ResolvedLook, as_plain, part_of, plain, said_of
+from vitscope.studies.resolve import Images, ResolvedArm, ResolvedLook, as_plain, errors_about, part_of, plain
 from vitscope.studies.store import Kind, Store, key_of
 from vitscope.studies.study import Study
 
@@ -173,7 +173,7 @@ class _Planner:
         for look in self.study.looks_at(arm.name):
             resolved = ResolvedLook(look, self.arms[arm.name])
             part = part_of(look, arm, self.study.validation)
-            with said_of(f"exam {look.label}"):
+            with errors_about(f"exam {look.label}"):
                 identity = self.images.identity(part)
             content = {
                 **{"job": "exam", "model": made.identity, "exam": look.exam, "images": identity},
@@ -210,7 +210,7 @@ class _Planner:
         opened = self.images.open(part_of(first, arm, self.study.validation))
         for one, _ in group:
             if isinstance(opened, ImageData) and one.exam.needs_labels:
-                with said_of(f"exam {one.look.label}"):
+                with errors_about(f"exam {one.look.label}"):
                     require_labels(opened, one.look.exam)
         there = len(opened)
         images = min(there, first.limit or there)
@@ -243,7 +243,7 @@ class _Planner:
         if arm.train:
             kind = "train"
             part = Part(arm.data, "train", arm.fraction, self.study.validation)
-            with said_of(f"arm {arm.name}"):
+            with errors_about(f"arm {arm.name}"):
                 content["images"] = self.images.identity(part)
             shared = {
                 "recipe": resolved.choices,

@@ -13,7 +13,7 @@ from vitscope.core.errors import VitscopeError, warn
 from vitscope.studies.cost import Cost, costs_of, packages_of
 from vitscope.studies.graph import Node, Plan
 from vitscope.studies.rehearsal import Rehearsal
-from vitscope.studies.resolve import said_of
+from vitscope.studies.resolve import errors_about
 from vitscope.studies.run import Seen, StudyRequest, do_jobs, failed, plan_request, sum_up
 from vitscope.studies.schedule import Tasks
 from vitscope.studies.study import Study
@@ -78,7 +78,7 @@ class Pool:
         self.said: dict[str, list[str]] = {}  # about every study
         seen = Seen()
         for one in studies:
-            with said_of(one.name):
+            with errors_about(one.name):
                 self.planned[one.name] = plan_request(replace(request, source=one.study(seeds)), seen)
         numbers = range(1, seeds + 1)
         self.stages = [self._stage(one, n) for n in numbers for one in studies if one.there < n]

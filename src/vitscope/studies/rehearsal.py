@@ -20,7 +20,7 @@ from vitscope.data.folder import without_splits
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.design import VALIDATION, Arm
 from vitscope.studies.images import Part
-from vitscope.studies.resolve import Images, ResolvedArm, plain, said_of
+from vitscope.studies.resolve import Images, ResolvedArm, errors_about, plain
 from vitscope.studies.store import Store, key_of
 from vitscope.studies.study import Study
 from vitscope.studies.work import alone, make
@@ -93,7 +93,7 @@ class Rehearsal:
             if not self.weights:
                 arguments.pop("pretrained", None)
             model = {"name": arm.model, "arguments": arguments, "trust_code": resolved.trusted}
-            with said_of(f"arm {arm.name}"):
+            with errors_about(f"arm {arm.name}"):
                 images = self._training_images(arm) if arm.train else None
                 if images is not None:
                     if isinstance(images, ImageData):
@@ -105,7 +105,7 @@ class Rehearsal:
                         )
                     find_task(None, images).check_recipe(resolved.recipe)
                 net = make(model, (), self.store, images, resolved.recipe)
-        with said_of(f"arm {arm.name}"), warnings.catch_warnings():
+        with errors_about(f"arm {arm.name}"), warnings.catch_warnings():
             warnings.simplefilter("ignore", NoEffectWarning)
             for operation in resolved.operations:
                 before = len(record(net))

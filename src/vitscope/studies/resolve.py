@@ -37,7 +37,7 @@ _CHOICES = ("pretrained", "checkpoint")  # of `create_model`, that whoever write
 
 
 @contextmanager
-def said_of(where: str) -> Iterator[None]:
+def errors_about(where: str) -> Iterator[None]:
     """Inside, errors begin with the place of the study that they are about."""
     try:
         yield
@@ -81,7 +81,7 @@ class ResolvedArm:
 
     def __init__(self, arm: Arm, file: str | None, trust_code: bool) -> None:
         self.arm = arm
-        with said_of(f"arm {arm.name}"):
+        with errors_about(f"arm {arm.name}"):
             changes = as_said(arm.changes, hints_of(Recipe), "changes.")
             emptied: dict[str, Any] = {key: None for key, value in changes.items() if value is None}
             self.recipe = replace(get_recipe(arm.recipe, **changes), **emptied)
@@ -131,7 +131,7 @@ class ResolvedLook:
 
     def __init__(self, look: Look, arm: ResolvedArm) -> None:
         self.look = look
-        with said_of(f"exam {look.label}"):
+        with errors_about(f"exam {look.label}"):
             found = find_exams([look.exam])
             options = as_said(look.options, options_of(found[0]), f"{look.exam}.")
             if options.get("recipe") == OF_THE_ARM:
