@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, allow_nan=False))
 
 
-def as_said(values: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
+def as_written(values: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Values of a YAML file by their types, where 1e-3 is a number, too; unknown names are left to who takes them."""
     return {
         name: from_yaml(value, hints[name], f"{where}{name}") if name in hints else value
@@ -66,7 +66,7 @@ def _plans(said: Operation) -> list[tuple[str, dict[str, Any]]]:
     typed = {}
     for name, given in said.items():
         hints = hints_of(inspect.unwrap(OPERATIONS[find_operation(name)]))
-        typed[name] = as_said(given, hints, f"{name}.") if isinstance(given, Mapping) else given
+        typed[name] = as_written(given, hints, f"{name}.") if isinstance(given, Mapping) else given
     return plan_operations(typed)
 
 
@@ -82,7 +82,7 @@ class ResolvedArm:
     def __init__(self, arm: Arm, file: str | None, trust_code: bool) -> None:
         self.arm = arm
         with errors_about(f"arm {arm.name}"):
-            changes = as_said(arm.changes, hints_of(Recipe), "changes.")
+            changes = as_written(arm.changes, hints_of(Recipe), "changes.")
             emptied: dict[str, Any] = {key: None for key, value in changes.items() if value is None}
             self.recipe = replace(get_recipe(arm.recipe, **changes), **emptied)
             if self.recipe.distill is not None and arm.train:
@@ -133,7 +133,7 @@ class ResolvedLook:
         self.look = look
         with errors_about(f"exam {look.label}"):
             found = find_exams([look.exam])
-            options = as_said(look.options, options_of(found[0]), f"{look.exam}.")
+            options = as_written(look.options, options_of(found[0]), f"{look.exam}.")
             if options.get("recipe") == OF_THE_ARM:
                 options["recipe"] = arm.recipe
             self.exam: Exam = with_options(found, {look.exam: options} if options else None)[0]
