@@ -36,7 +36,7 @@ from vitscope.training.numerics import (
     gradient_norm,
     lay_out,
 )
-from vitscope.training.optimizer import build_optimizer, build_schedule, worst_nearby
+from vitscope.training.optimizer import build_optimizer, build_schedule, sharpness_ascent
 from vitscope.training.parallel import any_process
 from vitscope.training.sharding import Repeated, StochasticDepth, batches, micro_batches, share
 
@@ -238,7 +238,7 @@ class Stepper:
                 loss = self._gradient(*asked)
                 rho = self.recipe.sam_rho
                 if rho is not None and math.isfinite(length := float(gradient_norm(self.model))):
-                    with worst_nearby(self.model, rho, length):
+                    with sharpness_ascent(self.model, rho, length):
                         self._gradient(*asked)
         except Stopped:
             restore_statistics()
