@@ -20,7 +20,7 @@ from vitscope.prescribe.prescription import Prescription, Prescriptions, Rule
 from vitscope.prescribe.rules import RULES
 from vitscope.results import atomic_write
 from vitscope.results.codec import encode
-from vitscope.results.plain_files import refuse_ways_out
+from vitscope.results.plain_files import refuse_outside_links
 from vitscope.results.provenance import provenance
 from vitscope.surgery import OPERATIONS, Before, Comparison, NoEffectWarning, record
 
@@ -63,7 +63,7 @@ def decide(patient: Patient) -> Prescriptions:
     path = patient.run.path
     found = Prescriptions(patient.name, str(path), tuple(_decided(rule, patient) for rule in RULES.values()))
     if distributed.is_main():
-        refuse_ways_out(path)
+        refuse_outside_links(path)
         content = {"schema": SCHEMA, "provenance": provenance(), **encode(found)}
         atomic_write(path / FILE, json.dumps(content, indent=1, allow_nan=False) + "\n")
     return found

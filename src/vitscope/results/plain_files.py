@@ -64,7 +64,7 @@ def _check(path: Path, status: os.stat_result, most: int | None) -> None:
         raise BadResult(f"{path} has {status.st_size} bytes; at most {most} are read")
 
 
-def refuse_ways_out(folder: Path) -> None:
+def refuse_outside_links(folder: Path) -> None:
     """Refuse a folder in which writing would leave it, through a link or into a pipe."""
     inside = folder.resolve()
     for here, folders, files in os.walk(folder):
