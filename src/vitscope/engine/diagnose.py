@@ -33,7 +33,7 @@ from vitscope.models import create_model, name_of
 from vitscope.models.create import tell_of_random_weights
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
-from vitscope.results.plain_files import called
+from vitscope.results.plain_files import display_name
 
 ONE_PASS = "one pass"  # what the exams that share it keep together
 
@@ -85,7 +85,7 @@ def diagnose(
     """
     chosen = with_options(find_exams(exams), options)
     if not isinstance(model, nn.Module):
-        name = name or called(model)
+        name = name or display_name(model)
         tell_of_random_weights(model)
         model = create_model(model, pretrained=None, trust_code=trust_code)
     if isinstance(data, str):

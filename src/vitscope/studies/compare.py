@@ -26,7 +26,7 @@ from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
-from vitscope.results.plain_files import called, check_page, default_folder, refuse_same, run_folders
+from vitscope.results.plain_files import check_page, default_folder, display_name, refuse_same, run_folders
 
 DATA = "fashion"
 
@@ -252,7 +252,7 @@ def _examine(
                 seed=request.seed,
                 device=chosen,
                 out=folder,
-                name=called(name),
+                name=display_name(name),
                 stream=request.stream,
                 options=request.options,
                 **said.to_dict(),

@@ -17,7 +17,7 @@ from vitscope.models.create import describe, random_weights
 from vitscope.models.zoo import fitting, timms_own
 from vitscope.report.atlas import write_atlas
 from vitscope.results import atomic_write
-from vitscope.results.plain_files import called, default_folder
+from vitscope.results.plain_files import default_folder, display_name
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.design import Arm, Look
 from vitscope.studies.engines import Engine
@@ -156,7 +156,7 @@ def plan_survey(
     unused = [exam for exam in options or {} if exam not in exams]
     if unused:
         raise BadArgument(f"options are given for {unused[0]}, which is not among the exams; add it to them")
-    arms = [Arm(called(name), name, given, data=data, seeds=(_SEED,), train=False) for name in names]
+    arms = [Arm(display_name(name), name, given, data=data, seeds=(_SEED,), train=False) for name in names]
     looks = [
         Look(exam, options=(options or {}).get(exam, {}), split=split, limit=limit, batch_size=batch_size)
         for exam in dict.fromkeys(exams)
