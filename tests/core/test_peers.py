@@ -128,5 +128,5 @@ def test_times_that_are_none_are_refused(minutes: float) -> None:
 
 
 def test_only_network_errors_among_several_processes_are_explained() -> None:
-    with pytest.raises(RuntimeError, match="Connection closed by peer"), peers.explained():
+    with pytest.raises(RuntimeError, match="Connection closed by peer"), peers.network_errors_explained():
         raise RuntimeError("Connection closed by peer")  # there is no peer here

@@ -24,7 +24,7 @@ from torch import nn
 from vitscope.core import distributed
 from vitscope.core.arguments import FieldsOf, checked
 from vitscope.core.errors import BadArgument
-from vitscope.core.peers import explained
+from vitscope.core.peers import network_errors_explained
 from vitscope.data import ImageData
 from vitscope.data.broken_images import few
 from vitscope.recipes.recipe import Recipe
@@ -93,7 +93,11 @@ def train(
         KeyboardInterrupt: On Ctrl-C or SIGTERM, once the state has been written.
     """
     options = dataclasses.replace(options or TrainOptions(), **changes)
-    with distributed.process_group(options.timeout_minutes), explained(), random_state_preserved():
+    with (
+        distributed.process_group(options.timeout_minutes),
+        network_errors_explained(),
+        random_state_preserved(),
+    ):
         with collectively():
             _refuse_without_effect(options)
             find_monitors(options.monitor)
