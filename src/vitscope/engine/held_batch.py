@@ -37,8 +37,8 @@ class HeldBatch:
         """What is differentiated."""
         return self.task.loss(self.inputs, self.targets, self.draws)
 
-    def said(self, model: nn.Module) -> Any:
-        """What the model says of the batch."""
+    def outputs(self, model: nn.Module) -> Any:
+        """What the model puts out for the batch."""
         return self.task.forward(model, self.inputs, self.targets, self.draws)
 
     def to(self, dtype: torch.dtype) -> "HeldBatch":
@@ -57,8 +57,8 @@ class HeldBatch:
         """Refuse a model whose numbers for these images are not finite."""
         loss = self.loss
         with runs_on(model, self.images):
-            said = loss.said(model)
-        for numbers in numbers_in(said):
+            outputs = loss.outputs(model)
+        for numbers in numbers_in(outputs):
             if not all_finite(numbers.detach()):
                 raise not_finite(model, self.images, numbers, loss.what)
 

@@ -77,7 +77,7 @@ def faster_format(model: nn.Module, batch: HeldBatch) -> str:
                 with laid_out(model, name), torch.inference_mode():
                     arranged = batch.part(slice(_IMAGES)).arranged(layout)
                     with watch.from_zero():
-                        arranged.said(model)
+                        arranged.outputs(model)
                     least[name] = min(least[name], watch.seconds)
         if least["channels_last"] < _GAIN * least["contiguous"]:
             found = "channels_last"
@@ -118,7 +118,7 @@ class HeldLoss:
         self._norms = estimated if batch_norm == "estimated" else []
         first = self.batches[0].part(slice(1)).loss
         with torch.inference_mode():  # refuses what does not fit
-            first.total(model, first.said(model))
+            first.total(model, first.outputs(model))
 
     def about(self, name: str | None, data: Any, penalty: Penalty) -> dict[str, Any]:
         """The fields that all results of landscapes have."""
@@ -176,9 +176,9 @@ class HeldLoss:
         return found
 
     def _score(self, batch: HeldBatch) -> Scores:
-        said = batch.said(self._model)
-        nll = self.task.losses(self._model, said, batch.targets)
-        counts = self.task.right(self._model, said, batch.targets)
+        outputs = batch.outputs(self._model)
+        nll = self.task.losses(self._model, outputs, batch.targets)
+        counts = self.task.right(self._model, outputs, batch.targets)
         right, counted = (nll.new_full((2, len(batch)), torch.nan)) if counts is None else counts
         if counts is not None:
             right = right * nll.isfinite()  # NaN would count as the largest score
@@ -193,7 +193,7 @@ class HeldLoss:
                 norm.momentum = None
                 norm.train()
             for batch in self.batches:
-                batch.said(self._model)
+                batch.outputs(self._model)
         finally:
             for norm, momentum in zip(self._norms, momenta, strict=True):
                 norm.momentum = momentum

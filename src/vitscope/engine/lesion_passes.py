@@ -77,9 +77,9 @@ class LesionPasses:
 
     def logits(self, images: Tensor) -> Tensor:
         """(1 + units, N, classes): of the whole model, which have to be finite, then without each unit."""
-        return torch.stack(list(self.said(images)))
+        return torch.stack(list(self.outputs(images)))
 
-    def said(self, images: Tensor, *places: Tensor) -> Iterator[Any]:
+    def outputs(self, images: Tensor, *places: Tensor) -> Iterator[Any]:
         """What the whole model says, which has to be finite, then without each unit.
 
         That is class scores (N, classes, ...), or what a detector finds in each image.

@@ -50,11 +50,11 @@ def score_lesions(
 
     def take(images: Tensor, labels: Tensor, indices: Tensor) -> None:
         for some, truth, places in passes.pieces(images.to(own.dtype), labels, indices):
-            for k, said in enumerate(passes.said(some, places)):
-                if isinstance(said, Tensor) and not bool(said.isfinite().all()):
+            for k, output in enumerate(passes.outputs(some, places)):
+                if isinstance(output, Tensor) and not bool(output.isfinite().all()):
                     silent.add(units[k - 1].name)
-                    said = said.where(said.isfinite().all(1, keepdim=True), torch.zeros_like(said))
-                scores[k].update(said, truth, places)
+                    output = output.where(output.isfinite().all(1, keepdim=True), torch.zeros_like(output))
+                scores[k].update(output, truth, places)
 
     own.take_in("lesion", {str(k): one for k, one in enumerate(scores)}, take)
     everywhere = {name for own_silent in distributed.gather(sorted(silent)) for name in own_silent}

@@ -179,13 +179,13 @@ class TaskLoss:
     def __len__(self) -> int:
         return len(self.draws)
 
-    def said(self, model: nn.Module) -> Any:
+    def outputs(self, model: nn.Module) -> Any:
         """What the task's losses are made of."""
         return self.task.forward(model, self.inputs, self.targets, self.draws)
 
-    def total(self, model: nn.Module, said: Any) -> Tensor:
+    def total(self, model: nn.Module, outputs: Any) -> Tensor:
         """The sum over the images."""
-        return self.task.losses(model, said, self.targets).sum()
+        return self.task.losses(model, outputs, self.targets).sum()
 
 
 def whole_pictures(pictures: Sequence[Any], how: Measuring) -> Tensor:
