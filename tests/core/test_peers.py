@@ -18,7 +18,7 @@ import os, signal, sys, time
 from pathlib import Path
 from vitscope.core import distributed, peers
 from vitscope.cli.app import main
-from vitscope.core.ending import run_program
+from vitscope.core.exit import run_program
 
 peers.SAY_AFTER = 1.0
 
