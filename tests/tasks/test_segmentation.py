@@ -17,10 +17,10 @@ from vitscope.models.checkpoints import list_checkpoints
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.seeding import random_state_preserved, seed_all
 from vitscope.tasks import find_task
-from vitscope.tasks.enlarged import at_size, strips
 from vitscope.tasks.masked import MaskedExample
 from vitscope.tasks.segmentation import Segmentation, count_pixels, pixel_losses, summed
 from vitscope.tasks.task import Measuring
+from vitscope.tasks.upsampled import at_size, strips
 from vitscope.tasks.windows import places, scaled_picture, windowed_scores
 from vitscope.training import train
 
@@ -202,7 +202,7 @@ def test_scores_do_not_depend_on_strips(monkeypatch: pytest.MonkeyPatch) -> None
     torch.manual_seed(2)
     scores, mask = torch.randn(5, 8, 8, dtype=torch.float64), torch.randint(-1, 5, (41, 30))
     counts, (columns, table, said) = count_pixels(scores, mask), score_pixels(scores, mask)
-    monkeypatch.setattr("vitscope.tasks.enlarged.AT_ONCE", 5 * 30 * 4)
+    monkeypatch.setattr("vitscope.tasks.upsampled.AT_ONCE", 5 * 30 * 4)
     cut, (columns_cut, table_cut, said_cut) = count_pixels(scores, mask), score_pixels(scores, mask)
     assert counts.classes.tolist() == cut.classes.tolist()
     assert counts.pixels == cut.pixels

@@ -3,7 +3,7 @@
     loss of an image   sum over its pixels of -log p(class), divided by their number; pixels without a class count as 0
     IoU of a class     TP / (TP + FP + FN), pixels added up over all images; mIoU: the mean over classes that occur
 
-Scores are brought to the size of the masks first (`enlarged`), of pictures that are larger than the model perhaps by
+Scores are brought to the size of the masks first (`upsampled`), of pictures that are larger than the model perhaps by
 windows (`windows`). Intervals are of a bootstrap over images.
 """
 
@@ -30,9 +30,9 @@ from vitscope.data.task_data import NO_CLASS
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
-from vitscope.tasks.enlarged import IN_DOUBLE, at_size, strips
 from vitscope.tasks.masked import MaskedExample
 from vitscope.tasks.task import Measuring, Task, decoded, unhalved, whole_pictures
+from vitscope.tasks.upsampled import IN_DOUBLE, at_size, strips
 from vitscope.tasks.windows import scaled_picture, windowed_scores
 
 DECODER = "upernet"
