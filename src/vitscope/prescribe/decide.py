@@ -15,7 +15,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
 from vitscope.engine.exam import EXAMS
-from vitscope.prescribe.patient import Patient, find_patient, open_run
+from vitscope.prescribe.examined_model import ExaminedModel, find_examined_model, open_run
 from vitscope.prescribe.prescription import Prescription, Prescriptions, Rule
 from vitscope.prescribe.rules import RULES
 from vitscope.results import atomic_write
@@ -55,13 +55,15 @@ def prescribe(
         VitscopeError: The run holds no exam, or its model is not found, or has other weights by now.
     """
     said = Interface().merged(output, mean, std)
-    return decide(find_patient(open_run(run), model, said, trust_code))
+    return decide(find_examined_model(open_run(run), model, said, trust_code))
 
 
-def decide(patient: Patient) -> Prescriptions:
+def decide(examined: ExaminedModel) -> Prescriptions:
     """Ask every rule, and write down what they say."""
-    path = patient.run.path
-    found = Prescriptions(patient.name, str(path), tuple(_decided(rule, patient) for rule in RULES.values()))
+    path = examined.run.path
+    found = Prescriptions(
+        examined.name, str(path), tuple(_decided(rule, examined) for rule in RULES.values())
+    )
     if distributed.is_main():
         refuse_outside_links(path)
         content = {"schema": SCHEMA, "provenance": provenance(), **encode(found)}
@@ -84,19 +86,19 @@ def operate(model: nn.Module, prescription: Prescription) -> nn.Module:
             raise VitscopeError(str(error)) from error
 
 
-def _decided(rule: Rule, patient: Patient) -> Prescription:
+def _decided(rule: Rule, examined: ExaminedModel) -> Prescription:
     blank = Prescription(
         rule.name, rule.claim, rule.papers, "unknown", "", rule.caution, instead_of=rule.instead_of
     )
-    lacking = tuple(exam for exam in rule.needs if exam not in patient.results)
-    refining = tuple(exam for exam in rule.refines if exam not in patient.results)
+    lacking = tuple(exam for exam in rule.needs if exam not in examined.results)
+    refining = tuple(exam for exam in rule.refines if exam not in examined.results)
     if lacking:
         wanted = lacking + refining
-        if patient.lacks_labels and any(EXAMS[exam].needs_labels for exam in lacking):
-            reason = f"it needs {' and '.join(lacking)}, and that labels, which {patient.lacks_labels} lacks"
+        if examined.lacks_labels and any(EXAMS[exam].needs_labels for exam in lacking):
+            reason = f"it needs {' and '.join(lacking)}, and that labels, which {examined.lacks_labels} lacks"
             return replace(blank, reason=reason, missing=lacking)
-        return replace(blank, reason=f"not examined; make it: {patient.command(wanted)}", missing=wanted)
-    finding = rule.decide(patient)
+        return replace(blank, reason=f"not examined; make it: {examined.command(wanted)}", missing=wanted)
+    finding = rule.decide(examined)
     found = replace(
         blank,
         state="prescribed" if finding.calls else "not needed",
@@ -108,10 +110,10 @@ def _decided(rule: Rule, patient: Patient) -> Prescription:
     )
     if found.operation is None:
         return found
-    if any(entry["operation"] == found.operation for entry in record(patient.model)):
+    if any(entry["operation"] == found.operation for entry in record(examined.model)):
         return replace(found, state="not needed", reason=f"{found.operation} was done to this model already")
     try:
-        return replace(found, cost=_cost(patient.model, found))
+        return replace(found, cost=_cost(examined.model, found))
     except VitscopeError as error:
         return replace(found, state="impossible", reason=f"{found.reason}, but {error}")
 

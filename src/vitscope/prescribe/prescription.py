@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from vitscope.core import pd
-from vitscope.prescribe.patient import Patient
+from vitscope.prescribe.examined_model import ExaminedModel
 from vitscope.surgery import Comparison
 
 State = Literal["prescribed", "not needed", "impossible", "unknown"]
@@ -58,7 +58,7 @@ class Rule:
     """A rule and what it rests on; `needs` are exams it cannot do without, `refines` such that make it more exact."""
 
     name: str
-    decide: Callable[[Patient], Finding]
+    decide: Callable[[ExaminedModel], Finding]
     claim: str
     papers: str
     caution: str
@@ -68,7 +68,7 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-Decide = Callable[[Patient], Finding]
+Decide = Callable[[ExaminedModel], Finding]
 
 
 def rule(**about: Any) -> Callable[[Decide], Decide]:
