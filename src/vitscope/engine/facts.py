@@ -28,8 +28,8 @@ from vitscope.engine.takes_interface import Request
 from vitscope.models.create import random_weights
 from vitscope.models.origin import origin, run_of, still_random
 from vitscope.results.condition_rows import Headlined
-from vitscope.results.own_score import own_score
 from vitscope.results.plain_files import check_plain, read_plain
+from vitscope.results.task_score import task_score
 
 
 def data_name(data: Any) -> str:
@@ -187,7 +187,7 @@ def training_facts(folder: Path) -> dict[str, Any] | None:
         return None
     options, last = records[-1]["options"], rows[-1]
     keys = ["name", "epochs", "batch_size", "lr", "optimizer", "weight_decay"]
-    score = own_score(last, (records[-1].get("model") or {}).get("task"))
+    score = task_score(last, (records[-1].get("model") or {}).get("task"))
     accuracy = [float(last[key]) for key in ("accuracy", "low", "high")]
     keys += ["auto_augment", "erase", "label_smoothing", "mixup", "cutmix", "mix_probability"]
     return {

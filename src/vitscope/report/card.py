@@ -8,7 +8,7 @@ from typing import Any
 
 from vitscope.results import Result, Run
 from vitscope.results.numbers import by_name
-from vitscope.results.own_score import exam_scores
+from vitscope.results.task_score import exam_scores
 
 KINDS = {
     "stem": "stem",

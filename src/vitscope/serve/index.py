@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from vitscope.results import Run
-from vitscope.results.own_score import EXAM_SCORES, own_score
 from vitscope.results.plain_files import is_shortage, read_plain
 from vitscope.results.study_result import FILE as STUDY
 from vitscope.results.study_result import StudyFacts, study_facts
+from vitscope.results.task_score import EXAM_SCORES, task_score
 from vitscope.serve.access import below
 
 RUN = "run.json"
@@ -250,7 +250,7 @@ def _predicted(folder: Path) -> Score | None:
 def _trained(rows: list[dict[str, str]]) -> Score | None:
     if not rows:
         return None
-    columns, label = own_score(rows[-1])
+    columns, label = task_score(rows[-1])
     return _numbers(rows[-1], columns, label)
 
 
