@@ -63,7 +63,7 @@ class Treatment:
 
     @property
     def page(self) -> Path:
-        """The page that shows all three."""
+        """Where the page lies that shows the model before, trained further, and operated on, side by side."""
         return self.path / PAGE
 
     def differences(self) -> pd.DataFrame:

@@ -62,7 +62,7 @@ class ExaminedModel:
         return f"vitscope evaluate {self._typed()}{self._images()} --exams prediction --temperature fit"
 
     def _typed(self) -> str:
-        """The model, with what it was made with."""
+        """The model as a command names it, with the options that it was made with: `resnet_mini --img-size 64`."""
         origin = self.run.model.get("origin") or {}
         made = origin.get("arguments") or {} if self.reference == origin.get("name") else {}
         size, classes = made.get("img_size"), made.get("num_classes")

@@ -133,7 +133,7 @@ class Prescriptions:
 
     @property
     def prescribed(self) -> tuple[Prescription, ...]:
-        """Those that the diagnosis calls for."""
+        """The prescriptions of the rules that the diagnosis calls for, in the order of the rules."""
         return tuple(p for p in self.rules if p.state == "prescribed")
 
     def table(self) -> pd.DataFrame:

@@ -83,7 +83,7 @@ class Pair:
 
     @property
     def flipped(self) -> str:
-        """The counts in words."""
+        """How many images both, neither, or one model alone gets right, with the difference in accuracy: a sentence."""
         assert self.flips is not None
         return (
             f"Of {self.flips.n} images {self.flips.both} are right and {self.flips.neither} wrong with both. "
@@ -94,7 +94,7 @@ class Pair:
 
 
 def pairs(subjects: Sequence[RunSubject]) -> list[Pair]:
-    """Every other model against the first."""
+    """The first model beside each of the others: a `Pair` for each of these, in their order."""
     return [_pair(subjects[0], other) for other in subjects[1:]]
 
 
@@ -131,7 +131,10 @@ def _pair(first: RunSubject, other: RunSubject) -> Pair:
 
 
 def _of_flips(counted: Flips, title: str) -> Difference:
-    """The difference in accuracy by what flipped: the bootstrap takes a handful of flips for certain, this does not."""
+    """The difference in accuracy, with an interval from the images that only one model gets right.
+
+    Where these are a handful, the bootstrap's interval is too narrow.
+    """
     return Difference("prediction", title, "accuracy", *_words(_accuracy(counted)))
 
 

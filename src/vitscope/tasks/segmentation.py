@@ -98,7 +98,7 @@ class Segmentation(Task):
     def right(
         self, model: nn.Module, outputs: Any, targets: Tensor | Sequence[Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Pixels whose highest score is that of their class, and pixels that have one."""
+        """(N,) how many pixels have their highest score at their class, and (N,) how many have a class."""
         scores, found = class_scores(model, outputs, len(targets)), []
         for own, mask in _one_by_one(scores, targets):
             known = mask != NO_CLASS

@@ -77,7 +77,7 @@ class LowPassAccumulator(HeadMoments):
 
     @staticmethod
     def why_not(unit: Unit) -> str | None:
-        """Only attention among one set of tokens can be applied again."""
+        """Why a unit cannot be measured, None if it can: attention among one set of tokens can be applied again."""
         reason = why_not(unit)
         if reason is not None or unit.attention is None:
             return reason
