@@ -15,7 +15,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.tensors import all_finite
 from vitscope.engine.not_finite import not_finite, require_finite_weights
-from vitscope.engine.of_tasks import Shown, task_of_model
+from vitscope.engine.task_inputs import Shown, task_of_model
 from vitscope.findings.lesion import COMPARED, POSITIONS
 from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass

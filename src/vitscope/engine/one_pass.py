@@ -18,10 +18,10 @@ from vitscope.data import data_config
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features, require_finite_weights
-from vitscope.engine.of_tasks import require_task
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Asked, AskedUnnamed, TakesInterface, takes_interface
+from vitscope.engine.task_inputs import require_task
 from vitscope.results import Result, UnitRow
 
 CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to stay in its cache

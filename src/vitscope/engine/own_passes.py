@@ -25,9 +25,9 @@ from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.not_finite import look_inside
-from vitscope.engine.of_tasks import Shown, require_said, require_task, shown_by
 from vitscope.engine.resuming import Parts, ResumablePass
 from vitscope.engine.takes_interface import Request
+from vitscope.engine.task_inputs import Shown, require_said, require_task, shown_by
 from vitscope.findings.prediction import outputs_and_classes
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
