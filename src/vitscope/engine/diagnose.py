@@ -25,9 +25,9 @@ from vitscope.drawing.figures import save_figures
 from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name, exam_keys, model_facts
-from vitscope.engine.one_model import refuse_another, tell_of_trained_images
 from vitscope.engine.one_pass import examine
 from vitscope.engine.resuming import Parts
+from vitscope.engine.same_model import refuse_other_model, tell_of_trained_images
 from vitscope.engine.takes_interface import Request, takes_interface
 from vitscope.models import create_model, name_of
 from vitscope.models.create import tell_of_random_weights
@@ -130,7 +130,7 @@ def _kept(
     figures: bool,
 ) -> dict[str, Result]:
     """Results that the run folder holds, and those that are made and put there."""
-    refuse_another(out, model, [exam.result.exam for exam in chosen])
+    refuse_other_model(out, model, [exam.result.exam for exam in chosen])
     recorded = {"data": data_name(data), "exams": [exam.result.exam for exam in chosen], **vars(request)}
     name = recorded.pop("name")
     if settings := {e.result.exam: json.loads(e.settings) for e in chosen if e.settings}:
