@@ -74,7 +74,7 @@ def _flags(options_type: Any, exam: str | None) -> dict[str, str]:
 def _options_of(exam: str | None) -> dict[str, Any]:
     if exam not in _exams():
         return {}
-    from vitscope.engine.choosing import options_of
+    from vitscope.engine.choose_exams import options_of
 
     return options_of(_exams()[exam])
 

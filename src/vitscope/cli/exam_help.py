@@ -7,7 +7,7 @@ from typing import Any
 
 from vitscope import exams
 from vitscope.core.arguments import describe
-from vitscope.engine.choosing import options_of
+from vitscope.engine.choose_exams import options_of
 from vitscope.engine.exam import Exam, Procedure
 
 

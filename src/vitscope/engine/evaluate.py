@@ -24,7 +24,7 @@ from vitscope.core.errors import BadArgument, VitscopeError, warn
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
 from vitscope.data.tasks.tensors import with_masks
-from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options
+from vitscope.engine.choose_exams import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.diagnose import run_exams
 from vitscope.engine.exam import Exam
 from vitscope.engine.scores import Temperature

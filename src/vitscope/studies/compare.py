@@ -19,7 +19,7 @@ from vitscope.core.arguments import Address, checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
-from vitscope.engine.choosing import NothingToShow, lacks_frames
+from vitscope.engine.choose_exams import NothingToShow, lacks_frames
 from vitscope.exams import EXAMS, diagnose
 from vitscope.models import create_model
 from vitscope.models.create import check_name, tell_of_random_weights

@@ -18,7 +18,7 @@ from torch import nn
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
 from vitscope.data import ImageData, load_data
 from vitscope.data.task_data import TaskData
-from vitscope.engine.choosing import find_exams, with_options
+from vitscope.engine.choose_exams import find_exams, with_options
 from vitscope.engine.diagnose import run_exams
 from vitscope.engine.takes_interface import Request
 from vitscope.models import create_model, save_model

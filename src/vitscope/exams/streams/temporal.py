@@ -22,7 +22,7 @@ from vitscope.core.tensors import dtype_of
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
 from vitscope.data.frames import FrameData, pieces
-from vitscope.engine.choosing import require_frames
+from vitscope.engine.choose_exams import require_frames
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.frame_scores import FrameScores, blocks_of
