@@ -216,7 +216,7 @@ def _measured(feature: Tensor, measures: Mapping[str, Callable[[Tensor], Tensor]
     return {exam: torch.cat(numbers) for exam, numbers in found.items()}
 
 
-def alone(exam: type[Accumulator], what: str) -> TakesInterface[..., Any]:
+def single_exam(exam: type[Accumulator], what: str) -> TakesInterface[..., Any]:
     """The function that does one exam alone, such as `vs.exams.fourier(model, data)`; `what` it examines."""
     name = exam.result.exam
 

@@ -34,7 +34,7 @@ from vitscope.engine.heads import (
     geometry,
     visible_keys,
 )
-from vitscope.engine.one_pass import alone
+from vitscope.engine.one_pass import single_exam
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 
 LOWEST = 0.15  # the percentile of the entropy
@@ -150,4 +150,4 @@ def percentile(
     return Estimate(value, float(low), float(high))
 
 
-attention = alone(AttentionAccumulator, "what `model`'s attention looks at on `data`")
+attention = single_exam(AttentionAccumulator, "what `model`'s attention looks at on `data`")

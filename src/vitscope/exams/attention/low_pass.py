@@ -18,7 +18,7 @@ from torch import Tensor
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.watch.places import Places
 from vitscope.engine.heads import HeadMoments, attention_matrix, why_not
-from vitscope.engine.one_pass import alone
+from vitscope.engine.one_pass import single_exam
 from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 
 
@@ -104,4 +104,6 @@ class LowPassAccumulator(HeadMoments):
         return decay(weights, values, points.to(weights.device))
 
 
-low_pass = alone(LowPassAccumulator, "what is left after `model`'s attention is applied again and again")
+low_pass = single_exam(
+    LowPassAccumulator, "what is left after `model`'s attention is applied again and again"
+)

@@ -30,7 +30,7 @@ from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.statistics import Estimate, mean_interval, ratio_interval, share_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.heads import why_not
-from vitscope.engine.one_pass import alone
+from vitscope.engine.one_pass import single_exam
 from vitscope.engine.token_attention import (
     border,
     medians_of,
@@ -216,6 +216,6 @@ def _bounded(found: Estimate[np.ndarray]) -> Estimate[np.ndarray]:
     return Estimate(value, low, high)
 
 
-token_norms = alone(
+token_norms = single_exam(
     TokenNormsAccumulator, "the norms of `model`'s tokens on `data` and who receives attention"
 )

@@ -31,7 +31,7 @@ from torch import Tensor
 
 from vitscope.engine.exam import Subject
 from vitscope.engine.moments import FeatureMoments, centred_points
-from vitscope.engine.one_pass import alone
+from vitscope.engine.one_pass import single_exam
 from vitscope.findings.fourier import FourierResult
 from vitscope.results import UnitRow
 
@@ -213,4 +213,4 @@ def _grid(unit: UnitRow) -> tuple[int, int]:
     return height, width
 
 
-fourier = alone(FourierAccumulator, "the frequencies in `model`'s feature maps on `data`")
+fourier = single_exam(FourierAccumulator, "the frequencies in `model`'s feature maps on `data`")
