@@ -32,7 +32,7 @@ from vitscope.core.statistics import (
 from vitscope.data.frames import UNLABELLED
 from vitscope.engine.condition_scores import COLUMNS, FILLED, filled_bins, score_columns
 from vitscope.engine.conditions import SHARES, mean_scores
-from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.exam import ProcedureSums
 from vitscope.engine.pass_scores import relative_throughput
 from vitscope.findings.temporal import KEPT, QUANTITIES, RATIOS
 
@@ -122,7 +122,7 @@ def true_probability(log_p: Tensor, labels: Tensor) -> Tensor:
     return (p * known).reshape(len(labels), -1).sum(1) / known.reshape(len(labels), -1).sum(1)
 
 
-class FrameScores(OwnNumbers):
+class FrameScores(ProcedureSums):
     """Sums over frames, plain and in every replicate; conditions come in pairs: as it is, and smoothed over time."""
 
     frames: Tensor

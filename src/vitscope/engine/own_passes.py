@@ -22,7 +22,7 @@ from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
 from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
-from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
+from vitscope.engine.exam import Accumulator, Batch, ProcedureSums, Subject
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.not_finite import look_inside
 from vitscope.engine.resuming import Parts, ResumablePass
@@ -84,7 +84,7 @@ class OwnPasses:
             yield advance
 
     def take_in(
-        self, exam: str, numbers: Mapping[str, OwnNumbers], take: Callable[[Tensor, Tensor, Tensor], None]
+        self, exam: str, numbers: Mapping[str, ProcedureSums], take: Callable[[Tensor, Tensor, Tensor], None]
     ) -> None:
         """`take` every batch into `numbers`, which go on from an interruption, and are kept after each."""
         self.resumable.restore(numbers)

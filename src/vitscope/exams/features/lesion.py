@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import dissect
 from vitscope.core.errors import warn
 from vitscope.core.statistics import Estimate, paired_interval, share_interval
-from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
 from vitscope.engine.lesion_scores import TaskDrops, no_counts, score_lesions
 from vitscope.engine.own_passes import own_passes
@@ -34,7 +34,7 @@ from vitscope.surgery.lesion import Bypass, Part, middle_convolution
 from vitscope.surgery.tools.record import CannotOperate
 
 
-class LesionOutcomes(OwnNumbers):
+class LesionOutcomes(ProcedureSums):
     """Counts, for every pair of units, the images on which both removals changed the outcome."""
 
     n: Tensor

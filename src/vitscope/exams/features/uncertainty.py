@@ -25,7 +25,7 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
-from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.moments import centred_points
 from vitscope.engine.not_finite import look_inside, overflown
 from vitscope.engine.own_passes import own_passes
@@ -69,7 +69,7 @@ class SpreadOverPasses:
         return variance.clamp_min_(0.0).sqrt_().flatten(1).mean(1)
 
 
-class UncertaintySums(OwnNumbers):
+class UncertaintySums(ProcedureSums):
     """Sums over images of the spreads of every unit."""
 
     n: Tensor

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import REPLICATES, poisson_weights, score_interval, standard_error
-from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import PAIRS, PixelModel, image_generators
 from vitscope.engine.resuming import Parts
@@ -76,7 +76,7 @@ def pairs(labels: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-class Decisions(OwnNumbers):
+class Decisions(ProcedureSums):
     """Sums over pairs, plain (first row) and in every bootstrap replicate, per way of mixing."""
 
     n: Tensor
