@@ -72,7 +72,9 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
     surplus = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
 
     @functools.wraps(function)
-    def spoken_to(*args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any) -> Any:
+    def with_interface(
+        *args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any
+    ) -> Any:
         given = look(args, kwargs)
         subject, data = given.arguments.get(first), given.arguments.get("data")
         models = [subject] if isinstance(subject, nn.Module) else subject
@@ -88,8 +90,8 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
             return function(*own.args, **own.kwargs)
 
     taken = signature.replace(parameters=[*own, *added, *surplus])
-    spoken_to.__signature__ = readable(taken)  # type: ignore[attr-defined]
-    return spoken_to
+    with_interface.__signature__ = readable(taken)  # type: ignore[attr-defined]
+    return with_interface
 
 
 @contextmanager
