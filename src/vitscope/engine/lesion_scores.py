@@ -56,7 +56,7 @@ def score_lesions(
                     output = output.where(output.isfinite().all(1, keepdim=True), torch.zeros_like(output))
                 scores[k].update(output, truth, places)
 
-    own.take_in("lesion", {str(k): one for k, one in enumerate(scores)}, take)
+    own.accumulate("lesion", {str(k): one for k, one in enumerate(scores)}, take)
     everywhere = {name for own_silent in distributed.gather(sorted(silent)) for name in own_silent}
     if mute := [unit.name for unit in units if unit.name in everywhere]:
         warn(

@@ -83,7 +83,7 @@ class OwnPasses:
         with progress(total, f"{self.common['model']}: {exam}") as advance:
             yield advance
 
-    def take_in(
+    def accumulate(
         self, exam: str, numbers: Mapping[str, ProcedureSums], take: Callable[[Tensor, Tensor, Tensor], None]
     ) -> None:
         """`take` every batch into `numbers`, which go on from an interruption, and are kept after each."""

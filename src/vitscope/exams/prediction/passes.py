@@ -84,7 +84,7 @@ def passes(
             columns, seconds = measure(images.to(own.dtype), labels, indices)
             scores.update(columns, indices, seconds)
 
-        own.take_in("passes", {"passes": scores}, take)
+        own.accumulate("passes", {"passes": scores}, take)
         found = scores.finish()
         found["drawn"] = found["drawn"][len(each) - 1].T.copy()
         return PassesResult(

@@ -130,7 +130,7 @@ def shape_bias(
         def take(*batch: Tensor) -> None:
             decisions.update(len(batch[0]), *measure(*batch))
 
-        own.take_in("shape_bias", {"decisions": decisions}, take)
+        own.accumulate("shape_bias", {"decisions": decisions}, take)
         return ShapeBiasResult(**own.common, cutoff=ordered, **_summarise(ordered, **decisions.finish()))
 
 
