@@ -33,7 +33,7 @@ from vitscope.engine.conditions import Scored
 from vitscope.engine.not_finite import scored_outputs
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.pixels import PixelSpace, pixel_space
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.findings.corruption import ALL, CLEAN, Row
 from vitscope.results.condition_rows import QUANTITIES, Headline
 
@@ -51,7 +51,7 @@ class CorruptionPasses:
     conditions: Sequence[Condition]
     seed: int
     batch_size: int
-    parts: Parts
+    parts: PartialResults
 
     def generated(self, cache: bool | None, workers: int | None) -> Found:
         """Scores on clean images and on those that are corrupted here, by name.

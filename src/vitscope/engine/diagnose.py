@@ -26,7 +26,7 @@ from vitscope.engine.choose_exams import find_exams, fitting, tell_of_results, w
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name, exam_keys, model_facts
 from vitscope.engine.one_pass import examine
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.same_model import refuse_other_model, tell_of_trained_images
 from vitscope.engine.takes_interface import Request, takes_interface
 from vitscope.models import create_model, name_of
@@ -140,11 +140,11 @@ def _kept(
     keys = exam_keys(model, data, chosen, request, stream)
     with _start(out, model, name, recorded) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
-        parts = {e.result.exam: Parts(out, e.result.exam, keys[e.result.exam]) for e in chosen}
+        parts = {e.result.exam: PartialResults(out, e.result.exam, keys[e.result.exam]) for e in chosen}
         for exam in results:
             parts[exam].clear_own()  # an interruption may have come between a result and this
         together = _together(out, chosen, results, keys)
-        parts[ONE_PASS] = Parts(
+        parts[ONE_PASS] = PartialResults(
             out, ONE_PASS, None if None in together.values() else json.dumps(together, sort_keys=True)
         )
         names = {e.result.exam for e in chosen if not isinstance(e, type)} - results.keys() | together.keys()
@@ -173,7 +173,7 @@ def _together(
     """
     shared = {e.result.exam: keys[e.result.exam] for e in chosen if isinstance(e, type)}
     missing = {exam: key for exam, key in shared.items() if exam not in results}
-    kept = distributed.broadcast(Parts(out, ONE_PASS, "").kept_key()) if missing else None
+    kept = distributed.broadcast(PartialResults(out, ONE_PASS, "").kept_key()) if missing else None
     try:
         before = json.loads(kept or "{}")
     except ValueError:
@@ -189,7 +189,7 @@ def _examined(
     exams: Sequence[Exam],
     request: Request,
     stream: Stream,
-    parts: Mapping[str, Parts] = MappingProxyType({}),
+    parts: Mapping[str, PartialResults] = MappingProxyType({}),
 ) -> Iterator[Result]:
     """Results as they come: first of the shared pass, then of the others."""
     if shared := [exam for exam in exams if isinstance(exam, type)]:

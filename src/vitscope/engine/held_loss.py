@@ -32,7 +32,7 @@ from vitscope.engine.held_batches import HeldBatches, with_targets
 from vitscope.engine.held_scores import COLUMNS, Scores, score
 from vitscope.engine.own_passes import progress
 from vitscope.engine.pass_scores import Stopwatch
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
@@ -137,7 +137,7 @@ class HeldLoss:
         }
 
     @contextmanager
-    def arranged(self, memory_format: str, parts: Parts) -> Iterator[None]:
+    def arranged(self, memory_format: str, parts: PartialResults) -> Iterator[None]:
         """Weights and images in this order in memory; "auto": the faster one, or that of before an interruption."""
         check_format(memory_format)
         if memory_format == "auto":
@@ -153,7 +153,7 @@ class HeldLoss:
         finally:
             self.batches = before
 
-    def remember_format(self, parts: Parts) -> None:
+    def remember_format(self, parts: PartialResults) -> None:
         """Keep the order in memory for the time after an interruption."""
         if distributed.is_main():
             parts.put(_FORMAT, {"place": torch.tensor(list(FORMATS).index(self._format))})
@@ -216,7 +216,7 @@ def visit(
     plane: Plane,
     places: Sequence[Place],
     reference: Callable[[Place], Tensor],
-    parts: Parts,
+    parts: PartialResults,
     heading: str,
 ) -> np.ndarray:
     """(places, COLUMNS): the sums of every place; this process visits its share, as far as `parts` do not have it.

@@ -19,7 +19,7 @@ from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features, require_finite_weights
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.resuming import PartialResults, ResumablePass
 from vitscope.engine.takes_interface import Asked, AskedUnnamed, TakesInterface, takes_interface
 from vitscope.engine.task_inputs import require_task
 from vitscope.results import Result, UnitRow
@@ -33,7 +33,7 @@ def examine(
     data: Any,
     exams: Sequence[type[Accumulator]],
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     stream: Stream = "read",
 ) -> dict[str, Result]:
     """Run `exams` in one pass and return their results by exam name.

@@ -25,7 +25,7 @@ from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Batch, ProcedureSums, Subject
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.not_finite import look_inside
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.resuming import PartialResults, ResumablePass
 from vitscope.engine.takes_interface import Request
 from vitscope.engine.task_inputs import Shown, require_said, require_task, shown_by
 from vitscope.findings.prediction import outputs_and_classes
@@ -101,7 +101,7 @@ def own_passes(
     data: Any,
     request: Request,
     labelled: bool = False,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     or_task: bool = False,
     scored: bool = False,
 ) -> Iterator[OwnPasses]:

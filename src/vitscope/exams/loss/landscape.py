@@ -30,7 +30,7 @@ from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, visit
 from vitscope.engine.held_scores import score, summarise
 from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
 from vitscope.engine.own_passes import placed
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape import Centre, LandscapeResult
 from vitscope.models import name_of
@@ -58,7 +58,7 @@ def landscape(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
 ) -> LandscapeResult:
     """The loss landscape of `model` on the augmented training set.
 
@@ -83,7 +83,7 @@ def landscape(
         seed: Of the images, the augmentation and the directions.
     """
     recipe = find_recipe(recipe, data)
-    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
+    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or PartialResults()
     with preserved(model), random_state_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts), loss.statistics_restored():

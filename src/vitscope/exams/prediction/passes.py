@@ -24,7 +24,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pass_scores import PassScores, RunningMean, Stopwatch
 from vitscope.engine.random_passes import Members, PassSource, RandomPasses, random_network
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.scores import check_predictions
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.passes import PassesResult
@@ -42,7 +42,7 @@ def passes(
     passes: Sequence[Count] = (1, 2, 5, 10),
     p: Probability = 0.3,
     smooth: bool = False,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
 ) -> PassesResult:
     """Score the average over several passes of `model` against their number.
 

@@ -35,7 +35,7 @@ from vitscope.core.statistics import REPLICATES, poisson_weights, score_interval
 from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import PAIRS, PixelModel, image_generators
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.scores import check_predictions
 from vitscope.engine.takes_interface import Asked
 from vitscope.exams.robustness.frequency_noise import below
@@ -109,7 +109,7 @@ def shape_bias(
     model: nn.Module,
     data: Any,
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     cutoffs: Sequence[Positive] = CUTOFFS,
 ) -> ShapeBiasResult:
     """Show `model` pictures that are mixed of two classes; `examine` documents the other arguments.
