@@ -23,7 +23,7 @@ def test_the_model_is_in_its_place_and_the_images_are_all_there(
     small_vit.train()
     with own_passes(small_vit, fashion, Request(21, 8, 3, None, "mine")) as own:
         assert not small_vit.training
-        assert own.parts.input_shape == (3, 32, 32)
+        assert own.anatomy.input_shape == (3, 32, 32)
         assert own.n_images == 21
         assert [len(labels) for _, labels, _ in own.stream] == [8, 8, 5]
         assert own.common == {

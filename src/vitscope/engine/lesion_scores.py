@@ -44,7 +44,7 @@ def score_lesions(
 
     Where scores are not finite without a unit they count as all equal, and a warning says so.
     """
-    passes = LesionPasses(own.model, own.parts, units, bypasses, own.shown)
+    passes = LesionPasses(own.model, own.anatomy, units, bypasses, own.shown)
     scores = [condition_scores(own) for _ in range(1 + len(units))]
     silent: set[str] = set()
 

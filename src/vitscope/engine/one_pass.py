@@ -67,9 +67,9 @@ def examine(
     with own_passes(model, data, request, labelled, parts, scored=scored) as own:
         body = None
         if any(exam.needs_maps for exam in exams):
-            body = own.mapped_parts
+            body = own.mapped_anatomy
         elif any(exam.needs_attention for exam in exams):
-            body = own.parts
+            body = own.anatomy
         units = () if body is None else tuple(UnitRow.of(unit, stream) for unit in body.mapped)
         attending = () if body is None else tuple(unit for unit in body if unit.attention is not None)
         subject = Subject(

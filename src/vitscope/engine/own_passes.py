@@ -58,18 +58,18 @@ class OwnPasses:
         return tuple(self.first.shape[1:])
 
     @cached_property
-    def parts(self) -> Anatomy:
+    def anatomy(self) -> Anatomy:
         """The model's units, looked for when first asked: not every exam needs them, and not every model has some."""
         return anatomy(self.model, self.input_shape)
 
     @property
-    def mapped_parts(self) -> Anatomy:
+    def mapped_anatomy(self) -> Anatomy:
         """The same; a model in which there is no map to measure is refused."""
-        if not self.parts.mapped:
+        if not self.anatomy.mapped:
             raise UnsupportedModel(
-                f"{self.parts.model_name} has no unit with a feature map; try: --exams prediction, which needs none"
+                f"{self.anatomy.model_name} has no unit with a feature map; try: --exams prediction, which needs none"
             )
-        return self.parts
+        return self.anatomy
 
     def noise(self, images: int, seed: int = 0) -> Tensor:
         """Gaussian noise in the place of prepared images, the same in every process."""

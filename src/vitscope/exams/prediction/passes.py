@@ -73,7 +73,7 @@ def passes(
             )
         if plain.most is not None:
             counts = sorted({*(count for count in counts if count <= plain.most), plain.most} - {0})
-        smoothed = plain.smoothed(own.parts.input_shape) if smooth else None
+        smoothed = plain.smoothed(own.anatomy.input_shape) if smooth else None
         sources = [plain] if smoothed is None else [plain, smoothed]
         watch = Stopwatch(own.device)
         each = [0, *counts] if plain.deterministic else counts

@@ -113,7 +113,7 @@ def frequency_noise(
 
 def _kinds(own: OwnPasses) -> tuple[str, ...]:
     try:
-        return tuple(dict.fromkeys(unit.kind for unit in own.parts))
+        return tuple(dict.fromkeys(unit.kind for unit in own.anatomy))
     except UnsupportedModel:  # its robustness can be measured all the same
         return ()
 
