@@ -146,12 +146,14 @@ def _jobs(plan: "Plan", costs: "dict[str, Cost]") -> Any:
             labels = [label for label, look in looks.items() if not plan.store.has_result(*look)]
             exams = f"{len(looks) - len(labels)} of {len(looks)} done"
             exams += f", missing: {', '.join(labels)}" if labels else ""
-            own = [costs[node.key] for node in nodes]
-            seconds, disk, known = total(own)
-            time = ("" if known else "> ") + duration(seconds) if own else ""
-            basis = ", ".join(dict.fromkeys(cost.basis for cost in own))
+            node_costs = [costs[node.key] for node in nodes]
+            seconds, disk, known = total(node_costs)
+            time = ("" if known else "> ") + duration(seconds) if node_costs else ""
+            basis = ", ".join(dict.fromkeys(cost.basis for cost in node_costs))
             model = {"train": "to train", "operate": "to operate on"}.get(
                 made or "", "there" if labels else "done"
             )
-            table.add_row(arm.name, str(seed), model, exams, time, readable_size(disk) if own else "", basis)
+            table.add_row(
+                arm.name, str(seed), model, exams, time, readable_size(disk) if node_costs else "", basis
+            )
     return table

@@ -220,8 +220,8 @@ def examine_pair(
         share = partial(_same_images, models, data, **options, seed=seed, device=place)
         n_images, mine = share(rank=distributed.rank(), world=distributed.world_size())
         iterator = iter(mine)
-        own = next(iterator, None)  # a process may have no share of the data
-        example = next(iter(share()[1])) if own is None else own
+        first_batch = next(iterator, None)  # a process may have no share of the data
+        example = next(iter(share()[1])) if first_batch is None else first_batch
         parts = [_mapped(m, images) for m, (images, _, _) in zip(models, example, strict=True)]
         first, second = (
             Subject(name_of(m), data_name(data), tuple(UnitRow.of(unit, stream) for unit in p.mapped), seed)
@@ -235,7 +235,7 @@ def examine_pair(
             values.append(accumulator.measure(feature))
 
         with progress(n_images, heading) as advance:
-            for shown in chain([] if own is None else [own], iterator):
+            for shown in chain([] if first_batch is None else [first_batch], iterator):
                 values.clear()
                 for m, p, (images, _, _) in zip(models, parts, shown, strict=True):
                     look_inside(m, p, images.to(dtype_of(m)), measure, stream)

@@ -99,7 +99,7 @@ def _decided(rule: Rule, examined: ExaminedModel) -> Prescription:
             return replace(blank, reason=reason, missing=lacking)
         return replace(blank, reason=f"not examined; make it: {examined.command(wanted)}", missing=wanted)
     finding = rule.decide(examined)
-    found = replace(
+    prescription = replace(
         blank,
         state="prescribed" if finding.calls else "not needed",
         reason=finding.reason,
@@ -108,14 +108,15 @@ def _decided(rule: Rule, examined: ExaminedModel) -> Prescription:
         evidence=finding.evidence,
         missing=refining,
     )
-    if found.operation is None:
-        return found
-    if any(entry["operation"] == found.operation for entry in record(examined.model)):
-        return replace(found, state="not needed", reason=f"{found.operation} was done to this model already")
+    operation = prescription.operation
+    if operation is None:
+        return prescription
+    if any(entry["operation"] == operation for entry in record(examined.model)):
+        return replace(prescription, state="not needed", reason=f"{operation} was done to this model already")
     try:
-        return replace(found, cost=_cost(examined.model, found))
+        return replace(prescription, cost=_cost(examined.model, prescription))
     except VitscopeError as error:
-        return replace(found, state="impossible", reason=f"{found.reason}, but {error}")
+        return replace(prescription, state="impossible", reason=f"{prescription.reason}, but {error}")
 
 
 def _cost(model: nn.Module, prescription: Prescription) -> Comparison:

@@ -37,24 +37,25 @@ class StageEnd:
 
 def stage_ends(examined: ExaminedModel) -> list[StageEnd]:
     """The ends of all stages that have two or more blocks and end in a convolution."""
-    found = cast(VarianceResult, examined.results["variance"])
-    known = [i for i, value in enumerate(found.value) if np.isfinite(value)]
-    blocks = [i for i in known if found.units[i].kind in ("conv", "msa")]
+    variance = cast(VarianceResult, examined.results["variance"])
+    known = [i for i, value in enumerate(variance.value) if np.isfinite(value)]
+    blocks = [i for i in known if variance.units[i].kind in ("conv", "msa")]
     ends = []
-    for stage, members in groupby(blocks, key=lambda i: found.units[i].stage):
+    for stage, members in groupby(blocks, key=lambda i: variance.units[i].stage):
         inside = list(members)
         last = inside[-1]
-        if len(inside) < 2 or found.units[last].kind != "conv":
+        if len(inside) < 2 or variance.units[last].kind != "conv":
             continue
-        peak = bool(found.value[last] == found.value[inside].max())
+        peak = bool(variance.value[last] == variance.value[inside].max())
         ends.append(
             StageEnd(
                 stage,
-                found.units[last].name,
+                variance.units[last].name,
                 peak,
-                certain=peak and bool(found.change.low[last] > 0),
-                excess=100 * np.array(end_excess(found.value[inside], found.low[inside], found.high[inside])),
-                lesion=_loss(examined, found.units[last].name),
+                certain=peak and bool(variance.change.low[last] > 0),
+                excess=100
+                * np.array(end_excess(variance.value[inside], variance.low[inside], variance.high[inside])),
+                lesion=_loss(examined, variance.units[last].name),
             )
         )
     return ends

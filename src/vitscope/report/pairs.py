@@ -110,24 +110,24 @@ def find_images(name: str) -> ImageData | None:
 
 
 def _pair(first: RunSubject, other: RunSubject) -> Pair:
-    found: list[Difference] = []
+    compared: list[Difference] = []
     notes: list[str] = []
     for exam in exam_order(name for name in other.results if name in first.results):
         try:
-            found += _differences(exam, other.results[exam], first.results[exam])
+            compared += _differences(exam, other.results[exam], first.results[exam])
         except VitscopeError as error:
             notes.append(f"{exam}: {error}.")
     claims = pair_verdicts(first, other)
     ours, theirs = other.results.get("prediction"), first.results.get("prediction")
     if not isinstance(ours, PredictionResult) or not isinstance(theirs, PredictionResult):
-        return Pair(first, other, claims, found, None, [], notes)
+        return Pair(first, other, claims, compared, None, [], notes)
     try:
         counted = flips(ours, theirs)
     except VitscopeError:  # already noted above
-        return Pair(first, other, claims, found, None, [], notes)
+        return Pair(first, other, claims, compared, None, [], notes)
     known = _of_flips(counted, ours.about.title)
-    found = [known if (d.exam, d.quantity) == (known.exam, known.quantity) else d for d in found]
-    return Pair(first, other, claims, found, counted, _sides(first, other, ours, theirs), notes)
+    compared = [known if (d.exam, d.quantity) == (known.exam, known.quantity) else d for d in compared]
+    return Pair(first, other, claims, compared, counted, _sides(first, other, ours, theirs), notes)
 
 
 def _of_flips(counted: Flips, title: str) -> Difference:

@@ -174,16 +174,16 @@ def read_results(run: Run, damaged: dict[str, str] | None = None) -> tuple[dict[
     folders = sorted(path.parent for path in run.path.glob("exams/*/result.json"))
     for folder in (one for one in folders if one.name not in (damaged or {})):
         try:
-            found = _read_result(folder, run)
+            result = _read_result(folder, run)
         except BadResult as error:
             if damaged is None or is_shortage(error):
                 raise
             damaged[folder.name] = str(error).replace(f"{run.path}{os.sep}", "")
         else:
-            if isinstance(found, Outdated):
-                outdated.append(found)
+            if isinstance(result, Outdated):
+                outdated.append(result)
             else:
-                results[folder.name] = found
+                results[folder.name] = result
     return results, outdated
 
 

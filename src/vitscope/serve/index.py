@@ -204,21 +204,21 @@ def _read(root: Path, folder: Path) -> ListedRun:
 
 def _read_study(root: Path, folder: Path) -> ListedRun:
     attempt = _Attempts(root, folder)
-    found = attempt(lambda: study_facts(folder), StudyFacts((), (), (), 0, 0, ""))
-    state = "interrupted" if found.missing else "done"
-    missing = f"not complete: {found.missing} of its parts are missing" if found.missing else ""
+    facts = attempt(lambda: study_facts(folder), StudyFacts((), (), (), 0, 0, ""))
+    state = "interrupted" if facts.missing else "done"
+    missing = f"not complete: {facts.missing} of its parts are missing" if facts.missing else ""
     return ListedRun(
         attempt.path,
         _text(folder.name),
-        _text(", ".join(found.models)),
-        _text(", ".join(found.data)),
-        state if found.arms else "damaged",
-        found.exams,
+        _text(", ".join(facts.models)),
+        _text(", ".join(facts.data)),
+        state if facts.arms else "damaged",
+        facts.exams,
         0,
         None,
         None,
         None,
-        _text(found.time),
+        _text(facts.time),
         attempt.troubles or missing,
         kind="study",
     )

@@ -103,12 +103,12 @@ def measure(quantity: str, results: Results, training: Mapping[str, Any] | None 
     named = STATISTICS.get(f"{result.exam}.{asked.name}")
     if named is None:
         return _of_result(asked, result)
-    found = named({**{one.exam: one for one in results.values()}, **results, result.exam: result})
-    if found is None:
+    computed = named({**{one.exam: one for one in results.values()}, **results, result.exam: result})
+    if computed is None:
         raise NotMeasured(f"{quantity} is not defined for {result.model}")
-    if isinstance(found, Measured):
-        return found
-    value, low, high = map(float, found)
+    if isinstance(computed, Measured):
+        return computed
+    value, low, high = map(float, computed)
     return Measured(value, low, high, result.n)
 
 

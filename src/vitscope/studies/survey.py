@@ -125,20 +125,20 @@ def survey(
 
 def find_names(patterns: Sequence[str]) -> list[str]:
     """The names that patterns stand for, each once, in order; what is no pattern stands for itself."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for pattern in patterns:
         if not _PATTERN & set(pattern):
-            found[pattern] = None
+            names[pattern] = None
             continue
         matching = list_models(pattern)
         if not matching:
             near = did_you_mean(pattern.strip("*"), list_models()).partition("; ")[0]
             meant = near if near.startswith("did you mean") else "try a shorter one, as in 'resnet*'"
             raise BadArgument(f"no model matches '{pattern}'; {meant} (see: vitscope models PATTERN)")
-        found |= dict.fromkeys(matching)
-    if not found:
+        names |= dict.fromkeys(matching)
+    if not names:
         raise BadArgument("no model was named; try: vitscope survey 'vit_*' --no-pretrained --img-size 32")
-    return list(found)
+    return list(names)
 
 
 def plan_survey(

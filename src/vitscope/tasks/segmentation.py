@@ -183,19 +183,19 @@ def summed(counts: Sequence[Counts]) -> dict[str, float]:
     tables = np.tensordot(weights, np.stack([one.classes for one in counts]).astype(np.float64), (0, 0))
     pixels = weights.T @ np.array([one.pixels for one in counts], np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = {"miou": mean_iou(tables), "accuracy": tables[:, 0].sum(-1) / pixels}
+        scores = {"miou": mean_iou(tables), "accuracy": tables[:, 0].sum(-1) / pixels}
         nll = sum(one.nll for one in counts) / (sum(one.pixels for one in counts) or math.nan)
     counted = sum(one.pixels > 0 for one in counts)
     ends = {
-        "miou": biased_intervals(found["miou"], counted),
-        "accuracy": mean_interval_of_few(found["accuracy"][1:], counted),
+        "miou": biased_intervals(scores["miou"], counted),
+        "accuracy": mean_interval_of_few(scores["accuracy"][1:], counted),
     }
     return {
         "nll": float(nll),
-        "accuracy": float(found["accuracy"][0]),
+        "accuracy": float(scores["accuracy"][0]),
         "low": float(ends["accuracy"][0]),
         "high": float(ends["accuracy"][1]),
-        "miou": float(found["miou"][0]),
+        "miou": float(scores["miou"][0]),
         "miou_low": float(ends["miou"][0]),
         "miou_high": float(ends["miou"][1]),
         "n": float(len(counts)),

@@ -135,21 +135,21 @@ def _so(field: str, recipe: Recipe, named: Recipe) -> str:
 
 
 def _hazards(recipe: Recipe, world: int, n_images: int | None, model: nn.Module | None) -> list[str]:
-    found = []
+    hazards = []
     if n_images is not None and n_images < recipe.batch_size:
-        found.append(
+        hazards.append(
             f"there are {n_images} images, fewer than a batch ({recipe.batch_size}): an epoch is one step"
         )
     if micro_batches(recipe.batch_size, recipe.accumulate, world) < recipe.accumulate:
-        found.append(
+        hazards.append(
             f"a batch of {recipe.batch_size} has no {world} x {recipe.accumulate} parts of 2 images; "
             f"it is cut into {world} x {micro_batches(recipe.batch_size, recipe.accumulate, world)}"
         )
     if recipe.distill and model is not None and not has_distillation_token(model):
-        found.append(
+        hazards.append(
             f"{type(model).__name__} has no distillation token; its one output learns from labels and teacher"
         )
-    return found
+    return hazards
 
 
 def _said(value: Any) -> str:

@@ -92,8 +92,8 @@ def _refuse_to_overwrite(folder: Path, model: nn.Module, setting: dict[str, Any]
 
     A training that was killed in its first epoch may have left one as well; `run.json` says so.
     """
-    own = run_of(model)
-    is_own = own is not None and Path(own).is_dir() and Path(own).resolve() == folder.resolve()
+    home = run_of(model)
+    is_own = home is not None and Path(home).is_dir() and Path(home).resolve() == folder.resolve()
     if is_own or not (folder / CONFIG).exists():
         return
     trained = [options for options in _records(folder) if "recipe" in options and "fraction" in options]

@@ -131,14 +131,16 @@ def make_plan(
     if isinstance(teacher, str | os.PathLike):
         check_name(teacher, trusted)
     seed_all(options.seed)
-    own = {"epochs": options.epochs, "batch_size": options.batch_size, "lr": options.lr}
-    found = find_images(data, options.held_out, options.fraction, options.seed, options.skip_broken)
-    task = find_task(options.task, found.train, options.window)
-    choices = get_recipe(recipe or task.recipe, **own | dict(options.changes or {}))
+    overrides = {"epochs": options.epochs, "batch_size": options.batch_size, "lr": options.lr}
+    unchecked = find_images(data, options.held_out, options.fraction, options.seed, options.skip_broken)
+    task = find_task(options.task, unchecked.train, options.window)
+    choices = get_recipe(recipe or task.recipe, **overrides | dict(options.changes or {}))
     task.check_recipe(choices)
-    images = with_broken_named(found, options.skip_broken)
+    images = with_broken_named(unchecked, options.skip_broken)
     device = parallel.device_of_process(options.device)
-    named: dict[str, Any] = {} if isinstance(model, nn.Module) else task.model_arguments(model, found.train)
+    named: dict[str, Any] = (
+        {} if isinstance(model, nn.Module) else task.model_arguments(model, unchecked.train)
+    )
     net = find_model(model, images.classes, options.img_size, choices, trusted, task, **named).to(device)
     task.bind(net)
     config, classes = settle(net, images.classes, device, task)

@@ -49,8 +49,12 @@ def build(
     if has(inner) or not inner:
         raise CannotBuild(f"'{request.name}' names no backbone; expected {kind}:NAME, as in {kind}:vit_mini")
     cls = _class(kind)
-    own = {key: value for key, value in request.arguments.items() if key in signature_of(cls)}
-    given = {key: value for key, value in request.arguments.items() if key not in own and key not in _OURS}
+    decoder_arguments = {key: value for key, value in request.arguments.items() if key in signature_of(cls)}
+    given = {
+        key: value
+        for key, value in request.arguments.items()
+        if key not in decoder_arguments and key not in _OURS
+    }
     backbone = create(
         inner,
         pretrained=request.pretrained,
@@ -65,11 +69,11 @@ def build(
     own_classes = class_count(backbone) or 1
     classes = own_classes if request.num_classes is None else check(request.num_classes, Count, "num_classes")
     prepared = data_config(backbone)
-    model: nn.Module = cls(backbone, prepared.input_size, classes, **own)
+    model: nn.Module = cls(backbone, prepared.input_size, classes, **decoder_arguments)
     set_input(model, num_classes=classes, **{key: getattr(prepared, key) for key in prepared.to_dict()})
-    name, again = _again(kind, inner, backbone, {**given, **own})
-    said = {} if request.img_size is None else {"img_size": request.img_size}
-    model.vitscope_origin = Origin(name, {**again, **said, "num_classes": classes})  # type: ignore[assignment]
+    name, again = _again(kind, inner, backbone, {**given, **decoder_arguments})
+    sizes = {} if request.img_size is None else {"img_size": request.img_size}
+    model.vitscope_origin = Origin(name, {**again, **sizes, "num_classes": classes})  # type: ignore[assignment]
     if all_random:
         remember_random_weights(model)
     return model

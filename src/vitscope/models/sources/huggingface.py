@@ -155,13 +155,13 @@ def _preprocessing(where: str, config: Any, size: tuple[int, int] | None, trust_
 
     known: dict[str, Any] = {"crop_pct": 1.0}
     with suppress(OSError, ValueError):  # it has none
-        said, _ = ImageProcessingMixin.get_image_processor_dict(where)
+        processor, _ = ImageProcessingMixin.get_image_processor_dict(where)
         with suppress(ValueError):  # it has code of its own, which is not run: what its file says has to do
-            said = AutoImageProcessor.from_pretrained(where, trust_remote_code=trust_code).to_dict()
-        known |= stated(said)
+            processor = AutoImageProcessor.from_pretrained(where, trust_remote_code=trust_code).to_dict()
+        known |= stated(processor)
     if "mean" in known:
         known["said_by"] = "its image processor"
-    own = getattr(config, "image_size", None) or known.pop("side", 224)
+    side = getattr(config, "image_size", None) or known.pop("side", 224)
     known.pop("side", None)
-    height, width = size or pair(own if isinstance(own, int) else tuple(own))  # type: ignore[misc]
+    height, width = size or pair(side if isinstance(side, int) else tuple(side))  # type: ignore[misc]
     return {**known, "input_size": (getattr(config, "num_channels", 3), height, width)}
