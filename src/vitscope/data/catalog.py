@@ -64,7 +64,7 @@ class CatalogEntry:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Those that have images."""
+        """The names of the splits that have images."""
         return tuple(split for split in SPLITS if self.size(split))
 
 

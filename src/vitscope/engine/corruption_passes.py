@@ -134,7 +134,7 @@ class CorruptionPasses:
 
 
 def part_name(kind: str, severity: int) -> str:
-    """Of one type and severity."""
+    """What the partial result of a corruption at one severity is called."""
     return Row(kind, severity).condition
 
 

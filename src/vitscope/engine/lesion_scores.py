@@ -76,12 +76,12 @@ class TaskDrops:
 
     @property
     def intact(self) -> Estimate[float]:
-        """Of the whole model."""
+        """The score of the whole model."""
         return self._estimate(self._drawn[0]).each(float)
 
     @property
     def drops(self) -> Estimate[np.ndarray]:
-        """Of every unit."""
+        """By how much the score drops without each unit."""
         every = [self.mean(weight) for weight in np.eye(len(self._drawn) - 1)]
         return Estimate(*np.array(every).reshape(-1, 3).T)
 
@@ -98,7 +98,7 @@ class TaskDrops:
         return Estimate(more[0] - less[0], *ends).each(float)
 
     def _estimate(self, drawn: np.ndarray) -> Estimate[Any]:
-        """From (1 + replicates,)."""
+        """A score with its interval, from the score (1 + replicates,) and its bootstrap replicates."""
         n = self._counting
         if self.score != "accuracy":
             return Estimate(drawn[0], *biased_intervals(drawn, n))
@@ -106,7 +106,7 @@ class TaskDrops:
 
 
 def _score_of(part: Part) -> np.ndarray:
-    """(1 + replicates,)."""
+    """(1 + replicates,) the score of a model and its bootstrap replicates."""
     miou = drawn_miou(part)
     return drawn_score(part) if miou is None else miou
 

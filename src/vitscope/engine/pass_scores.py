@@ -56,12 +56,12 @@ class Stopwatch:
 
     @property
     def clock(self) -> str:
-        """What is measured, in words."""
+        """Which time is measured: "CPU time" or "wall time"."""
         return "CPU time" if self._on_cpu else "wall time"
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Time what happens inside."""
+        """Inside, time is added up in `seconds`."""
         start = self._now()
         try:
             yield

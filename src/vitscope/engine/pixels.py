@@ -212,7 +212,7 @@ class PixelModel:
         return found
 
     def has_gradient(self, pixels: Tensor) -> bool:
-        """Whether `gradient` works."""
+        """Whether `gradient` can differentiate the model with respect to these pixels."""
         try:
             self.gradient(pixels, best_scores)
         except NoGradient:

@@ -78,7 +78,7 @@ class Pair:
 
     @property
     def unclear(self) -> list[Difference]:
-        """The other differences."""
+        """The differences whose interval contains 0."""
         return [one for one in self.differences if one.verdict == "unclear"]
 
     @property

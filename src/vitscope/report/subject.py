@@ -32,7 +32,7 @@ class Outdated:
 
     @classmethod
     def of(cls, exam: str, command: str) -> "Outdated":
-        """By the exam's name."""
+        """An exam whose result cannot be read any more, with its title if it is still known."""
         known = result_types().get(exam)
         return cls(exam, known.about.title if known else exam, command)
 

@@ -51,7 +51,7 @@ class ListedRun:
     random_weights: bool = False  # nothing was trained or loaded
 
     def plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """All fields as a dict that can be written as JSON."""
         return asdict(self)
 
 

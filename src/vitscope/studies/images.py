@@ -34,7 +34,7 @@ class Part:
     classes: str | None = None
 
     def load(self) -> ImageData:
-        """The images."""
+        """Open the data, and label it as the part says."""
         images = self._load()
         if self.labels is None and self.classes is None:
             return images

@@ -57,7 +57,7 @@ class Quantity:
 
     @staticmethod
     def read(text: str) -> Quantity:
-        """From what a study writes."""
+        """Take apart `LABEL.QUANTITY[column=value,...]`, as a study writes it."""
         found = _WRITTEN.fullmatch(text.strip())
         pairs = [pair.partition("=") for pair in (found[3] or "").split(",")] if found and found[3] else []
         if not found or any(not equals or not column.strip() for column, equals, _ in pairs):

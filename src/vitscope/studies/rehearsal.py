@@ -117,7 +117,7 @@ class Rehearsal:
         return net
 
     def speed(self, arm: Arm) -> Speed:
-        """What the arm costs."""
+        """What the arm costs on this machine, measured once for arms that are made alike."""
         key = key_of(self._identity(arm))
         if key not in self._speeds:
             with alone(arm.seeds[0]):

@@ -50,7 +50,7 @@ class CleanImages:
 
     @property
     def n_bytes(self) -> int:
-        """Of all images."""
+        """The size of all images together."""
         return len(self) * int(np.prod(self.size))
 
     @property
@@ -88,7 +88,7 @@ class CleanImagesWriter:
             self._file.write(pixels.data)
 
     def finish(self) -> CleanImages:
-        """What was collected."""
+        """Close the file, and return the images that were written into it."""
         if self._file is not None:
             self._file.close()
         size = self._size or (1, 1, 1)  # a process may have no share

@@ -141,7 +141,7 @@ class QuestionArrays(ArrayPictures):
         return int(self.pictures[index])
 
     def overlap_number(self, index: int) -> int:
-        """As of its picture."""
+        """The overlap number of the picture that the question is about."""
         return super().overlap_number(self.picture_number(index))
 
     def question(self, index: int) -> str:

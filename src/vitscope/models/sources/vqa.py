@@ -14,7 +14,7 @@ _ANSWERS = 2  # where nobody says how many
 
 
 def names() -> list[str]:
-    """All of them."""
+    """The names of all models that answer questions."""
     return [MINI]
 
 

@@ -43,7 +43,7 @@ class StandIn:
 
     @property
     def path(self) -> str:
-        """The module's."""
+        """The path of the module that is replaced."""
         return self.projections.call.path
 
     @property
