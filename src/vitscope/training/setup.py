@@ -23,7 +23,7 @@ from vitscope.recipes.seeding import seed_all
 from vitscope.results.plain_files import file_name
 from vitscope.tasks import Classification, Task, find_task
 from vitscope.training import parallel
-from vitscope.training.loading import Images, find_images, with_broken_named
+from vitscope.training.loading import TrainingImages, find_images, with_broken_named
 from vitscope.training.log import Tracker
 
 
@@ -107,7 +107,7 @@ class Plan:
 
     options: TrainOptions  # as they were given
     recipe: Recipe  # with the choices that were changed
-    images: Images
+    images: TrainingImages
     task: Task
     model: nn.Module  # on its device
     teacher: nn.Module | None
@@ -223,7 +223,7 @@ def settle(
 
 
 def _setting(
-    name: str, model: nn.Module, images: Images, recipe: Recipe, options: TrainOptions
+    name: str, model: nn.Module, images: TrainingImages, recipe: Recipe, options: TrainOptions
 ) -> dict[str, Any]:
     """What two trainings must have in common for one to go on with the other."""
     made, teacher = origin(model), options.teacher
