@@ -16,7 +16,15 @@ from vitscope.studies.design import Arm
 from vitscope.studies.images import Part
 from vitscope.studies.job import Job
 from vitscope.studies.known_quantities import check_quantities
-from vitscope.studies.resolve import Images, ResolvedArm, ResolvedLook, as_plain, errors_about, part_of, plain
+from vitscope.studies.resolve import (
+    OpenedImages,
+    ResolvedArm,
+    ResolvedLook,
+    as_plain,
+    errors_about,
+    part_of,
+    plain,
+)
 from vitscope.studies.store import Kind, Store, key_of
 from vitscope.studies.study import Study
 
@@ -112,7 +120,7 @@ def plan_study(
     store: Store,
     file: str | os.PathLike[str] | None = None,
     trust_code: bool = False,
-    images: Images | None = None,
+    images: OpenedImages | None = None,
 ) -> Plan:
     """The jobs of a study, most telling first; refuses what does not fit together.
 
@@ -125,7 +133,7 @@ def plan_study(
     """
     check_quantities(study)
     named = None if file is None else os.fspath(file)
-    return _Planner(study, store, named, trust_code, images or Images()).plan()
+    return _Planner(study, store, named, trust_code, images or OpenedImages()).plan()
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ class _Made:
 
 class _Planner:
     def __init__(
-        self, study: Study, store: Store, file: str | None, trust_code: bool, images: Images
+        self, study: Study, store: Store, file: str | None, trust_code: bool, images: OpenedImages
     ) -> None:
         self.study, self.store = study, store
         self.arms = {arm.name: ResolvedArm(arm, file, trust_code) for arm in study.arms}

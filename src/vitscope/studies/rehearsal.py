@@ -20,7 +20,7 @@ from vitscope.data.folder import without_splits
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.design import VALIDATION, Arm
 from vitscope.studies.images import Part
-from vitscope.studies.resolve import Images, ResolvedArm, errors_about, plain
+from vitscope.studies.resolve import OpenedImages, ResolvedArm, errors_about, plain
 from vitscope.studies.store import Store, key_of
 from vitscope.studies.study import Study
 from vitscope.studies.work import alone, make
@@ -60,7 +60,7 @@ class Rehearsal:
         study: Study,
         arms: Mapping[str, ResolvedArm],
         store: Store,
-        images: Images | None = None,
+        images: OpenedImages | None = None,
         pace: Pace | None = None,
         speeds: dict[str, Speed] | None = None,
         made: set[str] | None = None,
@@ -72,7 +72,7 @@ class Rehearsal:
         """
         self.weights = weights
         self.study, self.arms, self.store = study, arms, store
-        self.images, self.pace = images or Images(), pace or Pace()
+        self.images, self.pace = images or OpenedImages(), pace or Pace()
         self._speeds: dict[str, Speed] = {} if speeds is None else speeds
         self._made: set[str] = set() if made is None else made
 

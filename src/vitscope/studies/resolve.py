@@ -157,7 +157,7 @@ def _written(value: Any) -> Any:
     return value
 
 
-class Images:
+class OpenedImages:
     """The images that a study uses, each opened once."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from vitscope.studies.engines import Engine, study_runner
 from vitscope.studies.graph import Node, Plan, plan_study
 from vitscope.studies.progress import Expectations, Show
 from vitscope.studies.rehearsal import Rehearsal, Speed
-from vitscope.studies.resolve import Images
+from vitscope.studies.resolve import OpenedImages
 from vitscope.studies.schedule import Report, Schedule, Task, Tasks
 from vitscope.studies.store import Store
 from vitscope.studies.study import Study
@@ -46,7 +46,7 @@ class StudyRequest:
 class Seen:
     """What was opened, built and measured for one study, and need not be for the next."""
 
-    images: Images = field(default_factory=Images)
+    images: OpenedImages = field(default_factory=OpenedImages)
     speeds: dict[str, Speed] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
 
