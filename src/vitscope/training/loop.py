@@ -39,7 +39,7 @@ from vitscope.training.parallel import collectively
 from vitscope.training.recipe_differences import describe_recipe
 from vitscope.training.resume import Start, find_position
 from vitscope.training.session import Session
-from vitscope.training.setup import Plan, TrainOptions, make_plan
+from vitscope.training.setup import TrainingPlan, TrainOptions, make_plan
 from vitscope.training.steps import Stepper
 
 
@@ -131,7 +131,7 @@ def train(
     )
 
 
-def _make_stepper(plan: Plan) -> Stepper:
+def _make_stepper(plan: TrainingPlan) -> Stepper:
     """What takes the steps: the model spread over the processes as the options say."""
     options, net, recipe, data = plan.options, plan.model, plan.recipe, plan.images.train
     if options.sync_bn:
@@ -157,7 +157,7 @@ def _make_stepper(plan: Plan) -> Stepper:
     )
 
 
-def _find_start(plan: Plan, stepper: Stepper) -> Start:
+def _find_start(plan: TrainingPlan, stepper: Stepper) -> Start:
     """Where to begin; refuses a folder that cannot be written or has no room."""
     start = find_position(plan, stepper)
     if distributed.is_main():
@@ -167,7 +167,7 @@ def _find_start(plan: Plan, stepper: Stepper) -> Start:
     return start
 
 
-def _announce(plan: Plan, stepper: Stepper, start: Start) -> None:
+def _announce(plan: TrainingPlan, stepper: Stepper, start: Start) -> None:
     """Say on stderr what is going to be done, and what is not as expected."""
     shown, position, data = plan.options.progress, start.position, plan.images.train
     lines = []
@@ -186,7 +186,7 @@ def _announce(plan: Plan, stepper: Stepper, start: Start) -> None:
 
 
 @contextmanager
-def _recorded(plan: Plan) -> Iterator[None]:
+def _recorded(plan: TrainingPlan) -> Iterator[None]:
     """The main process begins and finishes the record of the run, with the images that were broken."""
     run, images = None, plan.images
     with collectively():
@@ -212,14 +212,14 @@ def _recorded(plan: Plan) -> Iterator[None]:
         run.finish()
 
 
-def _tracking(plan: Plan, position: Progress) -> Tracking:
+def _tracking(plan: TrainingPlan, position: Progress) -> Tracking:
     with collectively():
         used = plan.options.track if distributed.is_main() else None
         tracking = Tracking(used, plan.folder, plan.setting, position.epoch)
     return tracking
 
 
-def _bar(plan: Plan, stepper: Stepper, position: Progress) -> Bar:
+def _bar(plan: TrainingPlan, stepper: Stepper, position: Progress) -> Bar:
     done = position.epoch * stepper.n_images + position.images
     epochs = math.ceil(plan.recipe.total_epochs)
     shown = plan.options.progress and distributed.is_main()

@@ -15,7 +15,7 @@ from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
 from vitscope.training.parallel import collectively
-from vitscope.training.setup import Plan
+from vitscope.training.setup import TrainingPlan
 from vitscope.training.steps import Stepper
 
 
@@ -30,7 +30,7 @@ class Start:
     missed: str = ""  # what to tell somebody who wanted to go on where there is nothing to go on with
 
 
-def find_position(plan: Plan, stepper: Stepper) -> Start:
+def find_position(plan: TrainingPlan, stepper: Stepper) -> Start:
     """Where to begin: at the start, or where the training in the folder stands, whose state is then loaded."""
     folder, resume = plan.folder, plan.options.resume
     seen = distributed.gather(checkpoint.exists(folder))

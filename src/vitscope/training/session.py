@@ -25,7 +25,7 @@ from vitscope.training.log import Bar, Metrics, Tracking
 from vitscope.training.monitors import Monitors
 from vitscope.training.parallel import any_process, collectively, gathered_state, share_buffers
 from vitscope.training.resume import Start
-from vitscope.training.setup import Plan
+from vitscope.training.setup import TrainingPlan
 from vitscope.training.steps import Stepper, TrainingDiverged
 
 
@@ -33,7 +33,13 @@ class Session:
     """Trains from `start` to the end with `run`; `position.rows` then holds a row per epoch."""
 
     def __init__(
-        self, plan: Plan, stepper: Stepper, start: Start, bar: Bar, tracking: Tracking, monitors: Monitors
+        self,
+        plan: TrainingPlan,
+        stepper: Stepper,
+        start: Start,
+        bar: Bar,
+        tracking: Tracking,
+        monitors: Monitors,
     ) -> None:
         self.plan, self.stepper = plan, stepper
         self.position, self.resumed = start.position, start.resumed

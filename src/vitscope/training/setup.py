@@ -102,7 +102,7 @@ class TrainOptions:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What is trained, on what, how, where, and where it is written to."""
 
     options: TrainOptions  # as they were given
@@ -125,7 +125,7 @@ def make_plan(
     recipe: str | os.PathLike[str] | Recipe | None,
     out: str | os.PathLike[str] | None,
     options: TrainOptions,
-) -> Plan:
+) -> TrainingPlan:
     """Find everything that a training needs; refuses what does not fit together."""
     teacher, trusted = options.teacher, options.trust_code
     if isinstance(teacher, str | os.PathLike):
@@ -158,7 +158,9 @@ def make_plan(
         "input_size": config.input_size,
         "task": task.name,
     }
-    return Plan(options, choices, images, task, net, teacher, device, config, classes, folder, setting, facts)
+    return TrainingPlan(
+        options, choices, images, task, net, teacher, device, config, classes, folder, setting, facts
+    )
 
 
 def _require_batch(model: nn.Module, size: int, images: int) -> None:
