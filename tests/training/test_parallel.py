@@ -209,7 +209,7 @@ def test_whole_copies_are_contiguous_and_independent() -> None:
     assert torch.equal(copy, tensor)
     tensor.zero_()
     assert copy.abs().max() > 0
-    assert parallel.placed(copy, tensor) is copy
+    assert parallel.shard_like(copy, tensor) is copy
 
 
 def test_loaders_get_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:

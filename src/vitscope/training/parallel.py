@@ -155,7 +155,7 @@ def gathered_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: _gathered(tensor) for name, tensor in tensors.items()}
 
 
-def placed(tensor: Tensor, like: Tensor) -> Tensor:
+def shard_like(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor in the form of `like`: this process's part of it if that is what `like` is."""
     if isinstance(like, DTensor) and tensor.shape == like.shape:
         return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
