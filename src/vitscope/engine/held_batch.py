@@ -12,7 +12,7 @@ from vitscope.core.tensors import all_finite
 from vitscope.curvature.loss import BatchLoss, numbers_in
 from vitscope.engine.not_finite import not_finite
 from vitscope.tasks import Task
-from vitscope.tasks.task import Draws, Inputs, Targets, converted, moved, taken
+from vitscope.tasks.task import Draws, Inputs, Targets, converted, taken, to_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class HeldBatch:
 
     def arranged(self, layout: torch.memory_format) -> "HeldBatch":
         """Images in this order in memory."""
-        return self._changed(lambda part: moved(part, self.images.device, layout))
+        return self._changed(lambda part: to_device(part, self.images.device, layout))
 
     def part(self, which: slice) -> "HeldBatch":
         """Some of the images, with what is drawn for them in the whole batch."""

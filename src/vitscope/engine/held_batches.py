@@ -30,7 +30,7 @@ from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, order, random_state_preserved, seed_all
 from vitscope.tasks import find_task, fitting_task
-from vitscope.tasks.task import Inputs, Measuring, Targets, moved
+from vitscope.tasks.task import Inputs, Measuring, Targets, to_device
 
 _SEQUENTIAL = (DataLoader, IterableDataset)
 
@@ -119,7 +119,9 @@ class HeldBatches:
                     inputs = inputs.clone()
                 inputs, targets = self.task.mixed(inputs, targets, self.recipe, self._classes)
             draws = [(STEP, self._seed, 0, number, place) for place in range(self._batch_size)]
-            inputs, targets = (moved(part, self._place, torch.preserve_format) for part in (inputs, targets))
+            inputs, targets = (
+                to_device(part, self._place, torch.preserve_format) for part in (inputs, targets)
+            )
             return HeldBatch(self.task, inputs, targets, draws)
 
     def _examples(self, number: int) -> tuple[Inputs, Targets]:

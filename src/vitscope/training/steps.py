@@ -24,7 +24,7 @@ from vitscope.data import DataConfig
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
 from vitscope.tasks import Classification, Task
-from vitscope.tasks.task import Inputs, Targets, cut, moved, unhalved
+from vitscope.tasks.task import Inputs, Targets, cut, to_device, unhalved
 from vitscope.training.checkpoint import Progress, load_whole
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
 from vitscope.training.loading import loading_explained, timed
@@ -260,7 +260,7 @@ class Stepper:
 
     def mixed(self, inputs: Inputs, targets: Targets) -> tuple[Inputs, Targets]:
         """A batch as the loss takes it, on the device; draws from torch's generator."""
-        inputs, targets = (moved(part, self.device, self.layout) for part in (inputs, targets))
+        inputs, targets = (to_device(part, self.device, self.layout) for part in (inputs, targets))
         return self.task.mixed(inputs, targets, self.recipe, self.n_classes)
 
     def _gradient(self, taken: list[MicroBatch], weight: float, draws: tuple[int, ...], batch: int) -> float:
