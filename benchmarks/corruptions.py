@@ -28,7 +28,7 @@ from ratios import measured as tell
 import vitscope as vs
 from vitscope.data import ImageData, batches
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
-from vitscope.data.corruptions.cache import ShareWriter
+from vitscope.data.corruptions.cache import CleanImagesWriter
 from vitscope.data.corruptions.registry import IMAGENET
 
 PLAIN = 10  # passes that are timed before and after every exam
@@ -150,7 +150,7 @@ def plain(model: torch.nn.Module, data: ImageData, images: int) -> None:
 
 def generated(model: torch.nn.Module, data: ImageData, images: int, folder: str) -> float:
     """CPU time that all types and severities take in this process."""
-    writer = ShareWriter(Path(folder) / "clean", 128)
+    writer = CleanImagesWriter(Path(folder) / "clean", 128)
     for batch, labels, indices in batches(data, model, limit=images):
         low, high = batch.amin(), batch.amax()
         writer.add((255 * (batch - low) / (high - low)).to(torch.uint8), labels, indices)

@@ -45,7 +45,7 @@ from vitscope.curvature import HessianProduct, hessian_of, lanczos
 from vitscope.curvature.dots import norm
 from vitscope.data import batches, load_data
 from vitscope.engine.held_loss import FORMATS
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.exams.loss.landscape import landscape as loss_landscape
 from vitscope.models import create_model
 
@@ -145,7 +145,7 @@ class Passes:
             return cpu_seconds(lambda: self._model(self._images))
 
 
-class PointClock(Parts):
+class PointClock(PartialResults):
     """Times every point but the first, and a plain pass after each."""
 
     def __init__(self, passes: Passes) -> None:

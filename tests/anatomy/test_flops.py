@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tests.cases import AT_32, ATTENTION_DESIGNS, Case
 from tests.models.factories import NeedsValues
-from vitscope.anatomy.flops import count_flops, stand_in
+from vitscope.anatomy.flops import cheap_copy, count_flops
 from vitscope.core.errors import VitscopeError
 from vitscope.models import create_model
 
@@ -99,19 +99,19 @@ def test_other_precision_and_after_a_pass() -> None:
 def test_with_values_as_without(case: Case) -> None:
     """A small model makes its pass on the CPU, the same one on the meta device none of whose values are known."""
     model = case.model()
-    assert next(stand_in(model, case.size).parameters()).device.type == "cpu"
+    assert next(cheap_copy(model, case.size).parameters()).device.type == "cpu"
     assert count_flops(model, case.size) == count_flops(model.to("meta"), case.size) > 0
 
 
 def test_weights_of_a_small_model_are_not_copied_and_its_buffers_are() -> None:
     model = create_model("resnet_mini").train()
-    double = stand_in(model, (3, 32, 32))
+    double = cheap_copy(model, (3, 32, 32))
     for one, other in zip(model.parameters(), double.parameters(), strict=True):
         assert one is not other
         assert one.data_ptr() == other.data_ptr()
     for one, other in zip(model.buffers(), double.buffers(), strict=True):
         assert one.data_ptr() != other.data_ptr()
-    large = stand_in(model, (3, 512, 512))
+    large = cheap_copy(model, (3, 512, 512))
     assert all(parameter.is_meta for parameter in large.parameters())
 
 

@@ -35,10 +35,10 @@ if sys.argv[2] == "training":
     vs.train("vit_mini", Endless(), "mini", sys.argv[1] + "/run", batch_size=8, workers=2, progress=False)
 else:
     from vitscope.data.corruptions import generate
-    from vitscope.data.corruptions.generate import Share
+    from vitscope.data.corruptions.generate import CleanImages
     generate.corrupt = lambda *_: Endless()[0]
-    generate.Share.read = lambda *_: None
-    share = Share(None, (3, 32, 32), np.arange(16), np.zeros(16, int), 8, "")
+    generate.CleanImages.read = lambda *_: None
+    share = CleanImages(None, (3, 32, 32), np.arange(16), np.zeros(16, int), 8, "")
     next(generate._pieces(share, [("fog", 1)], 0, 2))
 """
 

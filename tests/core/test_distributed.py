@@ -101,11 +101,11 @@ import sys
 import torch, vitscope as vs
 from tests.exams.factories import small_transformer
 from vitscope.core import distributed
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.results.codec import encode
 
 torch.set_num_threads(1)
-Parts.SECONDS = -1.0  # both processes write into the run folder after every batch
+PartialResults.SECONDS = -1.0  # both processes write into the run folder after every batch
 folder, limits, exams = sys.argv[1], [int(n) for n in sys.argv[2].split(",")], sys.argv[3:]
 subject = small_transformer()
 shown = []

@@ -18,7 +18,7 @@ import os, signal, sys, time
 from pathlib import Path
 from vitscope.core import distributed, peers
 from vitscope.cli.app import main
-from vitscope.core.ending import run_program
+from vitscope.core.exit import run_program
 
 peers.SAY_AFTER = 1.0
 
@@ -128,5 +128,5 @@ def test_times_that_are_none_are_refused(minutes: float) -> None:
 
 
 def test_only_network_errors_among_several_processes_are_explained() -> None:
-    with pytest.raises(RuntimeError, match="Connection closed by peer"), peers.explained():
+    with pytest.raises(RuntimeError, match="Connection closed by peer"), peers.network_errors_explained():
         raise RuntimeError("Connection closed by peer")  # there is no peer here

@@ -13,7 +13,7 @@ import pytest
 from vitscope.core.errors import BadData
 from vitscope.data.catalog import (
     CATALOG,
-    Entry,
+    CatalogEntry,
     data_root,
     is_prepared,
     open_prepared,
@@ -58,7 +58,7 @@ def test_where_data_lies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     assert data_root() == Path.home() / ".cache" / "vitscope" / "data"
 
 
-SMALL = Entry("small", ("a", "b"), 6, 4, "MIT")
+SMALL = CatalogEntry("small", ("a", "b"), 6, 4, "MIT")
 ARRAYS = {
     "train": (np.arange(6 * 12, dtype=np.uint8).reshape(6, 2, 2, 3), np.array([0, 1] * 3, np.uint8)),
     "test": (np.arange(4 * 12, dtype=np.uint8).reshape(4, 2, 2, 3), np.array([1, 0] * 2, np.uint8)),
@@ -66,9 +66,9 @@ ARRAYS = {
 WRITER = """
 import os, sys
 import numpy as np
-from vitscope.data.catalog import Entry
+from vitscope.data.catalog import CatalogEntry
 from vitscope.data.catalog import partial_folder, write
-entry = Entry("small", ("a", "b"), 6, 4, "MIT")
+entry = CatalogEntry("small", ("a", "b"), 6, 4, "MIT")
 sizes = {"train": 6, "test": 4}
 arrays = {split: (np.zeros((n, 2, 2, 3), np.uint8), np.zeros(n, np.uint8)) for split, n in sizes.items()}
 with partial_folder(entry) as partial:

@@ -15,7 +15,7 @@ from vitscope.engine.condition_scores import ConditionScores
 from vitscope.engine.corruption_passes import CorruptionPasses, Replicates, part_name, rows_of
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import UnknownNormalisation
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import Request
 from vitscope.findings.corruption import CLEAN, Row
 from vitscope.results.condition_rows import QUANTITIES
@@ -31,7 +31,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def scores(data: object, cache: bool | None = None) -> dict[str, dict[str, torch.Tensor]]:
     model = transformer()
     with own_passes(model, data, Request(12, 5), labelled=True) as own:
-        passes = CorruptionPasses(model, own, CONDITIONS, 0, 5, Parts())
+        passes = CorruptionPasses(model, own, CONDITIONS, 0, 5, PartialResults())
         return passes.generated(cache, workers=0)
 
 
@@ -58,9 +58,9 @@ def test_8_bit_and_normalised_images_are_the_same_pictures(fashion: ImageData) -
     # 8-bit pictures are cut as the model's configuration says; the floats stand for pictures as they are
     model.pretrained_cfg["crop_pct"] = 1.0  # type: ignore[index, operator]
     with own_passes(model, (pixels, labels), Request(None, 5), labelled=True) as own:
-        bytes_ = CorruptionPasses(model, own, CONDITIONS, 0, 5, Parts()).generated(True, 0)
+        bytes_ = CorruptionPasses(model, own, CONDITIONS, 0, 5, PartialResults()).generated(True, 0)
     with own_passes(model, as_floats, Request(None, 5), labelled=True) as own:
-        floats = CorruptionPasses(model, own, CONDITIONS, 0, 5, Parts()).generated(True, 0)
+        floats = CorruptionPasses(model, own, CONDITIONS, 0, 5, PartialResults()).generated(True, 0)
     assert torch.equal(bytes_["fog 2"]["sums"], floats["fog 2"]["sums"])
     assert len(list(cache_folder().rglob("*.npy"))) == 1
 

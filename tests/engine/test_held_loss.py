@@ -12,7 +12,7 @@ from vitscope.engine.exam import Rows
 from vitscope.engine.held_batch import HeldBatch
 from vitscope.engine.held_loss import HeldLoss, check_format, faster_format, laid_out, visit
 from vitscope.engine.held_scores import COLUMNS, Scores, score, summarise
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.tasks import Classification
 
 
@@ -105,9 +105,9 @@ def test_places_are_visited_once() -> None:
     model = convolutional()
     loss = HeldLoss(model, images(), None, 6, None, "kept", 0)
     directions = [[torch.ones_like(model[7].bias)]]
-    with loss.arranged("contiguous", Parts()), Plane([model[7].bias], directions) as plane:
+    with loss.arranged("contiguous", PartialResults()), Plane([model[7].bias], directions) as plane:
         nll = loss().nll
-        scores = visit(loss, plane, [(0.0,), (5.0,)], lambda _: nll, Parts(), "test")
+        scores = visit(loss, plane, [(0.0,), (5.0,)], lambda _: nll, PartialResults(), "test")
     found = summarise(scores, np.ones(loss.n), yes_or_no=True)
     np.testing.assert_allclose(
         found["rise"].value, [0.0, 0.0], atol=1e-12

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data import ImageData
-from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.exam import ProcedureSums
 from vitscope.engine.own_passes import examine_pair, own_passes
 from vitscope.engine.takes_interface import Request
 from vitscope.exams import lesion, prediction
@@ -23,7 +23,7 @@ def test_the_model_is_in_its_place_and_the_images_are_all_there(
     small_vit.train()
     with own_passes(small_vit, fashion, Request(21, 8, 3, None, "mine")) as own:
         assert not small_vit.training
-        assert own.parts.input_shape == (3, 32, 32)
+        assert own.anatomy.input_shape == (3, 32, 32)
         assert own.n_images == 21
         assert [len(labels) for _, labels, _ in own.stream] == [8, 8, 5]
         assert own.common == {
@@ -85,7 +85,7 @@ def test_data_of_ones_own_may_say_anything_about_its_classes(small_vit: nn.Modul
     assert lesion(small_vit, DataLoader(data, 3)).n == 6
 
 
-class Total(OwnNumbers):
+class Total(ProcedureSums):
     total: Tensor
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from tests.exams.factories import small_transformer
 from tests.processes import Job
 from vitscope.data import ImageData
 from vitscope.engine.exam import Batch
-from vitscope.engine.resuming import Parts, ResumablePass, read_tensors, write_tensors
+from vitscope.engine.resuming import PartialResults, ResumablePass, read_tensors, write_tensors
 from vitscope.exams import Subject, find_exams, occlusion
 from vitscope.exams.prediction.prediction import PredictionAccumulator
 from vitscope.results import Result, Run
@@ -29,33 +29,33 @@ def part(number: float) -> dict[str, torch.Tensor]:
 
 
 def test_parts_are_found_again_by_the_same_key_only(tmp_path):
-    with Parts(tmp_path, "corruption", "key") as parts:
+    with PartialResults(tmp_path, "corruption", "key") as parts:
         assert parts.finished(["fog 1", "fog 2"]) == {}
         parts.put("fog 1", part(1.0))
         parts.put("snow 3", part(2.0))
-    found = Parts(tmp_path, "corruption", "key").finished(["fog 1", "fog 2"])
+    found = PartialResults(tmp_path, "corruption", "key").finished(["fog 1", "fog 2"])
     assert list(found) == ["fog 1"]
     assert torch.equal(found["fog 1"]["sums"], part(1.0)["sums"])
-    assert Parts(tmp_path, "corruption", "other").finished(["fog 1"]) == {}
-    assert Parts(tmp_path, "landscape", "key").finished(["fog 1"]) == {}
+    assert PartialResults(tmp_path, "corruption", "other").finished(["fog 1"]) == {}
+    assert PartialResults(tmp_path, "landscape", "key").finished(["fog 1"]) == {}
 
 
 def test_an_interruption_keeps_what_was_finished(tmp_path):
     def interrupted() -> None:
-        with Parts(tmp_path, "e", "key") as parts:
+        with PartialResults(tmp_path, "e", "key") as parts:
             parts.put("a", part(1.0))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
-    with Parts(tmp_path, "e", "key") as again:
+    with PartialResults(tmp_path, "e", "key") as again:
         assert list(again.finished(["a", "b"])) == ["a"]
         again.put("b", part(2.0))
-    assert sorted(Parts(tmp_path, "e", "key").finished(["a", "b"])) == ["a", "b"]
+    assert sorted(PartialResults(tmp_path, "e", "key").finished(["a", "b"])) == ["a", "b"]
 
 
 def test_cleared_parts_leave_nothing(tmp_path):
-    with Parts(tmp_path, "e", "key") as parts:
+    with PartialResults(tmp_path, "e", "key") as parts:
         parts.put("a", part(1.0))
     assert (tmp_path / "parts").exists()
     parts.clear()
@@ -63,7 +63,7 @@ def test_cleared_parts_leave_nothing(tmp_path):
 
 
 def test_nothing_is_kept_without_a_key_or_a_folder(tmp_path):
-    for parts in (Parts(), Parts(tmp_path, "e", None)):
+    for parts in (PartialResults(), PartialResults(tmp_path, "e", None)):
         with parts:
             parts.put("a", part(1.0))
         assert parts.finished(["a"]) == {}
@@ -100,11 +100,11 @@ KEPT = "parts/one pass/0.safetensors"
 SLOW = """
 import sys, time, torch, vitscope as vs
 from pathlib import Path
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from tests.exams.factories import small_transformer
 from tests.engine.test_resuming import LIMIT, SIZE
 torch.set_num_threads(1)
-Parts.SECONDS = float(sys.argv[2])
+PartialResults.SECONDS = float(sys.argv[2])
 subject, data = small_transformer(), vs.load_data("fashion", split="test")
 batches = 0
 def wait(_, arguments, __):
@@ -200,7 +200,7 @@ class Stop(Exception):
 
 def stopped(folder: Path, monkeypatch: pytest.MonkeyPatch, fashion: ImageData) -> Path:
     """A pass that ended by an error in its fifth batch, having saved after every one."""
-    monkeypatch.setattr("vitscope.engine.resuming.Parts.SECONDS", -1.0)
+    monkeypatch.setattr("vitscope.engine.resuming.PartialResults.SECONDS", -1.0)
     subject = small_transformer()
     seen = passes(subject)
 
@@ -242,7 +242,7 @@ def test_a_pass_for_exams_that_nobody_wants_any_more_is_left_alone(
     tmp_path: Path, fashion: ImageData
 ) -> None:
     key = json.dumps({"attention": "a", "prediction": "b"})
-    with Parts(tmp_path, "one pass", key) as kept:
+    with PartialResults(tmp_path, "one pass", key) as kept:
         kept.put("process 0 of 1, batches of 8", {"batches": torch.tensor(3)})
     results, seen = finish(tmp_path)
     assert seen == BATCHES
@@ -252,7 +252,7 @@ def test_a_pass_for_exams_that_nobody_wants_any_more_is_left_alone(
 def test_parts_of_a_finished_exam_are_removed_by_the_next_one(
     monkeypatch: pytest.MonkeyPatch, fashion: ImageData, tmp_path: Path
 ) -> None:
-    def die(_: Parts) -> None:
+    def die(_: PartialResults) -> None:
         raise Stop
 
     def measure() -> Any:
@@ -260,7 +260,7 @@ def test_parts_of_a_finished_exam_are_removed_by_the_next_one(
         return vs.diagnose(small_transformer(), fashion, ["hessian"], limit=8, out=tmp_path, options=options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Parts, "clear", die)
+        patch.setattr(PartialResults, "clear", die)
         with pytest.raises(Stop):
             measure()
     assert (tmp_path / "parts/hessian/0.safetensors").exists()
@@ -344,7 +344,7 @@ def test_another_number_of_processes_starts_over(tmp_path: Path, monkeypatch: py
 
 
 def resumable(folder: Path, key: str = "key", batch_size: int = 8) -> ResumablePass:
-    return ResumablePass(Parts(folder, "one pass", key), batch_size)
+    return ResumablePass(PartialResults(folder, "one pass", key), batch_size)
 
 
 def counted(folder: Path, batches: int) -> ResumablePass:
@@ -402,17 +402,21 @@ def test_only_the_same_key_goes_on(fashion: ImageData, tmp_path: Path) -> None:
     model = Counting()
     model.last = int(0.7 * whole.passes)  # in the third of four batches
     with pytest.raises(KeyboardInterrupt):
-        occlusion(model, fashion, parts=Parts(tmp_path, "occlusion", "key"), **request)
+        occlusion(model, fashion, parts=PartialResults(tmp_path, "occlusion", "key"), **request)
     for key, most in (("key", 0.6 * whole.passes), ("another", whole.passes)):
         model.passes, model.last = 0, 10**9
-        occlusion(model, fashion, parts=Parts(tmp_path, "occlusion", key), **request)
+        occlusion(model, fashion, parts=PartialResults(tmp_path, "occlusion", key), **request)
         assert model.passes <= most
         assert (model.passes == whole.passes) == (key == "another")
 
 
 def test_a_pass_with_other_batches_starts_from_the_beginning(fashion: ImageData, tmp_path: Path) -> None:
     model = Counting()
-    occlusion(model, fashion, limit=20, batch_size=10, parts=Parts(tmp_path, "occlusion", "key"), **FEW)
+    occlusion(
+        model, fashion, limit=20, batch_size=10, parts=PartialResults(tmp_path, "occlusion", "key"), **FEW
+    )
     first, model.passes = model.passes, 0
-    occlusion(model, fashion, limit=20, batch_size=20, parts=Parts(tmp_path, "occlusion", "key"), **FEW)
+    occlusion(
+        model, fashion, limit=20, batch_size=20, parts=PartialResults(tmp_path, "occlusion", "key"), **FEW
+    )
     assert 0 < model.passes < first  # one batch instead of two, all of it

@@ -8,14 +8,14 @@ from typing import Any
 from tests.exams.landscape_cases import convolutional, images, nudged
 from tests.exams.task_cases import PixelNet, squares, vilt
 from vitscope.core import distributed
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.exams.loss.landscape import landscape
 from vitscope.exams.loss.landscape_line import landscape_line
 
 
 def numbers(folder: Path | None = None) -> dict[str, Any]:
     options = {"recipe": None, "batch_size": 6, "memory_format": "contiguous"}
-    parts = Parts(folder, "landscape", "key" if folder else None)
+    parts = PartialResults(folder, "landscape", "key" if folder else None)
     surface = landscape(convolutional(), images(), points=5, parts=parts, **options)
     pixels = landscape(
         PixelNet(), squares("segmentation"), points=3, batch_size=4, memory_format="contiguous"

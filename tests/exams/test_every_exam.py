@@ -56,7 +56,7 @@ def test_what_is_kept_does_not_grow_with_images(exam: str, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("exam", [*STREAMING, *KEEPING])
 def test_an_interrupted_exam_goes_on(exam: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vitscope.engine.resuming.Parts.SECONDS", -1.0)  # kept after every batch
+    monkeypatch.setattr("vitscope.engine.resuming.PartialResults.SECONDS", -1.0)  # kept after every batch
     tester.check_resuming(exam, tmp_path)
 
 

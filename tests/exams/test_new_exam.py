@@ -40,7 +40,7 @@ EXAM = '''
 from types import MappingProxyType
 
 from vitscope.core.arguments import Positive
-from vitscope.engine.alone import alone
+from vitscope.engine.single_exam import single_exam
 from vitscope.engine.moments import FeatureMoments
 from vitscope.findings.channel_sparsity import Silence
 

@@ -12,7 +12,7 @@ from tests.exams.factories import small_transformer
 from tests.exams.landscape_cases import convolutional, images
 from tests.processes import Job
 from tests.stopping import SignalInside
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.exams import landscape
 from vitscope.findings.hessian import HessianResult
 
@@ -49,15 +49,15 @@ def test_a_shared_pass_ends_inside_a_batch(tmp_path: Path, number: int) -> None:
 def test_a_point_of_a_landscape_is_given_up_inside_a_batch(tmp_path: Path) -> None:
     model, options = convolutional(), {"points": 3, "batch_size": 6, "memory_format": "contiguous"}
     counter = SignalInside(model, at=-1, least=3)
-    landscape(model, images(), parts=Parts(tmp_path, "landscape", "counted"), **options)
+    landscape(model, images(), parts=PartialResults(tmp_path, "landscape", "counted"), **options)
     counter.remove()
     sender = SignalInside(model, at=counter.passes - 2, least=3)
     with pytest.raises(KeyboardInterrupt):
-        landscape(model, images(), parts=Parts(tmp_path, "landscape", "key"), **options)
+        landscape(model, images(), parts=PartialResults(tmp_path, "landscape", "key"), **options)
     sender.remove()
     assert (sender.sent, sender.after) == (True, 0)
     again = SignalInside(model, at=-1, least=3)
-    landscape(model, images(), parts=Parts(tmp_path, "landscape", "key"), **options)
+    landscape(model, images(), parts=PartialResults(tmp_path, "landscape", "key"), **options)
     assert again.passes < counter.passes
 
 

@@ -45,7 +45,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject
 from vitscope.engine.one_pass import examine
-from vitscope.engine.resuming import Parts, read_tensors
+from vitscope.engine.resuming import PartialResults, read_tensors
 from vitscope.engine.scores import WORD
 from vitscope.results import Result
 from vitscope.results.codec import encode
@@ -262,7 +262,7 @@ def check_parts(name: str, folder: Path) -> None:
     sizes = []
     for times in (1, 3):
         own = folder / str(times)
-        run(name, shown=data(name, times), parts=Parts(own, name, "key"))
+        run(name, shown=data(name, times), parts=PartialResults(own, name, "key"))
         kept = [read_tensors(path)[0] for path in own.rglob("*.safetensors")]
         sizes.append(sum(tensor.nbytes for tensors in kept for tensor in tensors.values()))
     assert sizes[0] == sizes[1] > 0
@@ -288,9 +288,9 @@ def check_resuming(name: str, folder: Path) -> None:
     assert_same(run(name, once.model), whole(name), exact=True)
     stopped = Interrupted(name, once.passes)
     with pytest.raises(KeyboardInterrupt):
-        run(name, stopped.model, parts=Parts(folder, name, "key"))
+        run(name, stopped.model, parts=PartialResults(folder, name, "key"))
     again = Interrupted(name)
-    assert_same(run(name, again.model, parts=Parts(folder, name, "key")), whole(name), exact=True)
+    assert_same(run(name, again.model, parts=PartialResults(folder, name, "key")), whole(name), exact=True)
     assert again.passes < once.passes
 
 

@@ -45,7 +45,7 @@ def test_a_rule_is_registered_by_the_name_of_its_function(monkeypatch: pytest.Mo
     monkeypatch.delitem(RULES, "smooth")
 
     @rule(claim="A10", papers="p", caution="c", needs=("prediction",))
-    def smooth(patient: object) -> Finding:
+    def smooth(examined: object) -> Finding:
         return Finding(False, "never")
 
     assert RULES["smooth"].decide is smooth

@@ -11,7 +11,7 @@ from tests.prescribe.conftest import Change, kept, with_negative
 from vitscope.core.statistics import Estimate
 from vitscope.findings.prediction import QUANTITIES
 from vitscope.prescribe import RULES
-from vitscope.prescribe.patient import find_patient
+from vitscope.prescribe.examined_model import find_examined_model
 from vitscope.prescribe.prescription import Finding
 from vitscope.results import Result, Run
 
@@ -41,7 +41,7 @@ def lesions(run: Path, unit: str, drop: float) -> dict[str, Any]:
 
 def finding(run: Path, rule: str) -> Finding:
     """What a rule makes of a run, without the cost of its operation."""
-    return RULES[rule].decide(find_patient(Run.open(run)))
+    return RULES[rule].decide(find_examined_model(Run.open(run)))
 
 
 def test_alternate_where_variance_peaks_and_frequencies_rise(diagnosed: Path, changed: Change) -> None:

@@ -12,7 +12,7 @@ from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import DataConfig, load_data
 from vitscope.recipes.augment import AugmentedData, Mix, training_transform
 from vitscope.recipes.named import get_recipe
-from vitscope.recipes.seeding import preserved, seed_all
+from vitscope.recipes.seeding import random_state_preserved, seed_all
 
 SMALL = DataConfig(input_size=(3, 32, 32), mean=(0.2, 0.3, 0.4), std=(0.5, 0.6, 0.7), crop_pct=1.0)
 PLAIN = replace(get_recipe("mini"), auto_augment=None, erase=0.0, flip=0.0, mix_probability=0.0)
@@ -35,7 +35,7 @@ def test_large_images_get_what_timms_factory_gives() -> None:
         std=(0.5, 0.6, 0.7),
     )
     ours = training_transform(recipe, replace(SMALL, input_size=size))
-    with preserved():
+    with random_state_preserved():
         for seed in range(20):
             seed_all(seed)
             expected = theirs(picture(seed, 60))
@@ -68,7 +68,7 @@ def test_pictures_of_another_size_are_resized() -> None:
 
 def test_increasing_augmentation_at_its_strongest() -> None:
     transform = training_transform(replace(PLAIN, auto_augment="rand-m10-inc1"), SMALL)
-    with preserved():
+    with random_state_preserved():
         for seed in range(60):
             seed_all(seed)
             assert transform(picture(seed)).isfinite().all()
@@ -87,7 +87,7 @@ def test_five_channels_are_refused() -> None:
 
 def test_example_depends_on_seed_epoch_and_index_only() -> None:
     data = load_data("fashion", split="train")
-    with preserved():
+    with random_state_preserved():
         first = AugmentedData(data, get_recipe("mini"), SMALL, seed=0)
         a = [first[i][0] for i in (3, 4, 5)]
         again = AugmentedData(data, get_recipe("mini"), SMALL, seed=0)
@@ -103,7 +103,7 @@ def test_example_depends_on_seed_epoch_and_index_only() -> None:
 def test_targets_are_distributions_and_odd_batches_work(n: int) -> None:
     recipe = replace(get_recipe("hdv"))
     images, labels = torch.randn(n, 3, 8, 8), torch.arange(n) % 4
-    with preserved():
+    with random_state_preserved():
         mixed, target = Mix(recipe, 4)(images.clone(), labels)
     assert mixed.shape == images.shape
     torch.testing.assert_close(target.sum(1), torch.ones(n))
@@ -117,7 +117,7 @@ def test_targets_are_distributions_and_odd_batches_work(n: int) -> None:
 def test_mixup_target_tells_how_much_of_each_image_there_is() -> None:
     recipe = replace(get_recipe("hdv"), cutmix=0.0, label_smoothing=0.0)
     images = torch.stack([torch.full((3, 8, 8), float(i)) for i in range(4)])
-    with preserved():
+    with random_state_preserved():
         seed_all(0)
         mixed, target = Mix(recipe, 4)(images.clone(), torch.arange(4))
     torch.testing.assert_close(mixed[:, 0, 0, 0], target @ torch.arange(4.0))
@@ -127,7 +127,7 @@ def test_mixup_target_tells_how_much_of_each_image_there_is() -> None:
 def test_cutmix_target_is_the_area() -> None:
     recipe = replace(get_recipe("hdv"), mixup=0.0, label_smoothing=0.0)
     images = torch.stack([torch.full((3, 8, 8), float(i)) for i in range(4)])
-    with preserved():
+    with random_state_preserved():
         seed_all(1)
         mixed, target = Mix(recipe, 4)(images.clone(), torch.arange(4))
     own = (mixed[:, 0] == torch.arange(4.0).view(4, 1, 1)).float().mean((1, 2))

@@ -15,7 +15,7 @@ from vitscope.data import data_config, load_data
 from vitscope.models import create_model
 from vitscope.recipes.named import RECIPES, get_recipe
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import preserved, seed_all
+from vitscope.recipes.seeding import random_state_preserved, seed_all
 from vitscope.training.checkpoint import Progress
 from vitscope.training.steps import Stepper
 
@@ -136,7 +136,7 @@ def test_unknown_recipe() -> None:
 def test_every_recipe_runs(name: str, model: str) -> None:
     recipe = get_recipe(name, batch_size=32)
     data = load_data("fashion", split="train", fraction=64 / 6000)
-    with preserved():
+    with random_state_preserved():
         seed_all(0)
         net: Any = create_model(model)
         before = {k: v.clone() for k, v in net.state_dict().items()}

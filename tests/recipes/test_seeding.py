@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitscope.recipes.seeding import order, preserved, seed_all, seed_cpu
+from vitscope.recipes.seeding import order, random_state_preserved, seed_all, seed_cpu
 
 
 def draws() -> tuple[float, float, float]:
@@ -14,7 +14,7 @@ def draws() -> tuple[float, float, float]:
 
 
 def test_same_key_same_draws_whatever_came_before() -> None:
-    with preserved():
+    with random_state_preserved():
         seed_all(1, 2, 3)
         first = draws()
         draws()
@@ -32,13 +32,13 @@ def test_order_is_a_permutation_that_changes_with_epoch_and_seed() -> None:
 
 
 def test_callers_generators_are_left_alone_also_after_an_error() -> None:
-    with preserved():
+    with random_state_preserved():
         seed_all(5)
         expected = draws()
         seed_all(5)
 
         def fail_inside() -> None:
-            with preserved():
+            with random_state_preserved():
                 seed_all(9)
                 draws()
                 raise RuntimeError("inside")
@@ -49,7 +49,7 @@ def test_callers_generators_are_left_alone_also_after_an_error() -> None:
 
 
 def test_the_cheap_seeding_of_images_draws_what_the_full_one_does() -> None:
-    with preserved():
+    with random_state_preserved():
         seed_all(4, 5)
         expected = draws()
         assert torch.initial_seed() == seed_cpu(4, 5)
@@ -59,7 +59,7 @@ def test_the_cheap_seeding_of_images_draws_what_the_full_one_does() -> None:
 def test_seeding_leaves_nothing_behind_for_devices_that_are_not_used() -> None:
     if torch.cuda.is_initialized():
         pytest.skip("CUDA is in use here, so nothing is queued for it")
-    with preserved():
+    with random_state_preserved():
         before = len(torch.cuda._queued_calls)
         for image in range(10):
             seed_cpu(1, image)

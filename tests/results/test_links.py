@@ -9,7 +9,7 @@ import vitscope as vs
 from tests.fuzz.refusals import files_below
 from vitscope.core.errors import BadResult
 from vitscope.results import Run
-from vitscope.results.plain_files import refuse_ways_out
+from vitscope.results.plain_files import refuse_outside_links
 
 
 @pytest.fixture
@@ -77,6 +77,6 @@ def test_links_that_stay_inside_and_a_linked_run_folder_are_nobodys_business(run
     (run / "elsewhere").mkdir()
     os.symlink(run / "elsewhere", run / "figures")
     os.symlink(run, run.parent / "latest")
-    refuse_ways_out(run.parent / "latest")
+    refuse_outside_links(run.parent / "latest")
     with Run.start(run.parent / "latest"):
         pass

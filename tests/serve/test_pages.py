@@ -7,7 +7,7 @@ import pytest
 from tests.serve.conftest import epoch
 from vitscope.core.errors import VitscopeError
 from vitscope.serve.index import Index
-from vitscope.serve.pages import Busy, Kept, Pages, percent, policy_of
+from vitscope.serve.pages import Busy, PageCache, Pages, percent, policy_of
 
 
 def test_the_index_escapes_names(runs: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_curve_is_kept_until_the_run_changes(runs: Path, monkeypatch: pytest.M
 
 
 def test_only_the_latest_are_kept(tmp_path: Path) -> None:
-    kept: Kept[str] = Kept(2)
+    kept: PageCache[str] = PageCache(2)
     one, two, three = (tmp_path / name for name in ("one", "two", "three"))
     made: list[str] = []
 

@@ -7,7 +7,7 @@ import pytest
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.core.names import EXAM_NAMES
 from vitscope.recipes.named import get_recipe
-from vitscope.studies.cards import Card, card_study, list_cards, throughputs
+from vitscope.studies.cards import ClaimCard, card_study, list_cards, throughputs
 from vitscope.studies.resolve import ResolvedArm
 from vitscope.studies.scales import SCALE_NAMES, SCALES, Scale, Setting, read_scale
 from vitscope.studies.stand_ins import with_stand_ins
@@ -27,7 +27,7 @@ def recipe_of(arm: Arm) -> dict:
 
 
 @pytest.mark.parametrize(("card", "scale"), PAIRS, ids=[f"{card.claim}-{scale}" for card, scale in PAIRS])
-def test_a_card_is_a_study_at_every_scale_that_it_names(card: Card, scale: str) -> None:
+def test_a_card_is_a_study_at_every_scale_that_it_names(card: ClaimCard, scale: str) -> None:
     study = card_study(card, read_scale(scale))
     assert [arm.name for arm in study.arms] == list(card.arms)
     assert len(study.comparisons) == len(card.comparisons)
@@ -104,7 +104,7 @@ def test_published_throughputs_belong_to_the_models_that_they_were_measured_on()
 
 
 SETTING = Setting("fashion", {"vit": {"model": "vit_mini"}, "odd": {"like": "vit", "width": 3}})
-CARD = Card(
+CARD = ClaimCard(
     **{"claim": "Z1", "title": "", "statement": "", "definition": "", "published": "", "paper": "hdv"},
     arms={"vit": {"model": "vit"}},
     exams=("prediction",),

@@ -11,7 +11,7 @@ from tests.studies.small_study import results, training
 from vitscope.claims.verdict import Rule
 from vitscope.results.over_seeds import Measured
 from vitscope.studies.contrasts import logarithm, measure_comparison, weighted
-from vitscope.studies.parts import Comparison
+from vitscope.studies.design import Comparison
 from vitscope.studies.quantities import NotMeasured, measure
 
 NLL = "prediction.nll"

@@ -9,9 +9,9 @@ from tests.studies.tiny_study import LOOKS, SHARED, arms, tiny_study
 from vitscope.core.errors import BadArgument
 from vitscope.models.errors import UntrustedCode
 from vitscope.recipes.named import get_recipe
+from vitscope.studies.design import Arm, Look
 from vitscope.studies.graph import Plan, plan_study
-from vitscope.studies.parts import Arm, Look
-from vitscope.studies.run import Request, Seen, plan_request
+from vitscope.studies.run import Seen, StudyRequest, plan_request
 from vitscope.studies.store import Store
 from vitscope.studies.study import Study
 
@@ -215,5 +215,5 @@ def test_images_without_labels_are_refused_before_anything_runs(tmp_path, exam, 
     study = one_arm(None, None, data=f"folder:{photos}", fraction=1.0, train=exam == "variance")
     study = dataclasses.replace(study, looks=(Look(exam, split="test"),))
     with pytest.raises(BadArgument, match=f"{said} needs labels, and the images of .* have none"):
-        plan_request(Request(study, tmp_path / "store", "here"), Seen())
+        plan_request(StudyRequest(study, tmp_path / "store", "here"), Seen())
     assert not (tmp_path / "store").exists()

@@ -6,9 +6,9 @@ from tests.studies.small_study import a_study, comparison
 from vitscope.claims.verdict import Rule
 from vitscope.core.errors import BadArgument
 from vitscope.studies.cards import card_study, list_cards
+from vitscope.studies.design import Look
 from vitscope.studies.graph import plan_study
 from vitscope.studies.known_quantities import check_quantities
-from vitscope.studies.parts import Look
 from vitscope.studies.scales import read_scale
 from vitscope.studies.store import Store
 

@@ -19,9 +19,9 @@ from tests.studies.tiny_study import JOBS, LOOKS, arms, contents, tiny_study
 from vitscope.core import pd
 from vitscope.results.study_result import FILE, PAGE, StudyResult
 from vitscope.studies.cost import Cost, affordable
-from vitscope.studies.parts import Look
+from vitscope.studies.design import Look
 from vitscope.studies.pool import Pool, Pooled, do_studies
-from vitscope.studies.run import Request
+from vitscope.studies.run import StudyRequest
 from vitscope.studies.study import Study
 
 
@@ -46,7 +46,7 @@ def test_what_two_studies_share_is_done_once_and_gives_the_same_numbers(
     """By two workers; the reference is the larger of them, done alone and in one process."""
     first, second = part("first", "local"), tiny_study()
     pooled = [Pooled(one.name, with_seeds(one), tmp_path / one.name) for one in (first, second)]
-    do_studies(pooled, 1, Request("", tmp_path / "store", "local", 2))
+    do_studies(pooled, 1, StudyRequest("", tmp_path / "store", "local", 2))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == JOBS, lines
     assert max(Counter(re.sub("; .*", "", re.sub(r": [0-9.]+ s", "", line)) for line in lines).values()) == 1
@@ -91,7 +91,7 @@ def test_what_is_there_is_summed_up_without_a_job(reference: Path, tmp_path: Pat
         Pooled("mine", with_seeds(study), tmp_path / "mine"),
         Pooled("known", with_seeds(study), tmp_path / "known", there=2),
     ]
-    request = Request("", reference, "here", progress=False)
+    request = StudyRequest("", reference, "here", progress=False)
     do_studies(pooled, 2, request, seconds=1e-3)
     assert contents(reference) == before
     found = StudyResult.load(tmp_path / "mine")
@@ -112,7 +112,7 @@ def test_a_failure_is_said_of_every_study_that_it_concerns(reference: Path, tmp_
     pooled = [
         Pooled(one.name, with_seeds(one), tmp_path / one.name) for one in (*failing, part("third", "local"))
     ]
-    request = Request("", tmp_path / "store", "here", retries=0, progress=False)
+    request = StudyRequest("", tmp_path / "store", "here", retries=0, progress=False)
     with pytest.warns(UserWarning, match="hessian") as said:
         do_studies(pooled, 1, request)
     warned = [str(one.message) for one in said if "hessian" in str(one.message)]
@@ -129,7 +129,7 @@ def test_a_failure_is_said_of_every_study_that_it_concerns(reference: Path, tmp_
 def test_a_budget_goes_to_the_first_seed_of_all_studies_first(tmp_path: Path) -> None:
     studies = {"first": part("first", "plain"), "second": part("second", "plain", "broadcast")}
     pooled = [Pooled(name, with_seeds(one), tmp_path / name) for name, one in studies.items()]
-    packages = Pool(pooled, 2, Request("", tmp_path / "store")).packages()
+    packages = Pool(pooled, 2, StudyRequest("", tmp_path / "store")).packages()
     seconds = {"train": 100.0, "operate": 1.0, "examine": 10.0}
     costs = {node.key: Cost(seconds[node.kind], 0, "measured") for one in packages for node in one}
 

@@ -17,7 +17,7 @@ from tests.studies.tiny_study import contents, tiny_study
 from vitscope.core.errors import VitscopeError
 from vitscope.studies import Job, JobFailed
 from vitscope.studies.ray_runner import RayCluster
-from vitscope.studies.run import Request, do_study
+from vitscope.studies.run import StudyRequest, do_study
 
 
 class Machines:
@@ -131,7 +131,7 @@ def test_a_study_whose_machines_die_gives_the_same_numbers(machines, reference, 
     """A process in the middle of a training, and a machine in the middle of an exam; equal to the bit."""
     (machines.orders / "train").write_text("6")
     (machines.orders / "wait").write_text("2")
-    request = Request(
+    request = StudyRequest(
         tiny_study(),
         tmp_path / "store",
         "ray",

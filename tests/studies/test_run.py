@@ -20,7 +20,7 @@ from vitscope.results.result import PACKED
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.graph import plan_study
 from vitscope.studies.images import Part
-from vitscope.studies.run import Request, plan_request
+from vitscope.studies.run import StudyRequest, plan_request
 from vitscope.studies.store import Store
 from vitscope.studies.study import Study
 
@@ -224,5 +224,5 @@ def test_a_plan_with_its_cost(reference, tmp_path, orders):
 def test_what_cannot_be_built_is_refused_before_a_job_begins(tmp_path, changed, said):
     study = tiny_study(arms=(dataclasses.replace(arms()[0], **changed),), looks=LOOKS[:1], comparisons=())
     with pytest.raises(BadArgument, match=said):
-        plan_request(Request(study, tmp_path / "store"))
+        plan_request(StudyRequest(study, tmp_path / "store"))
     assert not (tmp_path / "store").exists()

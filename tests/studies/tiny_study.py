@@ -5,9 +5,9 @@ from typing import Any
 
 from vitscope.claims.verdict import Rule
 from vitscope.results.result import read_checked
+from vitscope.studies.design import Arm, Comparison, Look
 from vitscope.studies.graph import plan_study
-from vitscope.studies.parts import Arm, Comparison, Look
-from vitscope.studies.run import Done, Request, do_study
+from vitscope.studies.run import Done, StudyRequest, do_study
 from vitscope.studies.runners import Runner
 from vitscope.studies.schedule import Report, Schedule
 from vitscope.studies.store import Store
@@ -79,4 +79,4 @@ def jobs_done(study: Study, store: Path) -> Report:
 
 def done_here(study: Any, store: Path, out: Path, **changed: Any) -> Done:
     """The study, in this process."""
-    return do_study(Request(study, store, "here", progress=False, **changed), out)
+    return do_study(StudyRequest(study, store, "here", progress=False, **changed), out)

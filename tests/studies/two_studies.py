@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.studies.tiny_study import LOOKS, arms, tiny_study
 from vitscope.studies.engines import Engine
 from vitscope.studies.pool import Pooled, do_studies
-from vitscope.studies.run import Request
+from vitscope.studies.run import StudyRequest
 from vitscope.studies.study import Study
 
 NAMES = ("plain", "broadcast")
@@ -21,7 +21,7 @@ def one_arm(name: str, seeds: int = 1) -> Study:
 def main(folder: Path, engine: Engine, workers: int | None = None) -> None:
     """Leaves FOLDER/store and a folder per study."""
     pooled = [Pooled(name, lambda n, name=name: one_arm(name, n), folder / name) for name in NAMES]
-    do_studies(pooled, 1, Request("", folder / "store", engine, workers, progress=False))
+    do_studies(pooled, 1, StudyRequest("", folder / "store", engine, workers, progress=False))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.data import DataConfig
 from vitscope.data.task_data import Objects
 from vitscope.recipes.named import get_recipe
-from vitscope.recipes.seeding import preserved, seed_all
+from vitscope.recipes.seeding import random_state_preserved, seed_all
 from vitscope.tasks.detection import Detection, compared
 from vitscope.tasks.objects import ObjectsExample
 
@@ -40,7 +40,7 @@ def test_boxes_and_masks_stay_on_their_objects(crop: str) -> None:
     picture, objects = picture_of([(4, 6, 20, 18), (30, 20, 56, 36)])
     example = ObjectsExample(get_recipe("dense", colour_jitter=0.0, crop=crop), CONFIG)
     places = set()
-    with preserved():
+    with random_state_preserved():
         for draw in range(20):
             seed_all(draw)
             image, target = example(picture, objects)

@@ -15,12 +15,12 @@ from vitscope.data.task_data import NO_CLASS
 from vitscope.engine.pixel_scores import score_pixels
 from vitscope.models.checkpoints import list_checkpoints
 from vitscope.recipes.named import get_recipe
-from vitscope.recipes.seeding import preserved, seed_all
+from vitscope.recipes.seeding import random_state_preserved, seed_all
 from vitscope.tasks import find_task
-from vitscope.tasks.enlarged import at_size, strips
 from vitscope.tasks.masked import MaskedExample
 from vitscope.tasks.segmentation import Segmentation, count_pixels, pixel_losses, summed
 from vitscope.tasks.task import Measuring
+from vitscope.tasks.upsampled import at_size, strips
 from vitscope.tasks.windows import places, scaled_picture, windowed_scores
 from vitscope.training import train
 
@@ -78,7 +78,7 @@ def test_picture_and_mask_are_changed_alike() -> None:
     picture = Image.fromarray(np.repeat((mask * 255).astype(np.uint8)[..., None], 3, 2))
     example = MaskedExample(get_recipe("dense", colour_jitter=0.0), CONFIG)
     seen = set()
-    with preserved():
+    with random_state_preserved():
         for draw in range(20):
             seed_all(draw)
             image, classes = example(picture, mask)
@@ -96,7 +96,7 @@ def test_picture_and_mask_are_changed_alike() -> None:
 def test_shifted_only() -> None:
     mask = np.arange(256, dtype=np.int16).reshape(16, 16)
     example = MaskedExample(get_recipe("dense", crop="pad", flip=0.0, colour_jitter=0.0), CONFIG)
-    with preserved():
+    with random_state_preserved():
         seed_all(3)
         _, classes = example(Image.new("RGB", (16, 16)), mask)
     known = classes != NO_CLASS
@@ -157,7 +157,7 @@ def test_training_learns_and_resumes_to_the_bit(squares: str, tmp_path: Path) ->
         return PixelNet()
 
     options: dict[str, Any] = {"batch_size": 4, "lr": 0.02, "progress": False}
-    with preserved():
+    with random_state_preserved():
         whole = net()
         done = train(whole, squares, out=tmp_path / "whole", epochs=6, **options)
         assert done.scores["miou"] > 0.6
@@ -202,7 +202,7 @@ def test_scores_do_not_depend_on_strips(monkeypatch: pytest.MonkeyPatch) -> None
     torch.manual_seed(2)
     scores, mask = torch.randn(5, 8, 8, dtype=torch.float64), torch.randint(-1, 5, (41, 30))
     counts, (columns, table, said) = count_pixels(scores, mask), score_pixels(scores, mask)
-    monkeypatch.setattr("vitscope.tasks.enlarged.AT_ONCE", 5 * 30 * 4)
+    monkeypatch.setattr("vitscope.tasks.upsampled.AT_ONCE", 5 * 30 * 4)
     cut, (columns_cut, table_cut, said_cut) = count_pixels(scores, mask), score_pixels(scores, mask)
     assert counts.classes.tolist() == cut.classes.tolist()
     assert counts.pixels == cut.pixels

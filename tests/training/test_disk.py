@@ -19,7 +19,7 @@ from vitscope.results import Run
 from vitscope.training.checkpoint import TENSORS
 from vitscope.training.disk import (
     CannotWrite,
-    Kept,
+    NamedCheckpoints,
     bytes_needed,
     check_room,
     check_writable,
@@ -133,18 +133,18 @@ def rows(*accuracies: float) -> list[dict[str, Any]]:
 
 
 def test_names(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, 2, None)
+    kept = NamedCheckpoints(tmp_path, 2, None)
     assert kept.names_for(rows(0.1)) == ["best"]
     assert kept.names_for(rows(0.1, 0.1)) == ["epoch-002"]  # the first of two equals is the best
     assert kept.names_for(rows(0.1, 0.1, 0.05)) == []
     assert kept.names_for(rows(0.1, 0.1, 0.05, 0.2)) == ["epoch-004", "best"]
     assert kept.names_for(rows(math.nan)) == []
     assert kept.names_for(rows(math.nan, 0.0)) == ["epoch-002", "best"]
-    assert Kept(tmp_path, None, None).names_for(rows(0.2, 0.1)) == []
+    assert NamedCheckpoints(tmp_path, None, None).names_for(rows(0.2, 0.1)) == []
 
 
 def test_files_and_list(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, 1, None)
+    kept = NamedCheckpoints(tmp_path, 1, None)
     kept.keep("init", {"w": torch.zeros(2)}, 0.0)
     kept.keep("best", {"w": torch.ones(2)}, 1.0, {"accuracy": 0.5, "nll": math.nan})
     kept.keep("best", {"w": torch.full((2,), 2.0)}, 2.0, {"accuracy": 0.6, "nll": 1.5})
@@ -156,12 +156,12 @@ def test_files_and_list(tmp_path: Path) -> None:
 
 
 def test_what_lies_ahead_of_a_resumed_training_is_not_listed(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, 1, None)
+    kept = NamedCheckpoints(tmp_path, 1, None)
     for epoch in (0, 1, 2):
         kept.keep(f"epoch-{epoch:03d}", {"w": torch.zeros(1)}, epoch)
-    Kept(tmp_path, 1, 1.5).keep("x", {"w": torch.zeros(1)}, 1.75)
+    NamedCheckpoints(tmp_path, 1, 1.5).keep("x", {"w": torch.zeros(1)}, 1.75)
     assert [c.name for c in list_checkpoints(tmp_path)] == ["epoch-000", "epoch-001", "x"]
-    Kept(tmp_path, 1, None).keep("init", {"w": torch.zeros(1)}, 0)
+    NamedCheckpoints(tmp_path, 1, None).keep("init", {"w": torch.zeros(1)}, 0)
     assert [c.name for c in list_checkpoints(tmp_path)] == ["init"]
 
 

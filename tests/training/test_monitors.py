@@ -71,9 +71,9 @@ def test_the_eigenvalue_is_that_of_the_dense_hessian_on_the_first_augmented_batc
     # the same three images, drawn as the first epoch draws them
     from vitscope.data import data_config
     from vitscope.recipes.augment import AugmentedData
-    from vitscope.recipes.seeding import order, preserved
+    from vitscope.recipes.seeding import order, random_state_preserved
 
-    with preserved():
+    with random_state_preserved():
         drawn = AugmentedData(data, recipe, data_config(model), seed=0)
         pairs = [drawn[index] for index in order(3, 0, 0)]
     images = torch.stack([image for image, _ in pairs]).double()

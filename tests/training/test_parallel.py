@@ -25,7 +25,7 @@ from vitscope.data import data_config
 from vitscope.models import create_model
 from vitscope.results import Run
 from vitscope.training import parallel
-from vitscope.training.parallel import any_process, together
+from vitscope.training.parallel import any_process, collectively
 
 WORK = """
 import json, math, sys
@@ -201,12 +201,12 @@ def test_alone() -> None:
 
 def test_whole_copies_are_contiguous_and_independent() -> None:
     tensor = torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
-    copy = parallel.whole({"a": nn.Parameter(tensor)})["a"]
+    copy = parallel.gathered_state({"a": nn.Parameter(tensor)})["a"]
     assert copy.is_contiguous()
     assert torch.equal(copy, tensor)
     tensor.zero_()
     assert copy.abs().max() > 0
-    assert parallel.placed(copy, tensor) is copy
+    assert parallel.shard_like(copy, tensor) is copy
 
 
 def test_loaders_get_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +303,7 @@ def test_killed_then_asked_to_leave_then_finished_alone(
 
 def test_alone_nothing_is_changed() -> None:
     def fail() -> None:
-        with together():
+        with collectively():
             raise VitscopeError("seen here")
 
     with pytest.raises(VitscopeError, match="seen here"):

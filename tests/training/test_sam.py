@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from vitscope.training.optimizer import worst_nearby
+from vitscope.training.optimizer import sharpness_ascent
 
 DOUBLE = torch.float64
 
@@ -26,7 +26,7 @@ def test_parameters_stand_rho_away_up_the_gradient() -> None:
     model(x).square().mean().backward()
     gradient = flat([p.grad.clone() for p in model.parameters()])
     before = flat([p.detach().clone() for p in model.parameters()])
-    with worst_nearby(model, 0.3, float(gradient.norm())):
+    with sharpness_ascent(model, 0.3, float(gradient.norm())):
         inside = flat([p.detach().clone() for p in model.parameters()])
         assert all(p.grad is None for p in model.parameters())
     torch.testing.assert_close(inside, before + 0.3 * gradient / gradient.norm(), rtol=1e-12, atol=1e-14)
@@ -40,7 +40,7 @@ def test_gradient_is_that_of_the_shifted_loss_and_statistics_move_once() -> None
 
     model(x).square().mean().backward()
     norm = float(flat([p.grad for p in model.parameters()]).norm())
-    with worst_nearby(model, 0.3, norm):
+    with sharpness_ascent(model, 0.3, norm):
         model(x).square().mean().backward()
 
     shifted(x).square().mean().backward()
@@ -63,7 +63,7 @@ def test_everything_is_back_after_an_error_and_a_gradient_of_zero_moves_nothing(
     before = {k: v.clone() for k, v in model.state_dict().items()}
 
     def fail_inside() -> None:
-        with worst_nearby(model, 1.0, norm=0.0):
+        with sharpness_ascent(model, 1.0, norm=0.0):
             assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
             model(torch.randn(6, 5, dtype=DOUBLE))
             raise RuntimeError("inside")

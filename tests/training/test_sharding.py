@@ -13,14 +13,14 @@ from torch import nn
 from vitscope.data import load_data
 from vitscope.recipes.augment import Mix
 from vitscope.recipes.named import get_recipe
-from vitscope.recipes.seeding import preserved, seed_all
+from vitscope.recipes.seeding import random_state_preserved, seed_all
 from vitscope.training.sharding import (
     PlacedDropPath,
     Repeated,
     StochasticDepth,
     batches,
     image_name,
-    parts,
+    micro_batches,
     share,
 )
 
@@ -44,7 +44,7 @@ def test_mixing_shares_is_mixing_the_batch(n: int, world: int) -> None:
     mix = Mix(replace(get_recipe("hdv"), label_smoothing=0.0), n_classes=n)
     images = torch.arange(float(n)).view(n, 1, 1, 1).expand(n, 1, 8, 8).clone()
     labels = torch.arange(n)
-    with preserved():
+    with random_state_preserved():
         for seed in range(4):  # mixup and CutMix
             seed_all(seed)
             whole, target = mix(images.clone(), labels)
@@ -60,7 +60,7 @@ def test_mixing_shares_is_mixing_the_batch(n: int, world: int) -> None:
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_no_part_of_a_share_is_a_single_image(n: int, world: int) -> None:
     for accumulate in (1, 2, 3, 4):
-        count = parts(n, accumulate, world)
+        count = micro_batches(n, accumulate, world)
         sizes = [len(t) for r in range(world) for t in _cut(share(list(range(n)), r, world).images, count)]
         assert len(sizes) == count * world
         assert min(sizes) >= min(2, n)

@@ -16,7 +16,7 @@ from vitscope.data import DataConfig, data_config, load_data
 from vitscope.models import create_model
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import STEP, preserved, seed_all
+from vitscope.recipes.seeding import STEP, random_state_preserved, seed_all
 from vitscope.training.checkpoint import Progress
 from vitscope.training.sharding import batches
 from vitscope.training.steps import Stepper, TrainingDiverged
@@ -34,7 +34,7 @@ def make(recipe: Recipe = TINY, n: int = 60, name: str = "vit_mini", **arguments
 
 @pytest.fixture(autouse=True)
 def _own_generators() -> Any:
-    with preserved():
+    with random_state_preserved():
         yield
 
 

@@ -41,7 +41,7 @@ def count_flops(model: nn.Module, input_shape: Sequence[int]) -> int:
     if len(shape) != 3:
         raise VitscopeError(f"an input shape is (channels, height, width), got {shape}; e.g. (3, 224, 224)")
     try:
-        return _count(stand_in(model, shape), shape)
+        return _count(cheap_copy(model, shape), shape)
     except Exception as error:  # whatever a foreign forward pass raises where there are no values
         if _first(model).is_meta:
             raise VitscopeError(
@@ -76,7 +76,7 @@ def _explicit_attention() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
-def stand_in(model: nn.Module, shape: Sequence[int]) -> nn.Module:
+def cheap_copy(model: nn.Module, shape: Sequence[int]) -> nn.Module:
     """A copy to look at in one pass over an image of this shape; no parameter is copied.
 
     It is on the meta device, where nothing is computed, unless the model is small: the arithmetic of one image takes

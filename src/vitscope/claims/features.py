@@ -78,7 +78,7 @@ def _lesions(model: str, result: Result) -> list[Verdict]:
 
 
 def _place(group: str) -> str:
-    """`msa last` in words."""
+    """The group "msa last" in words: "MSA at the end"."""
     kind, position = group.split()
     name = kind.upper() if kind in ("msa", "mlp") else kind.capitalize()
     return f"{name} {'at the beginning' if position == 'first' else 'at the end'}"

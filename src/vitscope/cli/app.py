@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 from vitscope.cli.options import read_options
 from vitscope.core.arguments.files import in_words
-from vitscope.core.ending import run_program
 from vitscope.core.errors import VitscopeError, did_you_mean, memory_in_words
+from vitscope.core.exit import run_program
 from vitscope.core.interrupt import exit_code, termination_raises
 from vitscope.core.names import check_exam_names
 

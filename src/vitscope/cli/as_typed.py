@@ -37,7 +37,7 @@ def as_typed(message: str, verb: str, options_type: Any, exam: str | None = None
     if message.startswith("--config"):  # a file has Python's names
         return message
     message = _without_python(message)
-    message = _OPERATION.sub(lambda found: _operation(found[1], verb), message)
+    message = _OPERATION.sub(lambda match: _operation(match[1], verb), message)
     pieces = _LITERAL.split(message)
     for name, flag in _flags(options_type, exam).items():
         pieces[0] = re.sub(rf"^{name} is ", f"{flag} is ", pieces[0])
@@ -47,8 +47,8 @@ def as_typed(message: str, verb: str, options_type: Any, exam: str | None = None
     if message.startswith("no option ") or first[2] in _options_of(first[0]):
         message = _ADDRESS.sub(_address, message)
     if verb == "operate":
-        message = _KEY.sub(lambda found: f"{found[1]}={_word(found['value'])}", message)
-    return _TWICE.sub(lambda found: found[1] if found[1].endswith(found[2]) else found[0], message)
+        message = _KEY.sub(lambda match: f"{match[1]}={_word(match['value'])}", message)
+    return _TWICE.sub(lambda match: match[1] if match[1].endswith(match[2]) else match[0], message)
 
 
 def _with_flag(text: str, name: str, flag: str) -> str:
@@ -74,7 +74,7 @@ def _flags(options_type: Any, exam: str | None) -> dict[str, str]:
 def _options_of(exam: str | None) -> dict[str, Any]:
     if exam not in _exams():
         return {}
-    from vitscope.engine.choosing import options_of
+    from vitscope.engine.choose_exams import options_of
 
     return options_of(_exams()[exam])
 

@@ -45,7 +45,7 @@ def run(options: Options) -> None:
     from vitscope.report.subject import find_runs
     from vitscope.report.verdicts import all_verdicts
     from vitscope.results.plain_files import check_page
-    from vitscope.studies.compare import Request, examined_runs, folder_of_pair
+    from vitscope.studies.compare import PairRequest, examined_runs, folder_of_pair
 
     models = (options.first, options.second)
     out = options.out or folder_of_pair(*models, options.data, options.split)
@@ -53,7 +53,7 @@ def run(options: Options) -> None:
     check_page(page)
     with distributed.process_group(options.timeout_minutes), notes_as_typed("compare", Options):
         names = ("data", "split", "limit", "batch_size", "seed", "device", "skip_broken")
-        request = Request(
+        request = PairRequest(
             exams=list(options.exams) or None,
             interface=Interface().merged(options.output, options.mean, options.std),
             creation=options.of_models(),

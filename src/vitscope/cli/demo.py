@@ -40,7 +40,7 @@ def run(options: Options) -> None:
     from vitscope import create_model
     from vitscope.data import load_data
     from vitscope.drawing.figures import save_figures
-    from vitscope.engine.choosing import NothingToShow, find_exams, with_options
+    from vitscope.engine.choose_exams import NothingToShow, find_exams, with_options
     from vitscope.engine.diagnose import run_exams
     from vitscope.engine.takes_interface import Request
     from vitscope.report import report
@@ -92,7 +92,7 @@ def run(options: Options) -> None:
 
 def _plan(options: Options, data: Any) -> list[tuple[list[str], int]]:
     """Exams that are run together, and on how many images."""
-    from vitscope.engine.choosing import lacks_frames, lacks_task
+    from vitscope.engine.choose_exams import lacks_frames, lacks_task
     from vitscope.exams import EXAMS, Procedure
 
     groups: dict[str, list[str]] = {group: [] for group in LIMITS}

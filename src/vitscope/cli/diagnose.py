@@ -41,11 +41,11 @@ def run(options: Options) -> None:
     from vitscope.core import distributed
     from vitscope.core.errors import VitscopeError
     from vitscope.data import load_data
-    from vitscope.engine.choosing import read_options, with_options
+    from vitscope.engine.choose_exams import read_options, with_options
     from vitscope.exams import diagnose, find_exams
     from vitscope.models.create import check_name, tell_of_random_weights
     from vitscope.report.console import print_results
-    from vitscope.results.plain_files import called, default_folder, refuse_same, run_folders
+    from vitscope.results.plain_files import default_folder, display_name, refuse_same, run_folders
 
     if not options.models:
         raise VitscopeError("no model was named; try: vitscope diagnose vit_mini resnet_mini --data fashion")
@@ -64,7 +64,7 @@ def run(options: Options) -> None:
         for name, folder in folders.items():
             torch.manual_seed(options.seed)  # weights that are not loaded are the same in each process
             model = create_model(name, **options.of_models())
-            label = folder.name if Path(name).is_dir() and len(folders) > 1 else called(name)
+            label = folder.name if Path(name).is_dir() and len(folders) > 1 else display_name(name)
             results[label] = diagnose(
                 model,
                 data,

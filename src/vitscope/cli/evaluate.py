@@ -55,7 +55,7 @@ def run(options: Options) -> None:
     from vitscope import evaluate
     from vitscope.core import distributed
     from vitscope.data import load_data
-    from vitscope.engine.choosing import read_options, with_options
+    from vitscope.engine.choose_exams import read_options, with_options
     from vitscope.exams import find_exams
 
     names, own = options.exams or None, read_options(options.options)

@@ -8,7 +8,7 @@ from typing import Any
 from vitscope import exams
 from vitscope.core.arguments import describe
 from vitscope.core.arguments.calling import signature_of
-from vitscope.engine.choosing import options_of
+from vitscope.engine.choose_exams import options_of
 from vitscope.engine.exam import Exam, Procedure
 
 

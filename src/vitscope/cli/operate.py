@@ -159,12 +159,12 @@ def _search(options: Options) -> None:
 
     from vitscope import create_model
     from vitscope.core.tensors import seeded
-    from vitscope.models.sources.factory import from_here, said
+    from vitscope.models.sources.factory import error_text, working_directory_importable
     from vitscope.studies.build_up import build_up, read_build_up
 
     if len(options.operations) > 1 or options.deep_ensemble:
         raise VitscopeError("--build-up stands alone; search first, then operate on what it has saved")
-    with from_here():
+    with working_directory_importable():
         arguments = read_build_up(options.operations[0].split()[1:], "--build-up")
     if options.out is None:
         raise VitscopeError(
@@ -178,7 +178,7 @@ def _search(options: Options) -> None:
         with seeded(options.seed):
             model = create_model(options.model, trust_code=options.trust_code, **settings)
     try:
-        with from_here():
+        with working_directory_importable():
             found = build_up(
                 model, out=options.out, seed=options.seed, trust_code=options.trust_code, **arguments
             )
@@ -188,7 +188,7 @@ def _search(options: Options) -> None:
         if "measure" not in arguments:
             raise
         raise VitscopeError(
-            f"measure={arguments['measure']} fails with {said(error)}; expected a function of (model, out, seed) "
+            f"measure={arguments['measure']} fails with {error_text(error)}; expected a function of (model, out, seed) "
             "that returns one number per image"
         ) from error
     Console().print(_steps(found))

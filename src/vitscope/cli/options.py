@@ -60,7 +60,7 @@ class JobOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions(CodeOptions):
-    """Of verbs that measure models."""
+    """The options that all verbs share which measure a model."""
 
     output: int | str | None = None
     """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
@@ -104,7 +104,7 @@ class ImageOptions(ModelOptions):
         return {"device": device, **{name: getattr(self, name) for name in names}}
 
     def of_models(self) -> dict[str, Any]:
-        """How each model is made."""
+        """The arguments that `create_model` makes each model with."""
         names = ("img_size", "num_classes", "trust_code")
         weights = None if self.pretrained else False
         return {"pretrained": weights, **{name: getattr(self, name) for name in names}}

@@ -14,7 +14,7 @@ from vitscope.core.errors import VitscopeError
 if TYPE_CHECKING:
     from vitscope.studies.cost import Cost
     from vitscope.studies.graph import Plan
-    from vitscope.studies.run import Request
+    from vitscope.studies.run import StudyRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +39,11 @@ class Options(JobOptions, CodeOptions):
 def run(options: Options) -> None:
     """Do the study, print what was decided, say where the rest is."""
     from vitscope.report.console import wide_console
-    from vitscope.studies.run import Request, do_study
+    from vitscope.studies.run import StudyRequest, do_study
 
     given: dict[str, Any] = {**vars(options)}
     out, dry_run = given.pop("out"), given.pop("dry_run")
-    request = Request(given.pop("file"), **given)
+    request = StudyRequest(given.pop("file"), **given)
     with notes_as_typed("study", Options):
         if dry_run:
             _print_plan(request)
@@ -91,7 +91,7 @@ def _verdicts(comparisons: Any) -> Any:
     return table
 
 
-def _print_plan(request: "Request") -> None:
+def _print_plan(request: "StudyRequest") -> None:
     """The jobs of each arm and seed, and what they cost."""
     from vitscope.report.console import wide_console
     from vitscope.results.numbers import duration
@@ -138,12 +138,14 @@ def _jobs(plan: "Plan", costs: "dict[str, Cost]") -> Any:
             labels = [label for label, look in looks.items() if not plan.store.has_result(*look)]
             exams = f"{len(looks) - len(labels)} of {len(looks)} done"
             exams += f", missing: {', '.join(labels)}" if labels else ""
-            own = [costs[node.key] for node in nodes]
-            seconds, disk, known = total(own)
-            time = ("" if known else "> ") + duration(seconds) if own else ""
-            basis = ", ".join(dict.fromkeys(cost.basis for cost in own))
+            node_costs = [costs[node.key] for node in nodes]
+            seconds, disk, known = total(node_costs)
+            time = ("" if known else "> ") + duration(seconds) if node_costs else ""
+            basis = ", ".join(dict.fromkeys(cost.basis for cost in node_costs))
             model = {"train": "to train", "operate": "to operate on"}.get(
                 made or "", "there" if labels else "done"
             )
-            table.add_row(arm.name, str(seed), model, exams, time, readable_size(disk) if own else "", basis)
+            table.add_row(
+                arm.name, str(seed), model, exams, time, readable_size(disk) if node_costs else "", basis
+            )
     return table

@@ -54,7 +54,7 @@ class Options(JobOptions, CodeOptions):
 
 def run(options: Options) -> None:
     """Examine the models, print the table, say where the page is."""
-    from vitscope.engine.choosing import read_options
+    from vitscope.engine.choose_exams import read_options
     from vitscope.report.console import wide_console
     from vitscope.studies.survey import survey
 

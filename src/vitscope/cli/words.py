@@ -169,7 +169,7 @@ def _shape(address: str) -> tuple[bool, bool]:
     check_exam_names([exam], EXAM_NAMES)
 
     from vitscope.core.arguments.kinds import alternatives, base_of, is_several
-    from vitscope.engine.choosing import options_of
+    from vitscope.engine.choose_exams import options_of
     from vitscope.exams import EXAMS
 
     known = options_of(EXAMS[exam])

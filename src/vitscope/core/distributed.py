@@ -140,7 +140,7 @@ def process_group(timeout_minutes: float = 60.0) -> Iterator[None]:
             f"{timeout_minutes:g} minutes ({' '.join(str(error).split())[:160]}); see what the others said"
         ) from error
     try:
-        with peers.explained():
+        with peers.network_errors_explained():
             yield
     finally:
         _gloo = None

@@ -102,17 +102,17 @@ def declared(
     std: Iterable[float] | float | None = None,
 ) -> Iterator[Interface]:
     """`declare` for the length of a block; afterwards, also after an exception, the model says what it said before."""
-    said = vars(unwrap(model))
-    before = {name: said[name] for name in (ATTRIBUTE, ASKED_OUTPUT) if name in said}
+    attributes = vars(unwrap(model))
+    before = {name: attributes[name] for name in (ATTRIBUTE, ASKED_OUTPUT) if name in attributes}
     declare(model, output, mean, std)
     if output is not None:
-        said[ASKED_OUTPUT] = output
+        attributes[ASKED_OUTPUT] = output
     try:
         yield interface_of(model)
     finally:
         for name in (ATTRIBUTE, ASKED_OUTPUT):
-            said.pop(name, None)
-        said.update(before)
+            attributes.pop(name, None)
+        attributes.update(before)
 
 
 def asked_output(model: nn.Module) -> str | int | None:

@@ -70,20 +70,20 @@ def place_of_scores(
         _refuse_asked(model, output)
         _check(model, output, n_images)
         return None
-    found = outputs_by_place(output)
+    tensors = outputs_by_place(output)
     said = interface_of(model).output if said is None else said
     if said is not None:
-        return _said(model, said, output, found, n_images)
-    if "logits" in found:
+        return _said(model, said, output, tensors, n_images)
+    if "logits" in tensors:
         return "logits"
-    if len(found) == 1:
-        place, only = next(iter(found.items()))
+    if len(tensors) == 1:
+        place, only = next(iter(tensors.items()))
         _check(model, only, n_images)
         return place
     classes = class_count(model) or classes_of_data(model)
     fitting = {
         place: tensor
-        for place, tensor in found.items()
+        for place, tensor in tensors.items()
         if tensor.ndim >= 2 and n_images in (None, len(tensor)) and classes in (None, tensor.shape[1])
     }
     if "out" in fitting:
@@ -92,9 +92,9 @@ def place_of_scores(
     candidates = vectors or list(fitting)
     if len(candidates) == 1:
         return candidates[0]
-    if vectors or sum(tensor.ndim == 2 for tensor in found.values()) > 1:
-        raise _undecided(model, found, classes)
-    raise _none(model, output, found)
+    if vectors or sum(tensor.ndim == 2 for tensor in tensors.values()) > 1:
+        raise _undecided(model, tensors, classes)
+    raise _none(model, output, tensors)
 
 
 def outputs_by_place(output: Any) -> dict[Place, Tensor]:

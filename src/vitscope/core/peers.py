@@ -116,8 +116,8 @@ def lost(error: RuntimeError, waited: float | None = None) -> Exception:
 
 
 @contextmanager
-def explained() -> Iterator[None]:
-    """Turn what the network layer says when a peer is gone into a `LostProcess`."""
+def network_errors_explained() -> Iterator[None]:
+    """Inside, an error of the network layer because another process is gone is raised as a `LostProcess`."""
     try:
         yield
     except VitscopeError:

@@ -154,12 +154,12 @@ class _Search:
         # a part has none above the wanted, or does not close like the one before.
         just_closed = self._island == self._filled
         part = slice(self._island - self._closed if just_closed else self._island, self._filled)
-        own, turn = np.linalg.eigh(self._projected[part, part])
-        leader = int(np.argmax(np.abs(own)))
+        values, turn = np.linalg.eigh(self._projected[part, part])
+        leader = int(np.argmax(np.abs(values)))
         reach = abs(self._projected[self._filled, self._filled - 1] * turn[-1, leader])
-        is_known = reach <= max(self._tol * abs(own[leader]), self._rounding)
-        nothing_new = is_known and abs(own[leader]) <= abs(theta[self._k - 1]) + self._rounding
-        return nothing_new or (not just_closed and len(own) > self._closed)
+        is_known = reach <= max(self._tol * abs(values[leader]), self._rounding)
+        nothing_new = is_known and abs(values[leader]) <= abs(theta[self._k - 1]) + self._rounding
+        return nothing_new or (not just_closed and len(values) > self._closed)
 
     def _ritz(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Ritz values by falling magnitude, their vectors in the basis (m, m), and their residual norms."""

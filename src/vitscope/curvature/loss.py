@@ -46,10 +46,10 @@ class BatchLoss(Protocol):
     def __len__(self) -> int:
         """How many images."""
 
-    def said(self, model: nn.Module) -> Any:
-        """What the model says of the batch; all that is drawn for it is the same at every call."""
+    def outputs(self, model: nn.Module) -> Any:
+        """What the model puts out for the batch; all that is drawn for it is the same at every call."""
 
-    def total(self, model: nn.Module, said: Any) -> Tensor:
+    def total(self, model: nn.Module, outputs: Any) -> Tensor:
         """What that costs: the sum over the images."""
 
 
@@ -64,17 +64,17 @@ class CrossEntropy:
     def __len__(self) -> int:
         return len(self.images)
 
-    def said(self, model: nn.Module) -> Tensor:
+    def outputs(self, model: nn.Module) -> Tensor:
         """The class scores."""
         return scores_of_images(model, self.images)
 
-    def total(self, model: nn.Module, said: Tensor) -> Tensor:
+    def total(self, model: nn.Module, outputs: Tensor) -> Tensor:
         """See `BatchLoss`."""
-        return cross_entropy(said, self.targets, 1)
+        return cross_entropy(outputs, self.targets, 1)
 
 
 def scores_of_images(model: nn.Module, images: Tensor) -> Tensor:
-    """(N, classes): what the model says of a batch."""
+    """(N, classes): the class scores of a batch of images."""
     return scores_among(model, model(images), len(images))
 
 
@@ -110,7 +110,7 @@ def cross_entropy(scores: Tensor, targets: Tensor, n_images: int | None = None) 
 @torch.no_grad()
 def check_deterministic(model: nn.Module, loss: BatchLoss) -> None:
     """Refuse a model whose answer is drawn anew at every call (dropout that stays on, random depth)."""
-    first, second = (list(numbers_in(loss.said(model))) for _ in range(2))
+    first, second = (list(numbers_in(loss.outputs(model))) for _ in range(2))
     scales = [float(numbers.abs().max()) for numbers in first]
     scale = max(scales)
     if not all(map(math.isfinite, scales)):
@@ -130,9 +130,9 @@ def check_deterministic(model: nn.Module, loss: BatchLoss) -> None:
     )
 
 
-def numbers_in(said: Any) -> Iterable[Tensor]:
+def numbers_in(outputs: Any) -> Iterable[Tensor]:
     """The tensors of what a model said that hold numbers, empty ones left out."""
-    return (tensor for tensor in tensors_in(said) if tensor.is_floating_point() and tensor.numel())
+    return (tensor for tensor in tensors_in(outputs) if tensor.is_floating_point() and tensor.numel())
 
 
 def _where(model: nn.Module, loss: BatchLoss) -> str:
@@ -149,7 +149,7 @@ def _where(model: nn.Module, loss: BatchLoss) -> str:
             hooks.callback(module.register_forward_hook(note).remove)
         for _ in range(2):
             traces.append([])
-            loss.said(model)
+            loss.outputs(model)
     for (name, one), (_, other) in zip(*traces, strict=False):
         if abs(one - other) > 1e-5 * abs(one):
             return f", first after '{name}'"

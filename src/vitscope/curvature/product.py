@@ -54,8 +54,8 @@ class HessianProduct:
 
         n_images = int(self._over_ranks(torch.tensor([len(batch)])))
         with TwiceDifferentiable():
-            said = batch.said(model)
-        loss = batch.total(model, said) / n_images
+            outputs = batch.outputs(model)
+        loss = batch.total(model, outputs) / n_images
         self.nll = float(self._over_ranks(loss.detach().reshape(1)))
         self._gradients = _gradients(loss, self._tensors)
         # a gradient that is missing, or the same for all weights, has no second derivative

@@ -165,7 +165,10 @@ class Quadrature:
         return np.exp(-0.5 * z**2) @ self.weights / (width * np.sqrt(2 * np.pi))
 
     def below(self, threshold: float) -> tuple[float, float]:
-        """Bounds of the weight that the density has below a threshold, whatever it is between the points."""
+        """The least and the greatest share of the density that can lie below a threshold.
+
+        The points fix so many moments of the density, and every density with these moments keeps to the bounds.
+        """
         present = self.weights > 0
         matrix = _tridiagonal(self.nodes[present], self.weights[present])
         if len(matrix) < 2:

@@ -83,14 +83,14 @@ def batches(
     if config is None and model is not None:
         config = data_config(model)
     n_classes = None if model is None or is_unlabelled(data) else class_count(model)
-    share = _Share(batch_size, limit, rank, world, skip, n_classes)
+    share = _ImageShare(batch_size, limit, rank, world, skip, n_classes)
     if isinstance(data, DataLoader | IterableDataset):
         return SequentialBatches(data, config, device, share)
     return IndexedBatches(fetcher_for(data, config, device), seed, share)
 
 
 @dataclass(frozen=True)
-class _Share:
+class _ImageShare:
     """Which images this process sees, and what their labels may be."""
 
     batch_size: int
@@ -110,7 +110,7 @@ class _Share:
 class IndexedBatches(Batches):
     """Batches of data with random access; `places` are those of all processes."""
 
-    def __init__(self, fetcher: Fetcher, seed: int, share: _Share) -> None:
+    def __init__(self, fetcher: Fetcher, seed: int, share: _ImageShare) -> None:
         total, size = len(fetcher), share.batch_size
         if total == 0:
             raise BadData(f"{fetcher.what} holds no images; expected at least one")
@@ -155,7 +155,7 @@ class SequentialBatches(Batches):
         data: DataLoader[Any] | IterableDataset[Any],
         config: DataConfig | None,
         device: Device,
-        share: _Share,
+        share: _ImageShare,
     ) -> None:
         self._data, self._config, self._device, self._share = data, config, device, share
         self._what = f"the {type(data).__name__}"

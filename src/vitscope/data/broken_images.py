@@ -47,7 +47,7 @@ def passed_over(data: ImageData | TaskData) -> Any:
 
 
 def few(names: Sequence[str], most: int = 5) -> str:
-    """The first of many names."""
+    """The names in one line; of more than `most` the first ones, and how many others there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

@@ -44,7 +44,7 @@ _ANSWERS = "circle green red gray yes teal black rectangle yellow triangle brown
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """One named data set, with the splits train and test; one of no training images has the split test alone."""
 
     name: str
@@ -64,19 +64,19 @@ class Entry:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Those that have images."""
+        """The names of the splits that have images."""
         return tuple(split for split in SPLITS if self.size(split))
 
 
 SPLITS = ("train", "test")
-CATALOG: dict[str, Entry] = {
+CATALOG: dict[str, CatalogEntry] = {
     entry.name: entry
     for entry in (
-        Entry("fashion", tuple(_FASHION.split(", ")), 6000, 2000, "MIT", embedded=True),
-        Entry("fashion-full", tuple(_FASHION.split(", ")), 60000, 10000, "MIT"),
-        Entry("cifar10", tuple(_CIFAR10.split()), 50000, 10000, "none stated"),
-        Entry("cifar100", tuple(_CIFAR100.split()), 50000, 10000, "none stated"),
-        Entry(
+        CatalogEntry("fashion", tuple(_FASHION.split(", ")), 6000, 2000, "MIT", embedded=True),
+        CatalogEntry("fashion-full", tuple(_FASHION.split(", ")), 60000, 10000, "MIT"),
+        CatalogEntry("cifar10", tuple(_CIFAR10.split()), 50000, 10000, "none stated"),
+        CatalogEntry("cifar100", tuple(_CIFAR100.split()), 50000, 10000, "none stated"),
+        CatalogEntry(
             "coral",
             ("background", *_CORALS.split(", ")),
             300,
@@ -87,7 +87,7 @@ CATALOG: dict[str, Entry] = {
             family="coral",
             overlapping=25,
         ),
-        Entry(
+        CatalogEntry(
             "coral-objects",
             tuple(_CORALS.split(", ")),
             300,
@@ -98,7 +98,7 @@ CATALOG: dict[str, Entry] = {
             family="coral",
             overlapping=25,
         ),
-        Entry(
+        CatalogEntry(
             "coral-stream",
             ("background", *_CORALS.split(", ")),
             0,
@@ -108,8 +108,8 @@ CATALOG: dict[str, Entry] = {
             arrays=("images", "masks", "lengths"),
             family="coral",
         ),
-        Entry("trees", ("tree",), 296, 16, "MIT", task="detection", arrays=("images", "boxes")),
-        Entry(
+        CatalogEntry("trees", ("tree",), 296, 16, "MIT", task="detection", arrays=("images", "boxes")),
+        CatalogEntry(
             "easy-vqa",
             tuple(_ANSWERS.split()),
             38575,
@@ -122,7 +122,7 @@ CATALOG: dict[str, Entry] = {
 }
 
 
-def family_of(entry: Entry) -> tuple[Entry, ...]:
+def family_of(entry: CatalogEntry) -> tuple[CatalogEntry, ...]:
     """The sets that are prepared together with this one, itself included."""
     relatives = tuple(other for other in CATALOG.values() if other.family and other.family == entry.family)
     return relatives if entry in relatives else (entry,)
@@ -143,12 +143,12 @@ _ABANDONED_AFTER = 24 * 3600.0  # seconds; a partial folder this old belongs to 
 Arrays = Mapping[str, Sequence[npt.NDArray[Any]]]  # by split, in the order of the entry's `arrays`
 
 
-def is_prepared(entry: Entry) -> bool:
+def is_prepared(entry: CatalogEntry) -> bool:
     """Whether the data set can be opened (sizes agree with the stamp; contents are checked by `verify`)."""
     return entry.embedded or _damage(entry) is None
 
 
-def open_prepared(entry: Entry, split: str) -> tuple[npt.NDArray[Any], ...]:
+def open_prepared(entry: CatalogEntry, split: str) -> tuple[npt.NDArray[Any], ...]:
     """The arrays of a split, of which the images (the first) are memory-mapped."""
     damage = _damage(entry)
     if damage is not None:
@@ -159,7 +159,7 @@ def open_prepared(entry: Entry, split: str) -> tuple[npt.NDArray[Any], ...]:
     return images, *others
 
 
-def verify(entry: Entry) -> str | None:
+def verify(entry: CatalogEntry) -> str | None:
     """What is wrong with the prepared data set, every byte compared with the stamp; None if nothing is."""
     damage = _damage(entry)
     if damage is not None:
@@ -171,7 +171,7 @@ def verify(entry: Entry) -> str | None:
     return None
 
 
-def write(entry: Entry, arrays: Arrays, source: str, partial: Path) -> Path:
+def write(entry: CatalogEntry, arrays: Arrays, source: str, partial: Path) -> Path:
     """Put the arrays into `partial` with their stamp, and move it to the data set's own name."""
     files = {}
     for split in entry.splits:
@@ -196,7 +196,7 @@ def write(entry: Entry, arrays: Arrays, source: str, partial: Path) -> Path:
 
 
 @contextmanager
-def partial_folder(entry: Entry) -> Iterator[Path]:
+def partial_folder(entry: CatalogEntry) -> Iterator[Path]:
     """A folder to work in, removed afterwards; what killed processes left behind goes as well."""
     root = data_root()
     try:
@@ -215,7 +215,7 @@ def partial_folder(entry: Entry) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _damage(entry: Entry) -> str | None:
+def _damage(entry: CatalogEntry) -> str | None:
     folder = data_root() / entry.name
     if not folder.is_dir():
         return f"it is not prepared in {folder.parent}"

@@ -205,7 +205,7 @@ def _per_channel(values: Any, channels: int, what: str) -> tuple[float, ...]:
 
 
 def _one_number(numbers: Sequence[float]) -> tuple[float, ...]:
-    """The one that all are equal to, or all of them."""
+    """A single number if all are the same, else all of them."""
     return tuple(numbers[:1]) if len(set(numbers)) == 1 else tuple(numbers)
 
 

@@ -46,7 +46,7 @@ class MaskFiles:
             return np.asarray(picture if picture.mode != "1" else picture.convert("P"), dtype=np.uint8)
 
     def digest(self) -> bytes:
-        """Of names, sizes and times."""
+        """SHA-256 of the names, sizes and modification times of all files, to notice when one has changed."""
         digest = sha256()
         for path in self.paths:
             status = "" if path is None else f"{os.stat(path).st_size} {os.stat(path).st_mtime_ns}"

@@ -16,7 +16,16 @@ import numpy as np
 from PIL import Image
 
 from vitscope.core.errors import BadData
-from vitscope.data.catalog import CATALOG, Arrays, Entry, data_root, family_of, partial_folder, verify, write
+from vitscope.data.catalog import (
+    CATALOG,
+    Arrays,
+    CatalogEntry,
+    data_root,
+    family_of,
+    partial_folder,
+    verify,
+    write,
+)
 from vitscope.data.fetch import sources, unpack
 from vitscope.data.published_sets import (
     EMBEDDED,
@@ -69,19 +78,19 @@ def prepare(name: str, source: str | Path | None = None, report: Report = print)
     return data_root() / name
 
 
-def _counted(entry: Entry) -> str:
+def _counted(entry: CatalogEntry) -> str:
     what = {"vqa": "questions", "classification": "images"}.get(entry.task, "pictures")
     said = {"train": "training", "test": "test"}
     return " and ".join(f"{entry.size(split)} {said[split]}" for split in entry.splits) + f" {what}"
 
 
-def _from_files(entry: Entry, source: Path, partial: Path, report: Report) -> Made:
+def _from_files(entry: CatalogEntry, source: Path, partial: Path, report: Report) -> Made:
     files = partial / "files"
     files.mkdir()
     return _read(entry, unpack(source, files), report)
 
 
-def _from_known_sources(entry: Entry, partial: Path, report: Report) -> tuple[Made, str]:
+def _from_known_sources(entry: CatalogEntry, partial: Path, report: Report) -> tuple[Made, str]:
     failures = []
     for number, candidate in enumerate(sources(entry.name)):
         files = partial / f"files-{number}"
@@ -99,7 +108,7 @@ def _from_known_sources(entry: Entry, partial: Path, report: Report) -> tuple[Ma
     )
 
 
-def _read(entry: Entry, folder: Path, report: Report) -> Made:
+def _read(entry: CatalogEntry, folder: Path, report: Report) -> Made:
     """The arrays of the data set, and of those that are made of the same files."""
     if entry.family == "coral":
         from vitscope.data.tasks.coral import read_coral

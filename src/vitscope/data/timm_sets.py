@@ -77,11 +77,11 @@ class StreamData(ImageData, IterableDataset[tuple[Image.Image, int]]):
         raise self._sequential("it has no random access")
 
     def subset(self, indices: Indices) -> ImageData:
-        """Not possible in sequence."""
+        """Refused: data that is read in sequence has no subsets."""
         raise self._sequential("it has no subsets")
 
     def fraction(self, fraction: float, seed: int = 0) -> ImageData:
-        """Only the whole."""
+        """The data itself for 1; anything less is refused, as there are no subsets."""
         if fraction == 1.0:
             return self
         raise self._sequential(f"fraction {fraction} cannot be taken")

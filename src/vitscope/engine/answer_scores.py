@@ -82,5 +82,5 @@ def seen_once(words: Tensor) -> Tensor:
 
 
 def bits_set(words: Tensor) -> int:
-    """How many there are."""
+    """How many bits are set in all words together."""
     return int(np.unpackbits(words.numpy().view(np.uint8)).sum())

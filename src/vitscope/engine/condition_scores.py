@@ -20,7 +20,7 @@ from vitscope.core import distributed
 from vitscope.core.statistics import REPLICATES, poisson_weights
 from vitscope.data.task_data import TaskData
 from vitscope.engine.answer_scores import bits_set, score_answers, seen_once, with_pictures
-from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.exam import ProcedureSums
 from vitscope.engine.object_scores import ObjectRows
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.pixel_scores import require_maps, score_images
@@ -47,7 +47,7 @@ def filled_bins(columns: Tensor) -> Tensor:
     return torch.cat([bins, bins * right[:, None]], 1)
 
 
-class ConditionScores(OwnNumbers):
+class ConditionScores(ProcedureSums):
     """Sums over the images seen under one condition, plain (first row) and in every bootstrap replicate."""
 
     n: Tensor
@@ -97,7 +97,7 @@ class MaskedScores(ConditionScores):
         self.n += int((columns[:, 0] > 0).sum())
 
     def finish(self) -> dict[str, Any]:
-        """See `OwnNumbers`; a process that has seen no image knows no class yet."""
+        """See `ProcedureSums`; a process that has seen no image knows no class yet."""
         self.classes = lengthened(self.classes, max(distributed.gather(len(self.classes))))
         return super().finish()
 
@@ -122,7 +122,7 @@ class AnswerScores(ConditionScores):
         self.n += len(indices)
 
     def finish(self) -> dict[str, Any]:
-        """See `OwnNumbers`; a picture that several processes were asked about counts once."""
+        """See `ProcedureSums`; a picture that several processes were asked about counts once."""
         own, self.seen = self.seen, seen_once(self.seen)
         try:
             return super().finish()
@@ -136,7 +136,7 @@ class AnswerScores(ConditionScores):
         return {**found, "questions": found["n"], "n": pictures}
 
 
-class ObjectScores(ObjectRows, OwnNumbers):
+class ObjectScores(ObjectRows, ProcedureSums):
     """Average precision under one condition."""
 
     n: Tensor

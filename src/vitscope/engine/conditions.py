@@ -186,5 +186,5 @@ def score_conditions(
         for name, logits in predict(images, labels, indices):
             scores[name].update(*own.readout(logits, labels, indices), indices)
 
-    own.take_in(exam, scores, take)
+    own.accumulate(exam, scores, take)
     return {name: found.finish() for name, found in scores.items()}

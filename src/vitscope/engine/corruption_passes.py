@@ -17,7 +17,14 @@ from torch import Tensor, nn
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.data.corruptions import FAMILIES
-from vitscope.data.corruptions.cache import Cache, Condition, Share, ShareWriter, cache_folder, scratch_folder
+from vitscope.data.corruptions.cache import (
+    Cache,
+    CleanImages,
+    CleanImagesWriter,
+    Condition,
+    cache_folder,
+    scratch_folder,
+)
 from vitscope.data.corruptions.generate import corrupted
 from vitscope.data.corruptions.published import Published
 from vitscope.data.preprocessing import normalise
@@ -26,7 +33,7 @@ from vitscope.engine.conditions import Scored
 from vitscope.engine.not_finite import scored_outputs
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.pixels import PixelSpace, pixel_space
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.findings.corruption import ALL, CLEAN, Row
 from vitscope.results.condition_rows import QUANTITIES, Headline
 
@@ -44,7 +51,7 @@ class CorruptionPasses:
     conditions: Sequence[Condition]
     seed: int
     batch_size: int
-    parts: Parts
+    parts: PartialResults
 
     def generated(self, cache: bool | None, workers: int | None) -> Found:
         """Scores on clean images and on those that are corrupted here, by name.
@@ -77,11 +84,11 @@ class CorruptionPasses:
         )
         return found | self._corrupted(share, todo, batches)
 
-    def _clean(self, space: PixelSpace, folder: Path | None) -> tuple[Found, list[Condition], Share]:
+    def _clean(self, space: PixelSpace, folder: Path | None) -> tuple[Found, list[Condition], CleanImages]:
         """What is finished, what is left, and the images; they are written into the folder if there is one."""
         found = self.parts.finished([CLEAN, *(part_name(*condition) for condition in self.conditions)])
         todo = [condition for condition in self.conditions if part_name(*condition) not in found]
-        writer = ShareWriter(folder / CLEAN if folder is not None else None, self.batch_size)
+        writer = CleanImagesWriter(folder / CLEAN if folder is not None else None, self.batch_size)
         scores = condition_scores(self.own)
         with self.own.progress("corruption: clean images") as advance:
             for images, labels, indices in self.own.stream:
@@ -93,7 +100,10 @@ class CorruptionPasses:
         return self._keep(found, CLEAN, scores), todo, writer.finish()
 
     def _corrupted(
-        self, share: Share, todo: Sequence[Condition], batches: Iterator[tuple[Condition, Iterator[Tensor]]]
+        self,
+        share: CleanImages,
+        todo: Sequence[Condition],
+        batches: Iterator[tuple[Condition, Iterator[Tensor]]],
     ) -> Found:
         found: Found = {}
         labels, indices = torch.from_numpy(share.labels), torch.from_numpy(share.indices)
@@ -124,7 +134,7 @@ class CorruptionPasses:
 
 
 def part_name(kind: str, severity: int) -> str:
-    """Of one type and severity."""
+    """What the partial result of a corruption at one severity is called."""
     return Row(kind, severity).condition
 
 

@@ -22,7 +22,7 @@ from vitscope.engine.exam import Rows
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batches import HeldBatches
 from vitscope.engine.own_passes import bar, placed
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.findings.hessian import ALL_PARAMETERS
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
@@ -74,7 +74,9 @@ class CurvaturePasses:
             "task": self._held.task.name,
         }
 
-    def measure(self, exam: str, rows: Rows, parts: Parts, guess: int, measure: Measure) -> dict[str, Any]:
+    def measure(
+        self, exam: str, rows: Rows, parts: PartialResults, guess: int, measure: Measure
+    ) -> dict[str, Any]:
         """`rows` with one for each batch: what `measure` gives, or gave before an interruption.
 
         `guess` is how many products a batch may take. A signal may end the work anywhere; finished batches stay.

@@ -22,18 +22,18 @@ from vitscope.core.errors import said_by
 from vitscope.data import load_data
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.drawing.figures import save_figures
-from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options
+from vitscope.engine.choose_exams import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name, exam_keys, model_facts
-from vitscope.engine.one_model import refuse_another, tell_of_trained_images
 from vitscope.engine.one_pass import examine
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
+from vitscope.engine.same_model import refuse_other_model, tell_of_trained_images
 from vitscope.engine.takes_interface import Request, takes_interface
 from vitscope.models import create_model, name_of
 from vitscope.models.create import tell_of_random_weights
 from vitscope.results import Result, Run
 from vitscope.results.codec import decode, encode
-from vitscope.results.plain_files import called
+from vitscope.results.plain_files import display_name
 
 ONE_PASS = "one pass"  # what the exams that share it keep together
 
@@ -85,7 +85,7 @@ def diagnose(
     """
     chosen = with_options(find_exams(exams), options)
     if not isinstance(model, nn.Module):
-        name = name or called(model)
+        name = name or display_name(model)
         tell_of_random_weights(model)
         model = create_model(model, pretrained=None, trust_code=trust_code)
     if isinstance(data, str):
@@ -130,7 +130,7 @@ def _kept(
     figures: bool,
 ) -> dict[str, Result]:
     """Results that the run folder holds, and those that are made and put there."""
-    refuse_another(out, model, [exam.result.exam for exam in chosen])
+    refuse_other_model(out, model, [exam.result.exam for exam in chosen])
     recorded = {"data": data_name(data), "exams": [exam.result.exam for exam in chosen], **vars(request)}
     name = recorded.pop("name")
     if settings := {e.result.exam: json.loads(e.settings) for e in chosen if e.settings}:
@@ -140,11 +140,11 @@ def _kept(
     keys = exam_keys(model, data, chosen, request, stream)
     with _start(out, model, name, recorded) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
-        parts = {e.result.exam: Parts(out, e.result.exam, keys[e.result.exam]) for e in chosen}
+        parts = {e.result.exam: PartialResults(out, e.result.exam, keys[e.result.exam]) for e in chosen}
         for exam in results:
             parts[exam].clear_own()  # an interruption may have come between a result and this
         together = _together(out, chosen, results, keys)
-        parts[ONE_PASS] = Parts(
+        parts[ONE_PASS] = PartialResults(
             out, ONE_PASS, None if None in together.values() else json.dumps(together, sort_keys=True)
         )
         names = {e.result.exam for e in chosen if not isinstance(e, type)} - results.keys() | together.keys()
@@ -173,7 +173,7 @@ def _together(
     """
     shared = {e.result.exam: keys[e.result.exam] for e in chosen if isinstance(e, type)}
     missing = {exam: key for exam, key in shared.items() if exam not in results}
-    kept = distributed.broadcast(Parts(out, ONE_PASS, "").kept_key()) if missing else None
+    kept = distributed.broadcast(PartialResults(out, ONE_PASS, "").kept_key()) if missing else None
     try:
         before = json.loads(kept or "{}")
     except ValueError:
@@ -189,7 +189,7 @@ def _examined(
     exams: Sequence[Exam],
     request: Request,
     stream: Stream,
-    parts: Mapping[str, Parts] = MappingProxyType({}),
+    parts: Mapping[str, PartialResults] = MappingProxyType({}),
 ) -> Iterator[Result]:
     """Results as they come: first of the shared pass, then of the others."""
     if shared := [exam for exam in exams if isinstance(exam, type)]:

@@ -24,7 +24,7 @@ from vitscope.core.errors import BadArgument, VitscopeError, warn
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
 from vitscope.data.tasks.tensors import with_masks
-from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options
+from vitscope.engine.choose_exams import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.diagnose import run_exams
 from vitscope.engine.exam import Exam
 from vitscope.engine.scores import Temperature
@@ -35,7 +35,7 @@ from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
 from vitscope.results.paired import Flips, differences, flips
-from vitscope.results.plain_files import called, run_folders
+from vitscope.results.plain_files import display_name, run_folders
 from vitscope.results.table import COLUMNS
 
 DIFFERENCES = "differences.csv"
@@ -197,7 +197,7 @@ def _named(models: Model | Sequence[Model] | Mapping[str, Model]) -> dict[str, M
     for model in several:
         if model in named.values():
             continue
-        name = name_of(model) if isinstance(model, nn.Module) else called(model)
+        name = name_of(model) if isinstance(model, nn.Module) else display_name(model)
         unique = next(n for n in (name, *(f"{name}-{i}" for i in range(2, 10_000))) if n not in named)
         named[unique] = model
     return named

@@ -105,7 +105,7 @@ def _in_its_place(rows: Tensor) -> Tensor:
     return total
 
 
-class OwnNumbers(Sums):
+class ProcedureSums(Sums):
     """Base of what an exam with passes of its own collects."""
 
     def compute(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class OwnNumbers(Sums):
             return self.compute()
 
 
-class Rows(OwnNumbers):
+class Rows(ProcedureSums):
     """Tables with a row for each batch, place or group, of which each process fills in its own."""
 
     def __init__(self, **shapes: tuple[int, ...]) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 from vitscope.anatomy import anatomy
-from vitscope.anatomy.flops import count_flops, stand_in
+from vitscope.anatomy.flops import cheap_copy, count_flops
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interface import interface_of
@@ -28,8 +28,8 @@ from vitscope.engine.takes_interface import Request
 from vitscope.models.create import random_weights
 from vitscope.models.origin import origin, run_of, still_random
 from vitscope.results.condition_rows import Headlined
-from vitscope.results.own_score import own_score
 from vitscope.results.plain_files import check_plain, read_plain
+from vitscope.results.task_score import task_score
 
 
 def data_name(data: Any) -> str:
@@ -187,7 +187,7 @@ def training_facts(folder: Path) -> dict[str, Any] | None:
         return None
     options, last = records[-1]["options"], rows[-1]
     keys = ["name", "epochs", "batch_size", "lr", "optimizer", "weight_decay"]
-    score = own_score(last, (records[-1].get("model") or {}).get("task"))
+    score = task_score(last, (records[-1].get("model") or {}).get("task"))
     accuracy = [float(last[key]) for key in ("accuracy", "low", "high")]
     keys += ["auto_augment", "erase", "label_smoothing", "mixup", "cutmix", "mix_probability"]
     return {
@@ -220,7 +220,7 @@ def _known(number: float) -> float | None:
 def _double(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:
     """A copy without a user's hooks: looking at it costs little, and nobody notices."""
     try:
-        double = stand_in(model, size)
+        double = cheap_copy(model, size)
     except Exception:  # whatever a foreign module does not like about being copied
         return model
     for module in double.modules():

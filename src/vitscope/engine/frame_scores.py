@@ -32,7 +32,7 @@ from vitscope.core.statistics import (
 from vitscope.data.frames import UNLABELLED
 from vitscope.engine.condition_scores import COLUMNS, FILLED, filled_bins, score_columns
 from vitscope.engine.conditions import SHARES, mean_scores
-from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.exam import ProcedureSums
 from vitscope.engine.pass_scores import relative_throughput
 from vitscope.findings.temporal import KEPT, QUANTITIES, RATIOS
 
@@ -122,7 +122,7 @@ def true_probability(log_p: Tensor, labels: Tensor) -> Tensor:
     return (p * known).reshape(len(labels), -1).sum(1) / known.reshape(len(labels), -1).sum(1)
 
 
-class FrameScores(OwnNumbers):
+class FrameScores(ProcedureSums):
     """Sums over frames, plain and in every replicate; conditions come in pairs: as it is, and smoothed over time."""
 
     frames: Tensor
@@ -162,7 +162,7 @@ class FrameScores(OwnNumbers):
     def compute(self) -> dict[str, Any]:
         """Every quantity with its interval; differences and ratios of smoothed predictions to those of one frame."""
         bins = slice(COLUMNS, COLUMNS + FILLED)
-        parts = [{"sums": own[:, :COLUMNS], "filled": own[0, bins]} for own in self.sums]
+        parts = [{"sums": sums[:, :COLUMNS], "filled": sums[0, bins]} for sums in self.sums]
         scored = [mean_scores([part], self._blocks, blocks=True) for part in parts]
         drawn = np.stack([numbers for numbers, _, _ in scored])
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -170,18 +170,18 @@ class FrameScores(OwnNumbers):
             labels = (self.labels[:, 1] / self.labels[:, 0]).numpy()
             drawn = np.concatenate([drawn, same], 2)
             ratio = _beside(_worse(drawn), np.divide)
-        own, change = self._estimate(drawn), self._estimate(_beside(drawn, np.subtract))
+        estimate, change = self._estimate(drawn), self._estimate(_beside(drawn, np.subtract))
         if self._enough:
             for row, (_, low, high) in enumerate(scored):
-                own.low[row, : len(low)], own.high[row, : len(high)] = low, high
-                own.low[row, -1], own.high[row, -1] = self._same(drawn[row, :, -1])
-            self._compare(drawn, own, change)
+                estimate.low[row, : len(low)], estimate.high[row, : len(high)] = low, high
+                estimate.low[row, -1], estimate.high[row, -1] = self._same(drawn[row, :, -1])
+            self._compare(drawn, estimate, change)
         speed = relative_throughput(self.seconds.numpy(), self.products.numpy(), int(self.timed))
         kept = drawn[:, :, [QUANTITIES.index(quantity) for quantity in KEPT]].swapaxes(1, 2)
         return {
             "n": int(self.frames),
             "timed": int(self.timed),
-            **own._asdict(),
+            **estimate._asdict(),
             "change": change,
             "ratio": self._estimate(ratio),
             "throughput": np.column_stack(speed),

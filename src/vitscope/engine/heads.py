@@ -142,7 +142,7 @@ class HeadMoments(Accumulator):
         return self.means()
 
     def common(self) -> dict[str, Any]:
-        """What the rows are."""
+        """The fields that all results of heads share: units, and which unit and head each row is."""
         return {
             **super().common(),
             "units": tuple(UnitRow.of(unit) for unit in self.units),

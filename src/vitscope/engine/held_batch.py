@@ -12,7 +12,7 @@ from vitscope.core.tensors import all_finite
 from vitscope.curvature.loss import BatchLoss, numbers_in
 from vitscope.engine.not_finite import not_finite
 from vitscope.tasks import Task
-from vitscope.tasks.task import Draws, Inputs, Targets, converted, moved, taken
+from vitscope.tasks.task import Draws, Inputs, Targets, converted, taken, to_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class HeldBatch:
         """What is differentiated."""
         return self.task.loss(self.inputs, self.targets, self.draws)
 
-    def said(self, model: nn.Module) -> Any:
-        """What the model says of the batch."""
+    def outputs(self, model: nn.Module) -> Any:
+        """What the model puts out for the batch."""
         return self.task.forward(model, self.inputs, self.targets, self.draws)
 
     def to(self, dtype: torch.dtype) -> "HeldBatch":
@@ -47,7 +47,7 @@ class HeldBatch:
 
     def arranged(self, layout: torch.memory_format) -> "HeldBatch":
         """Images in this order in memory."""
-        return self._changed(lambda part: moved(part, self.images.device, layout))
+        return self._changed(lambda part: to_device(part, self.images.device, layout))
 
     def part(self, which: slice) -> "HeldBatch":
         """Some of the images, with what is drawn for them in the whole batch."""
@@ -57,8 +57,8 @@ class HeldBatch:
         """Refuse a model whose numbers for these images are not finite."""
         loss = self.loss
         with runs_on(model, self.images):
-            said = loss.said(model)
-        for numbers in numbers_in(said):
+            outputs = loss.outputs(model)
+        for numbers in numbers_in(outputs):
             if not all_finite(numbers.detach()):
                 raise not_finite(model, self.images, numbers, loss.what)
 

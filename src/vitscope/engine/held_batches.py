@@ -28,9 +28,9 @@ from vitscope.engine.held_batch import HeldBatch
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import STEP, order, preserved, seed_all
+from vitscope.recipes.seeding import STEP, order, random_state_preserved, seed_all
 from vitscope.tasks import find_task, fitting_task
-from vitscope.tasks.task import Inputs, Measuring, Targets, moved
+from vitscope.tasks.task import Inputs, Measuring, Targets, to_device
 
 _SEQUENTIAL = (DataLoader, IterableDataset)
 
@@ -110,7 +110,7 @@ class HeldBatches:
         return self._count
 
     def __getitem__(self, number: int) -> HeldBatch:
-        with preserved():
+        with random_state_preserved():
             inputs, targets = self._examples(number)
             self.task.check(targets, self._classes)
             if self.recipe is not None:
@@ -119,7 +119,9 @@ class HeldBatches:
                     inputs = inputs.clone()
                 inputs, targets = self.task.mixed(inputs, targets, self.recipe, self._classes)
             draws = [(STEP, self._seed, 0, number, place) for place in range(self._batch_size)]
-            inputs, targets = (moved(part, self._place, torch.preserve_format) for part in (inputs, targets))
+            inputs, targets = (
+                to_device(part, self._place, torch.preserve_format) for part in (inputs, targets)
+            )
             return HeldBatch(self.task, inputs, targets, draws)
 
     def _examples(self, number: int) -> tuple[Inputs, Targets]:
@@ -180,7 +182,7 @@ class HeldBatches:
             except VitscopeError as error:
                 raise BadData(f"{self._data.spec} is data of {self.task.name}, and {error}") from error
         parameter = next((p for p in self._model.parameters() if p.is_floating_point()), torch.zeros(()))
-        with torch.no_grad(), preserved():
+        with torch.no_grad(), random_state_preserved():
             first = self._examples(0)[0][:1].to(parameter)
             with runs_on(self._model, first):
                 output = self._model(first)

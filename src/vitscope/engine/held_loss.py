@@ -32,7 +32,7 @@ from vitscope.engine.held_batches import HeldBatches, with_targets
 from vitscope.engine.held_scores import COLUMNS, Scores, score
 from vitscope.engine.own_passes import progress
 from vitscope.engine.pass_scores import Stopwatch
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
@@ -77,7 +77,7 @@ def faster_format(model: nn.Module, batch: HeldBatch) -> str:
                 with laid_out(model, name), torch.inference_mode():
                     arranged = batch.part(slice(_IMAGES)).arranged(layout)
                     with watch.from_zero():
-                        arranged.said(model)
+                        arranged.outputs(model)
                     least[name] = min(least[name], watch.seconds)
         if least["channels_last"] < _GAIN * least["contiguous"]:
             found = "channels_last"
@@ -118,7 +118,7 @@ class HeldLoss:
         self._norms = estimated if batch_norm == "estimated" else []
         first = self.batches[0].part(slice(1)).loss
         with torch.inference_mode():  # refuses what does not fit
-            first.total(model, first.said(model))
+            first.total(model, first.outputs(model))
 
     def about(self, name: str | None, data: Any, penalty: Penalty) -> dict[str, Any]:
         """The fields that all results of landscapes have."""
@@ -137,7 +137,7 @@ class HeldLoss:
         }
 
     @contextmanager
-    def arranged(self, memory_format: str, parts: Parts) -> Iterator[None]:
+    def arranged(self, memory_format: str, parts: PartialResults) -> Iterator[None]:
         """Weights and images in this order in memory; "auto": the faster one, or that of before an interruption."""
         check_format(memory_format)
         if memory_format == "auto":
@@ -153,7 +153,7 @@ class HeldLoss:
         finally:
             self.batches = before
 
-    def remember_format(self, parts: Parts) -> None:
+    def remember_format(self, parts: PartialResults) -> None:
         """Keep the order in memory for the time after an interruption."""
         if distributed.is_main():
             parts.put(_FORMAT, {"place": torch.tensor(list(FORMATS).index(self._format))})
@@ -176,9 +176,9 @@ class HeldLoss:
         return found
 
     def _score(self, batch: HeldBatch) -> Scores:
-        said = batch.said(self._model)
-        nll = self.task.losses(self._model, said, batch.targets)
-        counts = self.task.right(self._model, said, batch.targets)
+        outputs = batch.outputs(self._model)
+        nll = self.task.losses(self._model, outputs, batch.targets)
+        counts = self.task.right(self._model, outputs, batch.targets)
         right, counted = (nll.new_full((2, len(batch)), torch.nan)) if counts is None else counts
         if counts is not None:
             right = right * nll.isfinite()  # NaN would count as the largest score
@@ -193,7 +193,7 @@ class HeldLoss:
                 norm.momentum = None
                 norm.train()
             for batch in self.batches:
-                batch.said(self._model)
+                batch.outputs(self._model)
         finally:
             for norm, momentum in zip(self._norms, momenta, strict=True):
                 norm.momentum = momentum
@@ -216,7 +216,7 @@ def visit(
     plane: Plane,
     places: Sequence[Place],
     reference: Callable[[Place], Tensor],
-    parts: Parts,
+    parts: PartialResults,
     heading: str,
 ) -> np.ndarray:
     """(places, COLUMNS): the sums of every place; this process visits its share, as far as `parts` do not have it.

@@ -21,7 +21,7 @@ COLUMNS = 7  # NLL, NLL², rise, rise², right, right², right times counted
 
 
 class Scores(NamedTuple):
-    """Of every image, (n,) float64."""
+    """How well a model does on each of n images: (n,) float64 each."""
 
     nll: Tensor
     right: Tensor  # how much of it the model is right about; NaN if the task counts nothing

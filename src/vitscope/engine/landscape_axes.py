@@ -156,5 +156,5 @@ def state_of(other: Other) -> dict[str, Tensor]:
 
 
 def other_name(other: Other) -> str:
-    """What to call it."""
+    """What a model that an axis leads to is called: its name, or that of its folder."""
     return name_of(other) if isinstance(other, nn.Module) else Path(other).name

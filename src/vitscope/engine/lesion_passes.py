@@ -15,7 +15,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.core.tensors import all_finite
 from vitscope.engine.not_finite import not_finite, require_finite_weights
-from vitscope.engine.of_tasks import Shown, task_of_model
+from vitscope.engine.task_inputs import Shown, task_of_model
 from vitscope.findings.lesion import COMPARED, POSITIONS
 from vitscope.results import UnitRow
 from vitscope.surgery.lesion import Bypass
@@ -77,9 +77,9 @@ class LesionPasses:
 
     def logits(self, images: Tensor) -> Tensor:
         """(1 + units, N, classes): of the whole model, which have to be finite, then without each unit."""
-        return torch.stack(list(self.said(images)))
+        return torch.stack(list(self.outputs(images)))
 
-    def said(self, images: Tensor, *places: Tensor) -> Iterator[Any]:
+    def outputs(self, images: Tensor, *places: Tensor) -> Iterator[Any]:
         """What the whole model says, which has to be finite, then without each unit.
 
         That is class scores (N, classes, ...), or what a detector finds in each image.

@@ -44,19 +44,19 @@ def score_lesions(
 
     Where scores are not finite without a unit they count as all equal, and a warning says so.
     """
-    passes = LesionPasses(own.model, own.parts, units, bypasses, own.shown)
+    passes = LesionPasses(own.model, own.anatomy, units, bypasses, own.shown)
     scores = [condition_scores(own) for _ in range(1 + len(units))]
     silent: set[str] = set()
 
     def take(images: Tensor, labels: Tensor, indices: Tensor) -> None:
         for some, truth, places in passes.pieces(images.to(own.dtype), labels, indices):
-            for k, said in enumerate(passes.said(some, places)):
-                if isinstance(said, Tensor) and not bool(said.isfinite().all()):
+            for k, output in enumerate(passes.outputs(some, places)):
+                if isinstance(output, Tensor) and not bool(output.isfinite().all()):
                     silent.add(units[k - 1].name)
-                    said = said.where(said.isfinite().all(1, keepdim=True), torch.zeros_like(said))
-                scores[k].update(said, truth, places)
+                    output = output.where(output.isfinite().all(1, keepdim=True), torch.zeros_like(output))
+                scores[k].update(output, truth, places)
 
-    own.take_in("lesion", {str(k): one for k, one in enumerate(scores)}, take)
+    own.accumulate("lesion", {str(k): one for k, one in enumerate(scores)}, take)
     everywhere = {name for own_silent in distributed.gather(sorted(silent)) for name in own_silent}
     if mute := [unit.name for unit in units if unit.name in everywhere]:
         warn(
@@ -76,12 +76,12 @@ class TaskDrops:
 
     @property
     def intact(self) -> Estimate[float]:
-        """Of the whole model."""
+        """The score of the whole model."""
         return self._estimate(self._drawn[0]).each(float)
 
     @property
     def drops(self) -> Estimate[np.ndarray]:
-        """Of every unit."""
+        """By how much the score drops without each unit."""
         every = [self.mean(weight) for weight in np.eye(len(self._drawn) - 1)]
         return Estimate(*np.array(every).reshape(-1, 3).T)
 
@@ -98,7 +98,7 @@ class TaskDrops:
         return Estimate(more[0] - less[0], *ends).each(float)
 
     def _estimate(self, drawn: np.ndarray) -> Estimate[Any]:
-        """From (1 + replicates,)."""
+        """A score with its interval, from the score (1 + replicates,) and its bootstrap replicates."""
         n = self._counting
         if self.score != "accuracy":
             return Estimate(drawn[0], *biased_intervals(drawn, n))
@@ -106,7 +106,7 @@ class TaskDrops:
 
 
 def _score_of(part: Part) -> np.ndarray:
-    """(1 + replicates,)."""
+    """(1 + replicates,) the score of a model and its bootstrap replicates."""
     miou = drawn_miou(part)
     return drawn_score(part) if miou is None else miou
 

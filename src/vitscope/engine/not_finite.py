@@ -16,7 +16,7 @@ from vitscope.anatomy.watch.example import runs_on
 from vitscope.core.errors import NotFinite, VitscopeError
 from vitscope.core.outputs import Place, class_scores, class_scores_if_any
 from vitscope.core.tensors import all_finite, checksum, images_not_finite, weights_not_finite
-from vitscope.engine.of_tasks import task_of_model
+from vitscope.engine.task_inputs import task_of_model
 from vitscope.models import name_of
 
 

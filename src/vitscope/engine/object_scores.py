@@ -87,7 +87,7 @@ class ObjectRows(Sums):
         return images
 
     def measured(self, seed: int, classes: int) -> "Measured":
-        """What all rows say."""
+        """All rows as `Measured`, from which average precision follows."""
         kinds = KINDS if int(self.masks) and not int(self.bare) else KINDS[:1]
         numbers = {name: getattr(self, name).numpy() for name in ("scores", "found", "there", "weight")}
         return Measured(numbers, len(self._areas), kinds, seed, classes)

@@ -18,10 +18,10 @@ from vitscope.data import data_config
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.moments import centred_once
 from vitscope.engine.not_finite import finite_scores_in, require_finite_features, require_finite_weights
-from vitscope.engine.of_tasks import require_task
 from vitscope.engine.own_passes import OwnPasses, own_passes
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.resuming import PartialResults, ResumablePass
 from vitscope.engine.takes_interface import Asked, takes_interface
+from vitscope.engine.task_inputs import require_task
 from vitscope.results import Result, UnitRow
 
 CHUNK = 1 << 19  # numbers of a map measured at once on a CPU: few enough to stay in its cache
@@ -33,7 +33,7 @@ def examine(
     data: Any,
     exams: Sequence[type[Accumulator]],
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     stream: Stream = "read",
 ) -> dict[str, Result]:
     """Run `exams` in one pass and return their results by exam name.
@@ -67,9 +67,9 @@ def examine(
     with own_passes(model, data, request, labelled, parts, scored=scored) as own:
         body = None
         if any(exam.needs_maps for exam in exams):
-            body = own.mapped_parts
+            body = own.mapped_anatomy
         elif any(exam.needs_attention for exam in exams):
-            body = own.parts
+            body = own.anatomy
         units = () if body is None else tuple(UnitRow.of(unit, stream) for unit in body.mapped)
         attending = () if body is None else tuple(unit for unit in body if unit.attention is not None)
         subject = Subject(

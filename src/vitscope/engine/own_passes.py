@@ -22,12 +22,12 @@ from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
 from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
-from vitscope.engine.exam import Accumulator, Batch, OwnNumbers, Subject
+from vitscope.engine.exam import Accumulator, Batch, ProcedureSums, Subject
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.not_finite import look_inside
-from vitscope.engine.of_tasks import Shown, require_said, require_task, shown_by
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.resuming import PartialResults, ResumablePass
 from vitscope.engine.takes_interface import Request
+from vitscope.engine.task_inputs import Shown, require_said, require_task, shown_by
 from vitscope.findings.prediction import outputs_and_classes
 from vitscope.models import name_of
 from vitscope.results import Result, UnitRow
@@ -58,18 +58,18 @@ class OwnPasses:
         return tuple(self.first.shape[1:])
 
     @cached_property
-    def parts(self) -> Anatomy:
+    def anatomy(self) -> Anatomy:
         """The model's units, looked for when first asked: not every exam needs them, and not every model has some."""
         return anatomy(self.model, self.input_shape)
 
     @property
-    def mapped_parts(self) -> Anatomy:
+    def mapped_anatomy(self) -> Anatomy:
         """The same; a model in which there is no map to measure is refused."""
-        if not self.parts.mapped:
+        if not self.anatomy.mapped:
             raise UnsupportedModel(
-                f"{self.parts.model_name} has no unit with a feature map; try: --exams prediction, which needs none"
+                f"{self.anatomy.model_name} has no unit with a feature map; try: --exams prediction, which needs none"
             )
-        return self.parts
+        return self.anatomy
 
     def noise(self, images: int, seed: int = 0) -> Tensor:
         """Gaussian noise in the place of prepared images, the same in every process."""
@@ -83,8 +83,8 @@ class OwnPasses:
         with progress(total, f"{self.common['model']}: {exam}") as advance:
             yield advance
 
-    def take_in(
-        self, exam: str, numbers: Mapping[str, OwnNumbers], take: Callable[[Tensor, Tensor, Tensor], None]
+    def accumulate(
+        self, exam: str, numbers: Mapping[str, ProcedureSums], take: Callable[[Tensor, Tensor, Tensor], None]
     ) -> None:
         """`take` every batch into `numbers`, which go on from an interruption, and are kept after each."""
         self.resumable.restore(numbers)
@@ -101,7 +101,7 @@ def own_passes(
     data: Any,
     request: Request,
     labelled: bool = False,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     or_task: bool = False,
     scored: bool = False,
 ) -> Iterator[OwnPasses]:
@@ -220,8 +220,8 @@ def examine_pair(
         share = partial(_same_images, models, data, **options, seed=seed, device=place)
         n_images, mine = share(rank=distributed.rank(), world=distributed.world_size())
         iterator = iter(mine)
-        own = next(iterator, None)  # a process may have no share of the data
-        example = next(iter(share()[1])) if own is None else own
+        first_batch = next(iterator, None)  # a process may have no share of the data
+        example = next(iter(share()[1])) if first_batch is None else first_batch
         parts = [_mapped(m, images) for m, (images, _, _) in zip(models, example, strict=True)]
         first, second = (
             Subject(name_of(m), data_name(data), tuple(UnitRow.of(unit, stream) for unit in p.mapped), seed)
@@ -235,7 +235,7 @@ def examine_pair(
             values.append(accumulator.measure(feature))
 
         with progress(n_images, heading) as advance:
-            for shown in chain([] if own is None else [own], iterator):
+            for shown in chain([] if first_batch is None else [first_batch], iterator):
                 values.clear()
                 for m, p, (images, _, _) in zip(models, parts, shown, strict=True):
                     look_inside(m, p, images.to(dtype_of(m)), measure, stream)

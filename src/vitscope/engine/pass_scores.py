@@ -40,7 +40,7 @@ from vitscope.core.statistics import (
 )
 from vitscope.engine.condition_scores import COLUMNS, FILLED, filled_bins
 from vitscope.engine.conditions import replicates, scored
-from vitscope.engine.exam import OwnNumbers
+from vitscope.engine.exam import ProcedureSums
 from vitscope.findings.passes import CHANGES, ENTROPIES
 from vitscope.results.condition_rows import QUANTITIES as SCORES
 from vitscope.surgery.tools.predictions import log_probabilities
@@ -56,12 +56,12 @@ class Stopwatch:
 
     @property
     def clock(self) -> str:
-        """What is measured, in words."""
+        """Which time is measured: "CPU time" or "wall time"."""
         return "CPU time" if self._on_cpu else "wall time"
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Time what happens inside."""
+        """Inside, time is added up in `seconds`."""
         start = self._now()
         try:
             yield
@@ -126,7 +126,7 @@ class RunningMean:
         return torch.stack([total, data, model], 1)
 
 
-class PassScores(OwnNumbers):
+class PassScores(ProcedureSums):
     """Sums over images of what is scored, and over batches of how long it took, for every condition."""
 
     n: Tensor

@@ -20,9 +20,9 @@ from torch import Tensor
 from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.results.condition_rows import BINS, MEANS
-from vitscope.tasks.enlarged import IN_DOUBLE, strips
 from vitscope.tasks.segmentation import DECODER
 from vitscope.tasks.task import unhalved
+from vitscope.tasks.upsampled import IN_DOUBLE, strips
 
 SUMMED = 1 + len(MEANS)  # pixels, and the sum of each score
 PIXEL_COLUMNS = SUMMED + 3 * BINS

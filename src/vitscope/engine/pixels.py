@@ -26,8 +26,8 @@ from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data import DataConfig, data_config
 from vitscope.data.config import IMAGENET_MEAN, IMAGENET_STD
 from vitscope.engine.not_finite import scored_outputs
-from vitscope.engine.of_tasks import Shown
 from vitscope.engine.own_passes import OwnPasses
+from vitscope.engine.task_inputs import Shown
 
 NOISE, START, PATCHES, PAIRS = range(4)  # what a draw is for
 # How far pixels may lie outside of 0 .. 1: bicubic and Lanczos filters ring at sharp edges.
@@ -212,7 +212,7 @@ class PixelModel:
         return found
 
     def has_gradient(self, pixels: Tensor) -> bool:
-        """Whether `gradient` works."""
+        """Whether `gradient` can differentiate the model with respect to these pixels."""
         try:
             self.gradient(pixels, best_scores)
         except NoGradient:

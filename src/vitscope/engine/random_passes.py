@@ -166,11 +166,11 @@ class Members:
         self.most: int | None = len(members)
 
     def single(self, images: Tensor) -> Tensor:
-        """What the first member says."""
+        """(N, classes) the scores of the first member of the ensemble."""
         return finite_scores(self._members[0], images, self._said)
 
     def passes(self, images: Tensor, first_image: int, count: int) -> Generator[Tensor]:
-        """One member after the other."""
+        """(N, classes) the scores of one member after the other."""
         for member in self._members[:count]:
             yield finite_scores(member, images, self._said)
 

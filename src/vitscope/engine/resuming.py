@@ -1,9 +1,9 @@
 """What an exam under way has collected so far, on disk, so that an interrupted one goes on where it stopped.
 
-`Parts` keeps the finished parts of an exam: a point of a landscape, a corruption at one severity, or what one process
-has summed up over its first batches (`ResumablePass`), in the one pass that exams share or in one of their own. They
-are used only by an exam of the same key: the same weights, images and options; sums over batches also want the same
-batch size and number of processes. Each process writes a file of its own, which is whole or not there.
+`PartialResults` keeps the finished parts of an exam: a point of a landscape, a corruption at one severity, or what one
+process has summed up over its first batches (`ResumablePass`), in the one pass that exams share or in one of their own.
+They are used only by an exam of the same key: the same weights, images and options; sums over batches also want the
+same batch size and number of processes. Each process writes a file of its own, which is whole or not there.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ SEPARATOR = " / "  # between the name of a part and of a tensor in it
 CHECKSUM = "sha256"
 
 
-class Parts:
+class PartialResults:
     """The parts of the exam `exam` in the run folder `folder`; without a folder or a key nothing is kept."""
 
     SECONDS = 10.0  # of work that may be lost
@@ -42,9 +42,9 @@ class Parts:
         self._saved = time.monotonic()
 
     def finished(self, names: Iterable[str]) -> dict[str, dict[str, Tensor]]:
-        """Those of the parts that were finished earlier; every process calls this and gets the same answer.
+        """The tensors, by name, of those parts among `names` that were finished before an interruption.
 
-        The main process reads the files of all, and tells the others.
+        Every process calls this and gets the same: the main process reads the files of all, and tells the others.
         """
         wanted = set(names)
         flat: dict[str, Tensor] = {}
@@ -124,8 +124,8 @@ class ResumablePass:
         done: Batches that this process has seen before; they are to be skipped.
     """
 
-    def __init__(self, parts: Parts | None, batch_size: int) -> None:
-        self._parts = parts or Parts()
+    def __init__(self, parts: PartialResults | None, batch_size: int) -> None:
+        self._parts = parts or PartialResults()
         rank, world = distributed.rank(), distributed.world_size()
         self._name = f"process {rank} of {world}, batches of {batch_size}"
         self._kept = self._parts.mine(self._name)

@@ -68,28 +68,30 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
         for name, annotation in annotations.items()
     ]
 
-    own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    named = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
     surplus = [one for one in signature.parameters.values() if one.kind is one.VAR_KEYWORD]
 
     @functools.wraps(function)
-    def spoken_to(*args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any) -> Any:
+    def with_interface(
+        *args: Any, output: Any = None, mean: Any = None, std: Any = None, **kwargs: Any
+    ) -> Any:
         given = look(args, kwargs)
         subject, data = given.arguments.get(first), given.arguments.get("data")
         models = [subject] if isinstance(subject, nn.Module) else subject
-        with files_in_words(), ExitStack() as said:
+        with files_in_words(), ExitStack() as stack:
             if isinstance(data, str):
                 data = given.arguments["data"] = load_data(data)
             elif data is not None:
                 data = given.arguments["data"] = with_masks(data, given.arguments.get("limit"))
             for model in models if isinstance(models, list | tuple) else ():
-                said.enter_context(declared(model, output, mean, std))
-                said.enter_context(_shown(model, data))
-            own = gathered(function, given)
-            return function(*own.args, **own.kwargs)
+                stack.enter_context(declared(model, output, mean, std))
+                stack.enter_context(_shown(model, data))
+            call = gathered(function, given)
+            return function(*call.args, **call.kwargs)
 
-    taken = signature.replace(parameters=[*own, *added, *surplus])
-    spoken_to.__signature__ = readable(taken)  # type: ignore[attr-defined]
-    return spoken_to
+    taken = signature.replace(parameters=[*named, *added, *surplus])
+    with_interface.__signature__ = readable(taken)  # type: ignore[attr-defined]
+    return with_interface
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pkgutil
 from typing import Any
 
 from vitscope.core.errors import did_you_mean
-from vitscope.engine.choosing import find_exams
+from vitscope.engine.choose_exams import find_exams
 from vitscope.engine.diagnose import diagnose
 from vitscope.engine.exam import EXAMS, Accumulator, Batch, Procedure, Subject, procedure
 from vitscope.engine.one_pass import examine

@@ -33,7 +33,7 @@ def kind_of(answer: str | None) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AnsweredQuestion:
     """One question with its picture, what is right, and what the model answers."""
 
     place: int  # in the data
@@ -78,7 +78,7 @@ class AnswersResult(Calibrated, Result, exam="answers", after="detection"):
     by_answer: Estimate[np.ndarray] = field(
         metadata=stored_as("answer_accuracy", "answer_low", "answer_high")
     )
-    shown: tuple[Asked, ...]
+    shown: tuple[AnsweredQuestion, ...]
 
     @property
     def accuracy(self) -> float:

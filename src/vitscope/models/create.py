@@ -22,7 +22,7 @@ from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, alike, warn
 from vitscope.models.errors import CannotBuild, TwinWarning, UnknownModel
 from vitscope.models.origin import remember_random_weights, set_origin
-from vitscope.models.sources import Request, run_folder
+from vitscope.models.sources import ModelRequest, run_folder
 from vitscope.models.sources import dense as from_dense
 from vitscope.models.sources import factory as from_factory
 from vitscope.models.sources import huggingface as from_huggingface
@@ -99,7 +99,7 @@ def create_model(
     name = os.fspath(name)
     given = {**{k: v for k, v in sizes.items() if v is not None}, **arguments}
     try:
-        request = Request(name, pretrained, num_classes, img_size, arguments, trust_code)
+        request = ModelRequest(name, pretrained, num_classes, img_size, arguments, trust_code)
         if from_dense.has(name):  # knows by itself how it can be made again
             return from_dense.build(request, create_model, run_folder.redo_operations)
         model = _source(name).build(request)

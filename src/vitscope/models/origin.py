@@ -70,9 +70,9 @@ def set_input(model: nn.Module, **known: Any) -> None:
 
     Where these stand because nobody has said mean and std, `said_by` is "nobody".
     """
-    said = getattr(model, "pretrained_cfg", None) or {}
-    said = dict(said) if isinstance(said, Mapping) else said.to_dict()
-    told = {key: value for key, value in said.items() if value is not None}
+    config = getattr(model, "pretrained_cfg", None) or {}
+    config = dict(config) if isinstance(config, Mapping) else config.to_dict()
+    told = {key: value for key, value in config.items() if value is not None}
     new = {key: value for key, value in known.items() if value is not None}
     if {"mean", "std"} <= new.keys():
         told.pop("said_by", None)

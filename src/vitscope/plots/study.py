@@ -37,8 +37,8 @@ def plot_study_numbers(
     arms = [arm for arm in arms_of(result) if arm in set(rows["arm"])]
     scale, unit = scale_of(quantity)
     for place, arm in enumerate(arms):
-        colour, own = colour_of(result, arm), rows[rows["arm"] == arm]
-        single, mean = own[own["seed"].notna()], own[own["seed"].isna()]
+        colour, arm_rows = colour_of(result, arm), rows[rows["arm"] == arm]
+        single, mean = arm_rows[arm_rows["seed"].notna()], arm_rows[arm_rows["seed"].isna()]
         height = np.full(len(single), place + 0.16)
         ax.plot(scale * single["value"], height, "o", color=colour, markersize=3.2, alpha=0.55)
         value, low, high = (scale * mean[end].to_numpy() for end in ("value", "low", "high"))

@@ -17,8 +17,8 @@ from vitscope.drawing import mpl
 from vitscope.drawing.figures import axes_or_new
 from vitscope.drawing.style import MODELS, depth_colours, grid
 from vitscope.results import Run
-from vitscope.results.own_score import own_score
 from vitscope.results.plain_files import check_plain
+from vitscope.results.task_score import task_score
 
 _TRAIN, _HELD_OUT, _SCORE = MODELS[1], MODELS[0], MODELS[2]
 
@@ -30,7 +30,7 @@ def plot_training(run: str | os.PathLike[str], ax: mpl.Axes | None = None) -> mp
     The training loss is that of augmented and mixed images; it need not lie below the other one.
     """
     table = _read_metrics(Path(run))
-    score = own_score(table.columns, _task(Path(run)))
+    score = task_score(table.columns, _task(Path(run)))
     columns = dict(zip(score.columns, ("value", "low", "high"), strict=True))
     drawn = table[["epoch", "train_loss", "nll", *columns]].rename(columns=columns)
     return _draw_curves(drawn, score.label, axes_or_new(ax))

@@ -33,7 +33,7 @@ from vitscope.data.folder import without_splits
 from vitscope.exams import diagnose
 from vitscope.findings.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
-from vitscope.prescribe.patient import Patient, find_patient, images_of, open_run
+from vitscope.prescribe.examined_model import ExaminedModel, find_examined_model, images_of, open_run
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
 from vitscope.recipes.named import get_recipe
@@ -63,7 +63,7 @@ class Treatment:
 
     @property
     def page(self) -> Path:
-        """The page that shows all three."""
+        """Where the page lies that shows the model before, trained further, and operated on, side by side."""
         return self.path / PAGE
 
     def differences(self) -> pd.DataFrame:
@@ -121,12 +121,12 @@ def apply(
     if unknown := [name for name in only if name not in RULES]:
         raise VitscopeError(f"no rule '{unknown[0]}'; {did_you_mean(unknown[0], RULES)}")
     get_recipe(recipe)  # refused now, if there is none of this name
-    patient = find_patient(open_run(run), model, Interface().merged(output, mean, std), trust_code)
-    place = images_of(patient.run, trust_code or data is not None)
+    examined = find_examined_model(open_run(run), model, Interface().merged(output, mean, std), trust_code)
+    place = images_of(examined.run, trust_code or data is not None)
     spec = data or place.spec
     if spec is None:
         raise VitscopeError(
-            f"{patient.run.path} was examined on images given in Python; name some: --data SPEC"
+            f"{examined.run.path} was examined on images given in Python; name some: --data SPEC"
         )
     images = load_data(spec, split=place.split)
     for part in (images, load_data(spec, split="train")):
@@ -137,16 +137,16 @@ def apply(
             f"{spec} has no folders train and test: what is trained on would be measured on; make them, or give other "
             "images: --data SPEC"
         )
-    prescriptions = decide(patient)
+    prescriptions = decide(examined)
     if told is not None:
         told(prescriptions)
     chosen = choose(prescriptions, only)
-    exams = [exam for exam in dict.fromkeys(_READ) if exam in patient.results or exam == "prediction"]
+    exams = [exam for exam in dict.fromkeys(_READ) if exam in examined.results or exam == "prediction"]
     if distributed.is_main():
-        _reuse(patient.run.path, folder / "before", exams)
+        _reuse(examined.run.path, folder / "before", exams)
     results: dict[str, dict[str, Result]] = {}
     trained: dict[str, Trained] = {}
-    for arm, net, name in _arms(patient, chosen, seed):
+    for arm, net, name in _arms(examined, chosen, seed):
         if arm != "before":
             trained[arm] = train(
                 net,
@@ -168,7 +168,7 @@ def apply(
     if distributed.is_main():
         atomic_write(folder / DIFFERENCES, treatment.differences().to_csv(index=False))
         done = " and ".join(str(p.operation) for p in chosen)
-        report([folder / arm for arm in ARMS], treatment.page, f"{patient.name}: {done} ({budget})")
+        report([folder / arm for arm in ARMS], treatment.page, f"{examined.name}: {done} ({budget})")
     return treatment
 
 
@@ -214,13 +214,13 @@ def _reuse(run: Path, before: Path, exams: Sequence[str]) -> None:
 
 
 def _arms(
-    patient: Patient, chosen: Sequence[Prescription], seed: int
+    examined: ExaminedModel, chosen: Sequence[Prescription], seed: int
 ) -> Iterator[tuple[str, nn.Module, str]]:
     """Each arm with a model of its own, made when it is its turn."""
-    name = patient.name
-    yield "before", copy.deepcopy(patient.model), f"{name}, before"
-    yield "control", copy.deepcopy(patient.model), f"{name}, trained further"
-    operated = copy.deepcopy(patient.model)
+    name = examined.name
+    yield "before", copy.deepcopy(examined.model), f"{name}, before"
+    yield "control", copy.deepcopy(examined.model), f"{name}, trained further"
+    operated = copy.deepcopy(examined.model)
     torch.manual_seed(
         seed
     )  # new weights are the same in every process, and when it goes on after an interruption

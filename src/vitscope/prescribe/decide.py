@@ -15,12 +15,12 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import Interface
 from vitscope.engine.exam import EXAMS
-from vitscope.prescribe.patient import Patient, find_patient, open_run
+from vitscope.prescribe.examined_model import ExaminedModel, find_examined_model, open_run
 from vitscope.prescribe.prescription import Prescription, Prescriptions, Rule
 from vitscope.prescribe.rules import RULES
 from vitscope.results import atomic_write
 from vitscope.results.codec import encode
-from vitscope.results.plain_files import refuse_ways_out
+from vitscope.results.plain_files import refuse_outside_links
 from vitscope.results.provenance import provenance
 from vitscope.surgery import OPERATIONS, Before, Comparison, NoEffectWarning, record
 
@@ -55,15 +55,17 @@ def prescribe(
         VitscopeError: The run holds no exam, or its model is not found, or has other weights by now.
     """
     said = Interface().merged(output, mean, std)
-    return decide(find_patient(open_run(run), model, said, trust_code))
+    return decide(find_examined_model(open_run(run), model, said, trust_code))
 
 
-def decide(patient: Patient) -> Prescriptions:
+def decide(examined: ExaminedModel) -> Prescriptions:
     """Ask every rule, and write down what they say."""
-    path = patient.run.path
-    found = Prescriptions(patient.name, str(path), tuple(_decided(rule, patient) for rule in RULES.values()))
+    path = examined.run.path
+    found = Prescriptions(
+        examined.name, str(path), tuple(_decided(rule, examined) for rule in RULES.values())
+    )
     if distributed.is_main():
-        refuse_ways_out(path)
+        refuse_outside_links(path)
         content = {"schema": SCHEMA, "provenance": provenance(), **encode(found)}
         atomic_write(path / FILE, json.dumps(content, indent=1, allow_nan=False) + "\n")
     return found
@@ -84,20 +86,20 @@ def operate(model: nn.Module, prescription: Prescription) -> nn.Module:
             raise VitscopeError(str(error)) from error
 
 
-def _decided(rule: Rule, patient: Patient) -> Prescription:
+def _decided(rule: Rule, examined: ExaminedModel) -> Prescription:
     blank = Prescription(
         rule.name, rule.claim, rule.papers, "unknown", "", rule.caution, instead_of=rule.instead_of
     )
-    lacking = tuple(exam for exam in rule.needs if exam not in patient.results)
-    refining = tuple(exam for exam in rule.refines if exam not in patient.results)
+    lacking = tuple(exam for exam in rule.needs if exam not in examined.results)
+    refining = tuple(exam for exam in rule.refines if exam not in examined.results)
     if lacking:
         wanted = lacking + refining
-        if patient.lacks_labels and any(EXAMS[exam].needs_labels for exam in lacking):
-            reason = f"it needs {' and '.join(lacking)}, and that labels, which {patient.lacks_labels} lacks"
+        if examined.lacks_labels and any(EXAMS[exam].needs_labels for exam in lacking):
+            reason = f"it needs {' and '.join(lacking)}, and that labels, which {examined.lacks_labels} lacks"
             return replace(blank, reason=reason, missing=lacking)
-        return replace(blank, reason=f"not examined; make it: {patient.command(wanted)}", missing=wanted)
-    finding = rule.decide(patient)
-    found = replace(
+        return replace(blank, reason=f"not examined; make it: {examined.command(wanted)}", missing=wanted)
+    finding = rule.decide(examined)
+    prescription = replace(
         blank,
         state="prescribed" if finding.calls else "not needed",
         reason=finding.reason,
@@ -106,14 +108,15 @@ def _decided(rule: Rule, patient: Patient) -> Prescription:
         evidence=finding.evidence,
         missing=refining,
     )
-    if found.operation is None:
-        return found
-    if any(entry["operation"] == found.operation for entry in record(patient.model)):
-        return replace(found, state="not needed", reason=f"{found.operation} was done to this model already")
+    operation = prescription.operation
+    if operation is None:
+        return prescription
+    if any(entry["operation"] == operation for entry in record(examined.model)):
+        return replace(prescription, state="not needed", reason=f"{operation} was done to this model already")
     try:
-        return replace(found, cost=_cost(patient.model, found))
+        return replace(prescription, cost=_cost(examined.model, prescription))
     except VitscopeError as error:
-        return replace(found, state="impossible", reason=f"{found.reason}, but {error}")
+        return replace(prescription, state="impossible", reason=f"{prescription.reason}, but {error}")
 
 
 def _cost(model: nn.Module, prescription: Prescription) -> Comparison:

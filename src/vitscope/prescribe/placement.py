@@ -10,7 +10,7 @@ import numpy as np
 from vitscope.claims.features import end_excess
 from vitscope.findings.lesion import LesionResult
 from vitscope.findings.variance import VarianceResult
-from vitscope.prescribe.patient import Patient
+from vitscope.prescribe.examined_model import ExaminedModel
 from vitscope.prescribe.prescription import Evidence
 from vitscope.surgery.tools.replaceable import LARGE_DATA, LARGE_HEAD, SMALL_DATA, closed_form, conv_stages
 
@@ -35,34 +35,35 @@ class StageEnd:
         return any(evidence.calls for evidence in self.lesion)
 
 
-def stage_ends(patient: Patient) -> list[StageEnd]:
+def stage_ends(examined: ExaminedModel) -> list[StageEnd]:
     """The ends of all stages that have two or more blocks and end in a convolution."""
-    found = cast(VarianceResult, patient.results["variance"])
-    known = [i for i, value in enumerate(found.value) if np.isfinite(value)]
-    blocks = [i for i in known if found.units[i].kind in ("conv", "msa")]
+    variance = cast(VarianceResult, examined.results["variance"])
+    known = [i for i, value in enumerate(variance.value) if np.isfinite(value)]
+    blocks = [i for i in known if variance.units[i].kind in ("conv", "msa")]
     ends = []
-    for stage, members in groupby(blocks, key=lambda i: found.units[i].stage):
+    for stage, members in groupby(blocks, key=lambda i: variance.units[i].stage):
         inside = list(members)
         last = inside[-1]
-        if len(inside) < 2 or found.units[last].kind != "conv":
+        if len(inside) < 2 or variance.units[last].kind != "conv":
             continue
-        peak = bool(found.value[last] == found.value[inside].max())
+        peak = bool(variance.value[last] == variance.value[inside].max())
         ends.append(
             StageEnd(
                 stage,
-                found.units[last].name,
+                variance.units[last].name,
                 peak,
-                certain=peak and bool(found.change.low[last] > 0),
-                excess=100 * np.array(end_excess(found.value[inside], found.low[inside], found.high[inside])),
-                lesion=_loss(patient, found.units[last].name),
+                certain=peak and bool(variance.change.low[last] > 0),
+                excess=100
+                * np.array(end_excess(variance.value[inside], variance.low[inside], variance.high[inside])),
+                lesion=_loss(examined, variance.units[last].name),
             )
         )
     return ends
 
 
-def _loss(patient: Patient, unit: str) -> tuple[Evidence, ...]:
+def _loss(examined: ExaminedModel, unit: str) -> tuple[Evidence, ...]:
     """What the model loses without a unit, against the mean over all convolutions."""
-    found = patient.results.get("lesion")
+    found = examined.results.get("lesion")
     if not isinstance(found, LesionResult):
         return ()
     names = [row.name for row in found.units]
@@ -74,10 +75,10 @@ def _loss(patient: Patient, unit: str) -> tuple[Evidence, ...]:
     return (Evidence.above("lesion", what, [found.value[i], found.low[i], found.high[i]], found.n, usual),)
 
 
-def msa_blocks(patient: Patient, stages: Sequence[int]) -> dict[str, Any]:
+def msa_blocks(examined: ExaminedModel, stages: Sequence[int]) -> dict[str, Any]:
     """Arguments of `alternate`: MSAs at the ends of these stages, from the last one backwards, up to the budget."""
-    there = conv_stages(patient.body)
-    outputs = patient.body.graph[patient.body.graph.outputs[0]].shape[-1]
+    there = conv_stages(examined.body)
+    outputs = examined.body.graph[examined.body.graph.outputs[0]].shape[-1]
     room = [
         len(stage.replaceable) if stage.replaceable and stage.replaceable[0].unit.stage in stages else 0
         for stage in there
@@ -87,9 +88,9 @@ def msa_blocks(patient: Patient, stages: Sequence[int]) -> dict[str, Any]:
     return {"msa": counts, "heads": [max(1, round(width / CHANNELS_PER_HEAD)) for width in widths]}
 
 
-def following_mlps(patient: Patient, attending: Sequence[str]) -> tuple[str, list[str]]:
+def following_mlps(examined: ExaminedModel, attending: Sequence[str]) -> tuple[str, list[str]]:
     """Where Context Broadcasting goes: the MLPs after these MSAs, or these MSAs if one of them has no MLP after it."""
-    units = [unit for unit in patient.body.parts if unit.kind in ("msa", "mlp") and unit.residual]
+    units = [unit for unit in examined.body.parts if unit.kind in ("msa", "mlp") and unit.residual]
     after = {unit.name: following for unit, following in pairwise(units)}
     mlps = [after[name].name for name in attending if name in after and after[name].kind == "mlp"]
     return ("mlp", mlps) if len(mlps) == len(attending) else ("msa", list(attending))

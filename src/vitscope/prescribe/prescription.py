@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from vitscope.core import pd
 from vitscope.core.statistics import Estimate, HasEstimate
-from vitscope.prescribe.patient import Patient
+from vitscope.prescribe.examined_model import ExaminedModel
 from vitscope.surgery import Comparison
 
 State = Literal["prescribed", "not needed", "impossible", "unknown"]
@@ -57,7 +57,7 @@ class Rule:
     """A rule and what it rests on; `needs` are exams it cannot do without, `refines` such that make it more exact."""
 
     name: str
-    decide: Callable[[Patient], Finding]
+    decide: Callable[[ExaminedModel], Finding]
     claim: str
     papers: str
     caution: str
@@ -67,7 +67,7 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {}
-Decide = Callable[[Patient], Finding]
+Decide = Callable[[ExaminedModel], Finding]
 
 
 def rule(**about: Any) -> Callable[[Decide], Decide]:
@@ -132,7 +132,7 @@ class Prescriptions:
 
     @property
     def prescribed(self) -> tuple[Prescription, ...]:
-        """Those that the diagnosis calls for."""
+        """The prescriptions of the rules that the diagnosis calls for, in the order of the rules."""
         return tuple(p for p in self.rules if p.state == "prescribed")
 
     def table(self) -> pd.DataFrame:

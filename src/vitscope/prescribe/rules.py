@@ -13,7 +13,7 @@ from vitscope.findings.fourier import FourierResult
 from vitscope.findings.hessian import HessianResult
 from vitscope.findings.prediction import QUANTITIES, PredictionResult
 from vitscope.findings.variance import VarianceResult
-from vitscope.prescribe.patient import Patient
+from vitscope.prescribe.examined_model import ExaminedModel
 from vitscope.prescribe.placement import following_mlps, msa_blocks, stage_ends
 from vitscope.prescribe.prescription import RULES as RULES
 from vitscope.prescribe.prescription import Evidence, Finding, rule
@@ -40,13 +40,13 @@ KERNEL = 5
     needs=("fourier", "variance"),
     refines=("lesion",),
 )
-def alternate(patient: Patient) -> Finding:
+def alternate(examined: ExaminedModel) -> Finding:
     """MSA blocks in the place of convolutions at the end of the stages whose variance peaks there."""
-    variance = cast(VarianceResult, patient.results["variance"])
-    fourier = cast(FourierResult, patient.results["fourier"])
+    variance = cast(VarianceResult, examined.results["variance"])
+    fourier = cast(FourierResult, examined.results["fourier"])
     if "conv" not in fourier.kinds:
         return Finding(False, "the model has no residual convolutions whose frequencies could be compared")
-    ends = stage_ends(patient)
+    ends = stage_ends(examined)
     growth = changes_of(fourier.summary(), "conv")
     if not ends or growth is None:
         return Finding(False, "the model has no stage of two or more blocks that ends in a convolution")
@@ -68,7 +68,7 @@ def alternate(patient: Patient) -> Finding:
         if calls
         else "not both: variance that peaks at stage ends, and Convs that raise high frequencies"
     )
-    arguments = msa_blocks(patient, [end.stage for end in spared])
+    arguments = msa_blocks(examined, [end.stage for end in spared])
     if not any(arguments["msa"]):
         return Finding(False, f"{reason}, where no block can be spared and replaced", tuple(evidence))
     return Finding(calls, reason, tuple(evidence), "alternate", arguments)
@@ -81,12 +81,12 @@ def alternate(patient: Patient) -> Finding:
     caution="Attention can also be uniform because its layer is not used; the lesion study tells.",
     needs=("attention",),
 )
-def broadcast_context(patient: Patient) -> Finding:
+def broadcast_context(examined: ExaminedModel) -> Finding:
     """Context Broadcasting in the MLPs after deep attention that is nearly uniform.
 
     The kind with a learned scale starts as the model was, which suits weights that are trained already.
     """
-    attention = cast(AttentionResult, patient.results["attention"])
+    attention = cast(AttentionResult, examined.results["attention"])
     if not attention.units:
         return Finding(False, "the model has no attention over the points of a map")
     entropy = [numbers[attention.layers] for numbers in attention.of("entropy")]
@@ -111,13 +111,13 @@ def broadcast_context(patient: Patient) -> Finding:
         else f"no deep layer attends nearly uniformly; {attention.units[most].name} comes closest"
     )
     names = [attention.units[i].name for i in (uniform or deep)]
-    where, layers = following_mlps(patient, names)
+    where, layers = following_mlps(examined, names)
     arguments = {"kind": "cb_s", "where": where, "at": "end", "layers": layers}
     return Finding(bool(uniform), reason, evidence, "broadcast_context", arguments)
 
 
-def _nep(patient: Patient) -> Evidence:
-    found = cast(HessianResult, patient.results["hessian"])
+def _nep(examined: ExaminedModel) -> Evidence:
+    found = cast(HessianResult, examined.results["hessian"])
     numbers = found.negative_share
     unsure = f" ({found.unconverged} eigenvalues not converged)" if found.unconverged else ""
     what = f"share of negative eigenvalues (NEP){unsure}"
@@ -135,10 +135,10 @@ def _convexity(evidence: Evidence) -> str:
     caution="Strong augmentation and few data raise NEP as well; those remain.",
     needs=("hessian",),
 )
-def pool_tokens(patient: Patient) -> Finding:
+def pool_tokens(examined: ExaminedModel) -> Finding:
     """A head that reads the mean of the patch tokens, where it reads a class token."""
-    evidence = _nep(patient)
-    if not any(unit.prefix_tokens for unit in patient.body.parts):
+    evidence = _nep(examined)
+    if not any(unit.prefix_tokens for unit in examined.body.parts):
         return Finding(False, "the model has no class token that averaging could replace", (evidence,))
     return Finding(evidence.calls, _convexity(evidence), (evidence,), "pool_tokens")
 
@@ -151,18 +151,18 @@ def pool_tokens(patient: Patient) -> Finding:
     needs=("hessian",),
     instead_of="pool_tokens",
 )
-def localize(patient: Patient) -> Finding:
+def localize(examined: ExaminedModel) -> Finding:
     """Attention that sees a neighbourhood, where it sees the whole map."""
-    evidence = _nep(patient)
-    attending = [unit.attention for unit in patient.body.parts.of_kind("msa") if unit.attention]
+    evidence = _nep(examined)
+    attending = [unit.attention for unit in examined.body.parts.of_kind("msa") if unit.attention]
     if not any(attention.pattern == "global" for attention in attending):
         return Finding(False, "the model has no attention over the whole map", (evidence,))
     return Finding(evidence.calls, _convexity(evidence), (evidence,), "localize", {"kernel": KERNEL})
 
 
-def _calibration(patient: Patient) -> tuple[Evidence, Evidence]:
+def _calibration(examined: ExaminedModel) -> tuple[Evidence, Evidence]:
     """The calibration error, and confidence minus accuracy, whose sign says in which direction."""
-    found = cast(PredictionResult, patient.results["prediction"])
+    found = cast(PredictionResult, examined.results["prediction"])
     error, signed = (
         [ends[QUANTITIES.index(quantity)] for ends in (found.value, found.low, found.high)]
         for quantity in ("ece", "signed_ece")
@@ -179,15 +179,15 @@ def _calibration(patient: Patient) -> tuple[Evidence, Evidence]:
     caution="It leaves accuracy as it is. Fit it on images that were not trained on.",
     needs=("prediction",),
 )
-def temperature(patient: Patient) -> Finding:
+def temperature(examined: ExaminedModel) -> Finding:
     """A number that divides the logits; nothing in the model changes."""
-    error, signed = _calibration(patient)
+    error, signed = _calibration(examined)
     if not error.calls:
         return Finding(False, "the calibration error is not clearly poor", (error, signed))
     sides = {(True, False): "over-confident", (False, True): "under-confident"}
     side = sides.get((signed.low > 0, signed.high < 0), "wrong in both directions")
-    scaling = cast(PredictionResult, patient.results["prediction"]).scaling
-    fitted = f"divide logits by {scaling.temperature:.3g}" if scaling else f"fit it: {patient.fit_command()}"
+    scaling = cast(PredictionResult, examined.results["prediction"]).scaling
+    fitted = f"divide logits by {scaling.temperature:.3g}" if scaling else f"fit it: {examined.fit_command()}"
     return Finding(True, f"predictions are {side}: {fitted}", (error, signed))
 
 
@@ -199,15 +199,15 @@ def temperature(patient: Patient) -> Finding:
     needs=("prediction",),
     instead_of="temperature",
 )
-def smooth(patient: Patient) -> Finding:
+def smooth(examined: ExaminedModel) -> Finding:
     """Spatial smoothing before subsampling, or before the head of a model that does not subsample."""
-    error, signed = _calibration(patient)
+    error, signed = _calibration(examined)
     calls = error.calls and signed.calls
     reason = (
         "predictions are over-confident"
         if calls
         else "predictions are not clearly, and poorly, over-confident"
     )
-    halved = any(unit.downsamples and unit.kind not in ("stem", "head") for unit in patient.body.parts)
+    halved = any(unit.downsamples and unit.kind not in ("stem", "head") for unit in examined.body.parts)
     where = "subsampling" if halved else "stage_ends"
     return Finding(calls, reason, (error, signed), "smooth", {"where": where})

@@ -47,7 +47,7 @@ def order(n: int, seed: int, epoch: int) -> list[int]:
 
 
 @contextmanager
-def preserved() -> Iterator[None]:
+def random_state_preserved() -> Iterator[None]:
     """Leave the generators of the caller as they were, also after an exception."""
     python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []

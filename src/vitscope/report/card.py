@@ -8,7 +8,7 @@ from typing import Any
 
 from vitscope.results import Result, Run
 from vitscope.results.numbers import by_name, duration
-from vitscope.results.own_score import exam_scores
+from vitscope.results.task_score import exam_scores
 
 KINDS = {
     "stem": "stem",
@@ -31,7 +31,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Stage:
+class DrawnStage:
     """The units of a stage, side by side, over the size of their map."""
 
     blocks: list[Block]
@@ -40,11 +40,11 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Card:
+class ModelCard:
     """What stands on top of the page about one model."""
 
     facts: list[tuple[str, str]]
-    stages: list[Stage]
+    stages: list[DrawnStage]
     surgery: list[str]
     training: list[tuple[str, str]]
     random_weights: bool
@@ -56,10 +56,10 @@ class Card:
         return [kind for kind in KINDS if kind in found]
 
 
-def make_card(run: Run, results: Mapping[str, Result]) -> Card:
+def make_card(run: Run, results: Mapping[str, Result]) -> ModelCard:
     """The card from what a run recorded; runs of earlier versions recorded less."""
     model = run.model
-    return Card(
+    return ModelCard(
         facts=_facts(model, results),
         stages=_stages(model.get("units") or []),
         surgery=[_operation(entry) for entry in model.get("surgery") or []],
@@ -95,7 +95,7 @@ def _facts(model: Mapping[str, Any], results: Mapping[str, Result]) -> list[tupl
     return facts
 
 
-def _stages(units: Iterable[Mapping[str, Any]]) -> list[Stage]:
+def _stages(units: Iterable[Mapping[str, Any]]) -> list[DrawnStage]:
     stages = []
     for number, group in groupby(units, key=lambda unit: unit["stage"]):
         members = list(group)
@@ -104,7 +104,7 @@ def _stages(units: Iterable[Mapping[str, Any]]) -> list[Stage]:
         counts = {name: n for kind, name in KINDS.items() if (n := sum(u["kind"] == kind for u in members))}
         listed = ", ".join(f"{n} {name}" for name, n in counts.items())
         blocks = [Block(unit["kind"] if unit["kind"] in KINDS else "other", _unit(unit)) for unit in members]
-        stages.append(Stage(blocks, size, f"stage {number + 1}, map {size}: {listed}"))
+        stages.append(DrawnStage(blocks, size, f"stage {number + 1}, map {size}: {listed}"))
     return stages
 
 

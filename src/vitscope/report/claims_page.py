@@ -40,7 +40,7 @@ FIGURES = "figures/claims"
 
 
 @dataclass(frozen=True)
-class Finding:
+class JudgedComparison:
     """One comparison of a claim, as a reader sees it."""
 
     judged: Judged
@@ -52,7 +52,7 @@ class ClaimPart:
     """One claim, as a reader sees it."""
 
     record: ClaimRecord
-    findings: list[Finding]
+    findings: list[JudgedComparison]
     models: str  # trained for it, and for how long
     page: str  # of its study; "": none
     figure: Markup | str = ""
@@ -153,7 +153,9 @@ def _part(record: ClaimRecord, styles: SharedStyles | None = None) -> ClaimPart:
         return ClaimPart(record, [], "", "")
     rows = record.verdict_rows
     judged = [judged_of(record.study, row) for row in each_row(record.study.comparisons())]
-    findings = [Finding(one, likely_reason(record, row)) for one, row in zip(judged, rows, strict=True)]
+    findings = [
+        JudgedComparison(one, likely_reason(record, row)) for one, row in zip(judged, rows, strict=True)
+    ]
     trained = record.study.tables["curves"].groupby(["arm", "seed"]).ngroups
     models = f"{trained} trainings, {duration(record.seconds, 'words')}" if trained else ""
     figure: Markup | str = ""

@@ -78,12 +78,12 @@ class Pair:
 
     @property
     def unclear(self) -> list[Difference]:
-        """The other differences."""
+        """The differences whose interval contains 0."""
         return [one for one in self.differences if one.verdict == "unclear"]
 
     @property
     def flipped(self) -> str:
-        """The counts in words."""
+        """How many images both, neither, or one model alone gets right, with the difference in accuracy: a sentence."""
         assert self.flips is not None
         return (
             f"Of {self.flips.n} images {self.flips.both} are right and {self.flips.neither} wrong with both. "
@@ -94,7 +94,7 @@ class Pair:
 
 
 def pairs(subjects: Sequence[RunSubject]) -> list[Pair]:
-    """Every other model against the first."""
+    """The first model beside each of the others: a `Pair` for each of these, in their order."""
     return [_pair(subjects[0], other) for other in subjects[1:]]
 
 
@@ -110,28 +110,31 @@ def find_images(name: str) -> ImageData | None:
 
 
 def _pair(first: RunSubject, other: RunSubject) -> Pair:
-    found: list[Difference] = []
+    compared: list[Difference] = []
     notes: list[str] = []
     for exam in exam_order(name for name in other.results if name in first.results):
         try:
-            found += _differences(exam, other.results[exam], first.results[exam])
+            compared += _differences(exam, other.results[exam], first.results[exam])
         except VitscopeError as error:
             notes.append(f"{exam}: {error}.")
     claims = pair_verdicts(first, other)
     ours, theirs = other.results.get("prediction"), first.results.get("prediction")
     if not isinstance(ours, PredictionResult) or not isinstance(theirs, PredictionResult):
-        return Pair(first, other, claims, found, None, [], notes)
+        return Pair(first, other, claims, compared, None, [], notes)
     try:
         counted = flips(ours, theirs)
     except VitscopeError:  # already noted above
-        return Pair(first, other, claims, found, None, [], notes)
+        return Pair(first, other, claims, compared, None, [], notes)
     known = _of_flips(counted, ours.about.title)
-    found = [known if (d.exam, d.quantity) == (known.exam, known.quantity) else d for d in found]
-    return Pair(first, other, claims, found, counted, _sides(first, other, ours, theirs), notes)
+    compared = [known if (d.exam, d.quantity) == (known.exam, known.quantity) else d for d in compared]
+    return Pair(first, other, claims, compared, counted, _sides(first, other, ours, theirs), notes)
 
 
 def _of_flips(counted: Flips, title: str) -> Difference:
-    """The difference in accuracy by what flipped: the bootstrap takes a handful of flips for certain, this does not."""
+    """The difference in accuracy, with an interval from the images that only one model gets right.
+
+    Where these are a handful, the bootstrap's interval is too narrow.
+    """
     return Difference("prediction", title, "accuracy", *_words(_accuracy(counted)))
 
 

@@ -29,7 +29,7 @@ _SHOWN = 2  # numbers of an exam about which the papers claim nothing that one m
 
 
 @dataclass(frozen=True)
-class Finding:
+class ModelFinding:
     """What one model shows; without a verdict where it alone decides nothing."""
 
     subject: RunSubject
@@ -55,7 +55,7 @@ class Sign:
     title: str
     claim: str  # the papers' claim it belongs to, or ""
     expected: str  # the claim, or what the papers found if it is none
-    findings: list[Finding]
+    findings: list[ModelFinding]
     decided_by: str = ""  # the number and the rule of the verdicts
 
 
@@ -63,16 +63,16 @@ def vital_signs(exam: str, subjects: Sequence[RunSubject]) -> list[Sign]:
     """The lines of one exam: a line per claim, or one with the first numbers where nothing is claimed."""
     having = [s for s in subjects if s.applies(exam)]
     title = having[0].results[exam].about.title if having else exam
-    lines: dict[tuple[str, str, str], list[Finding]] = {}
+    lines: dict[tuple[str, str, str], list[ModelFinding]] = {}
     for subject in having:
         for verdict in single_verdicts(subject.name, {exam: subject.results[exam]}):
             line = lines.setdefault((verdict.claim, verdict.statement, verdict.decided_by), [])
-            line.append(Finding(subject, verdict.found, verdict))
+            line.append(ModelFinding(subject, verdict.found, verdict))
     if lines:
         return [Sign(exam, title, claim, said, found, rule) for (claim, said, rule), found in lines.items()]
     if exam == "prediction":
-        return [Sign(exam, title, "F1", STATEMENT, [Finding(s, _confidence(s)) for s in having])]
-    found = [Finding(s, text) for s in having if (text := headline(s.results[exam]))]
+        return [Sign(exam, title, "F1", STATEMENT, [ModelFinding(s, _confidence(s)) for s in having])]
+    found = [ModelFinding(s, text) for s in having if (text := headline(s.results[exam]))]
     return [Sign(exam, title, "", having[0].results[exam].about.papers, found)] if found else []
 
 

@@ -93,7 +93,7 @@ def differences_by_arm(result: StudyResult) -> dict[str, list[Difference]]:
 
 
 def _is_telling(row: Any) -> bool:
-    """Not what has no interval, such as the number of parameters, is the same in all arms, or tells of effort."""
+    """Whether a row of differences is shown: one whose interval has a length, of a quantity that is not effort."""
     return not math.isnan(row.low) and row.high > row.low and row.quantity not in _EFFORT
 
 

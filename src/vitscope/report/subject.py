@@ -14,7 +14,7 @@ from vitscope.claims.outputs import Augmentation, augmentation_of
 from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
-from vitscope.report.card import Card, make_card
+from vitscope.report.card import ModelCard, make_card
 from vitscope.report.how_to_diagnose import diagnose_command
 from vitscope.report.measured_on import images_of, is_augmented
 from vitscope.results import Result, Run
@@ -32,7 +32,7 @@ class Outdated:
 
     @classmethod
     def of(cls, exam: str, command: str) -> "Outdated":
-        """By the exam's name."""
+        """An exam whose result cannot be read any more, with its title if it is still known."""
         known = result_types().get(exam)
         return cls(exam, known.about.title if known else exam, command)
 
@@ -49,7 +49,7 @@ class RunSubject:
     damaged: dict[str, str] = field(default_factory=dict)  # exams that cannot be read, and why
 
     @cached_property
-    def card(self) -> Card:
+    def card(self) -> ModelCard:
         """What the page says about the model."""
         return make_card(self.run, self.results)
 
@@ -174,16 +174,16 @@ def read_results(run: Run, damaged: dict[str, str] | None = None) -> tuple[dict[
     folders = sorted(path.parent for path in run.path.glob("exams/*/result.json"))
     for folder in (one for one in folders if one.name not in (damaged or {})):
         try:
-            found = _read_result(folder, run)
+            result = _read_result(folder, run)
         except BadResult as error:
             if damaged is None or is_shortage(error):
                 raise
             damaged[folder.name] = str(error).replace(f"{run.path}{os.sep}", "")
         else:
-            if isinstance(found, Outdated):
-                outdated.append(found)
+            if isinstance(result, Outdated):
+                outdated.append(result)
             else:
-                results[folder.name] = found
+                results[folder.name] = result
     return results, outdated
 
 

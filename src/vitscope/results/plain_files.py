@@ -64,7 +64,7 @@ def _check(path: Path, status: os.stat_result, most: int | None) -> None:
         raise BadResult(f"{path} has {status.st_size} bytes; at most {most} are read")
 
 
-def refuse_ways_out(folder: Path) -> None:
+def refuse_outside_links(folder: Path) -> None:
     """Refuse a folder in which writing would leave it, through a link or into a pipe."""
     inside = folder.resolve()
     for here, folders, files in os.walk(folder):
@@ -126,7 +126,7 @@ def probe(folder: Path, size: int = 1) -> None:
         raise type(error)(error.errno, error.strerror, str(there)) from error  # not the name that was tried
 
 
-def called(model: str | os.PathLike[str]) -> str:
+def display_name(model: str | os.PathLike[str]) -> str:
     """What a model goes by that is given by its name or its run folder: the name, or that of the folder."""
     return Path(model).resolve().name if Path(model).is_dir() else os.fspath(model)
 
@@ -146,7 +146,7 @@ def default_folder(verb: str, data: str, split: str = "test", models: Sequence[s
     What was found on other data, or about other models together, is in another folder.
     """
     folder = Path("runs") / verb / file_name(data if split == "test" else f"{data}-{split}")
-    return folder / file_name("-".join(map(called, models))) if models else folder
+    return folder / file_name("-".join(map(display_name, models))) if models else folder
 
 
 def refuse_same(models: Sequence[str | os.PathLike[str]]) -> None:
@@ -170,7 +170,7 @@ def run_folders(models: Sequence[str], out: Path | None, default: Path) -> dict[
     if len(distinct) == 1 and out is not None:
         return {distinct[0]: out}
     for model in distinct:
-        plain = file_name(called(model))
+        plain = file_name(display_name(model))
         taken = {path.name for path in folders.values()}
         unique = next(n for n in (plain, *(f"{plain}-{i}" for i in range(2, 10_000))) if n not in taken)
         folders[model] = (out or default) / unique

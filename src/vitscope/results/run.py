@@ -23,11 +23,11 @@ from typing import Any, Self
 from vitscope.core.arguments.checking import problem_with
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadResult, VitscopeError, warn
-from vitscope.results.as_it_was import AsItWas
 from vitscope.results.atomic import LOCK, FolderLock, atomic_write, remove_all_abandoned
-from vitscope.results.plain_files import read_plain, refuse_ways_out
+from vitscope.results.plain_files import read_plain, refuse_outside_links
 from vitscope.results.provenance import Record, State, now, provenance
 from vitscope.results.result import NewerSchema, Result, check_schema, read_checked
+from vitscope.results.rollback import FolderRollback
 
 SCHEMA = 1
 FILE = "run.json"
@@ -42,7 +42,7 @@ class Run:
         path: Path,
         record: dict[str, Any],
         lock: FolderLock | None = None,
-        before: AsItWas | None = None,
+        before: FolderRollback | None = None,
     ) -> None:
         self.path = path
         self.record = record
@@ -76,7 +76,7 @@ class Run:
             path.mkdir(parents=True, exist_ok=True)
         except FileNotFoundError as error:  # a file system that takes none, such as /proc
             raise VitscopeError(f"the folder {path} cannot be created there; choose another place") from error
-        refuse_ways_out(path)
+        refuse_outside_links(path)
         new = () if (path / LOCK).exists() else (LOCK,)
         lock = FolderLock(path)
         if not lock.acquire():
@@ -93,7 +93,7 @@ class Run:
                 "model": _plain(model),
                 "earlier": _earlier(path, _plain(options)),
             }
-            run = cls(path, record, lock, AsItWas(path, (FILE,), new, made))
+            run = cls(path, record, lock, FolderRollback(path, (FILE,), new, made))
             run._write()
         except BaseException:
             lock.release()

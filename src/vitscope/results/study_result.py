@@ -61,7 +61,7 @@ class _Arm(_Named, total=False):
     data: str
 
 
-class _Asked(TypedDict):
+class _Design(TypedDict):
     arms: list[_Arm]
     looks: list[_Look]
 
@@ -70,7 +70,7 @@ class _Always(TypedDict):
     schema: int
     name: str
     question: str
-    study: _Asked
+    study: _Design
     missing: list[str]
     tables: dict[str, list[dict[str, Any]]]
 

@@ -43,7 +43,7 @@ def names_of(bound: socket.socket) -> list[str]:
 
 
 def make_token() -> str:
-    """One that nobody guesses."""
+    """A new random token for the address of a server, 32 characters that nobody can guess."""
     return secrets.token_urlsafe(24)
 
 

@@ -88,8 +88,8 @@ def make_app(pages: Pages, hosts: list[str], token: str | None = None, cookie: s
         return HTMLResponse(pages.training(folder))
 
     def progress(folder: Path) -> Response:
-        found = pages.progress(folder)
-        return JSONResponse({**found, "entry": found["entry"].plain()})
+        facts = pages.progress(folder)
+        return JSONResponse({**facts, "entry": facts["entry"].plain()})
 
     def curve(folder: Path) -> Response:
         figure = pages.curve(folder)
@@ -98,11 +98,11 @@ def make_app(pages: Pages, hosts: list[str], token: str | None = None, cookie: s
         return Response(figure, media_type="image/svg+xml")
 
     def file(request: Request) -> Response:
-        found = below(pages.index.root, request.path_params["path"])
-        if found is None or not found.is_file() or found.suffix not in _FILES:
+        path = below(pages.index.root, request.path_params["path"])
+        if path is None or not path.is_file() or path.suffix not in _FILES:
             return _absent()
         headers = {"content-security-policy": f"{_FILE}; frame-ancestors 'none'"}
-        return FileResponse(found, media_type=_FILES[found.suffix], headers=headers)
+        return FileResponse(path, media_type=_FILES[path.suffix], headers=headers)
 
     routes = [
         Route("/", front),

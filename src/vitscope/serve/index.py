@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from vitscope.results import Run
-from vitscope.results.own_score import EXAM_SCORES, own_score
 from vitscope.results.plain_files import is_shortage, read_plain
 from vitscope.results.study_result import FILE as STUDY
 from vitscope.results.study_result import StudyFacts, study_facts
+from vitscope.results.task_score import EXAM_SCORES, task_score
 from vitscope.serve.access import below
 
 RUN = "run.json"
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Entry:
+class ListedRun:
     """One run or study; `accuracy` is the score of a run's task (accuracy, mIoU ...), of an exam of it, else of its
     last epoch.
     """
@@ -51,7 +51,7 @@ class Entry:
     random_weights: bool = False  # nothing was trained or loaded
 
     def plain(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """All fields as a dict that can be written as JSON."""
         return asdict(self)
 
 
@@ -60,14 +60,14 @@ class Index:
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
-        self._known: dict[Path, tuple[Fingerprint, Entry]] = {}
+        self._known: dict[Path, tuple[Fingerprint, ListedRun]] = {}
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[ListedRun]:
         """Every run and study below the folder, the latest first."""
         found = [self.entry(folder) for folder in _folders(self.root)]
         return sorted(found, key=lambda entry: (entry.started, entry.path), reverse=True)
 
-    def entry(self, folder: Path) -> Entry:
+    def entry(self, folder: Path) -> ListedRun:
         """One run."""
         mark, known = fingerprint(folder), self._known.get(folder)
         if known is not None and known[0] == mark and known[1].state != "running":
@@ -177,14 +177,14 @@ class _Attempts:
         return "; ".join(dict.fromkeys([*self._troubles, *more]))
 
 
-def _read(root: Path, folder: Path) -> Entry:
+def _read(root: Path, folder: Path) -> ListedRun:
     attempt, nothing = _Attempts(root, folder), list[dict[str, str]]()
     rows = attempt(lambda: _rows(folder / "metrics.csv"), nothing)
     exams = attempt(lambda: len(list(folder.glob("exams/*/result.json"))), 0)
     accuracy = attempt(lambda: _predicted(folder) or _trained(rows), None)
     score, (value, low, high) = accuracy or ("Accuracy", (None, None, None))
     model, data, state, started, is_random = attempt(lambda: _facts(folder), ("", "", "damaged", "", False))
-    return Entry(
+    return ListedRun(
         attempt.path,
         _text(folder.name),
         _text(model),
@@ -202,23 +202,23 @@ def _read(root: Path, folder: Path) -> Entry:
     )
 
 
-def _read_study(root: Path, folder: Path) -> Entry:
+def _read_study(root: Path, folder: Path) -> ListedRun:
     attempt = _Attempts(root, folder)
-    found = attempt(lambda: study_facts(folder), StudyFacts((), (), (), 0, 0, ""))
-    state = "interrupted" if found.missing else "done"
-    missing = f"not complete: {found.missing} of its parts are missing" if found.missing else ""
-    return Entry(
+    facts = attempt(lambda: study_facts(folder), StudyFacts((), (), (), 0, 0, ""))
+    state = "interrupted" if facts.missing else "done"
+    missing = f"not complete: {facts.missing} of its parts are missing" if facts.missing else ""
+    return ListedRun(
         attempt.path,
         _text(folder.name),
-        _text(", ".join(found.models)),
-        _text(", ".join(found.data)),
-        state if found.arms else "damaged",
-        found.exams,
+        _text(", ".join(facts.models)),
+        _text(", ".join(facts.data)),
+        state if facts.arms else "damaged",
+        facts.exams,
         0,
         None,
         None,
         None,
-        _text(found.time),
+        _text(facts.time),
         attempt.troubles or missing,
         kind="study",
     )
@@ -250,7 +250,7 @@ def _predicted(folder: Path) -> Score | None:
 def _trained(rows: list[dict[str, str]]) -> Score | None:
     if not rows:
         return None
-    columns, label = own_score(rows[-1])
+    columns, label = task_score(rows[-1])
     return _numbers(rows[-1], columns, label)
 
 

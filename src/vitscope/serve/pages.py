@@ -18,7 +18,7 @@ from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interrupt import Stopped, stoppable
 from vitscope.results.plain_files import check_plain, is_shortage
 from vitscope.serve.access import below
-from vitscope.serve.index import Entry, Fingerprint, Index, fingerprint, is_study, training_rows
+from vitscope.serve.index import Fingerprint, Index, ListedRun, fingerprint, is_study, training_rows
 
 KEPT_PAGES = 16  # reports of a few MB each
 KEPT_CURVES = 64
@@ -39,7 +39,7 @@ class Busy(VitscopeError):
     """Not now: others wait for their pages already, or the server is about to end."""
 
 
-class Kept(Generic[T]):
+class PageCache(Generic[T]):
     """What was made of runs, as long as their files are the same; the latest so many."""
 
     def __init__(self, most: int) -> None:
@@ -76,8 +76,8 @@ class Pages:
         self._lock = threading.Lock()
         self._room = threading.BoundedSemaphore(MOST_WAITING)
         self._ending = threading.Event()
-        self._reports: Kept[str] = Kept(KEPT_PAGES)
-        self._curves: Kept[bytes | None] = Kept(KEPT_CURVES)
+        self._reports: PageCache[str] = PageCache(KEPT_PAGES)
+        self._curves: PageCache[bytes | None] = PageCache(KEPT_CURVES)
 
     def __enter__(self) -> Self:
         return self
@@ -186,7 +186,7 @@ def policy_of(page: str) -> str:
     return found[1].replace("&#39;", "'") if found else _NO_SCRIPTS
 
 
-def percent(entry: Entry) -> str:
+def percent(entry: ListedRun) -> str:
     """The score of its task with its interval; accuracy goes without saying."""
     if entry.accuracy is None or entry.low is None or entry.high is None:
         return "–"
@@ -194,7 +194,7 @@ def percent(entry: Entry) -> str:
     return f"{named}{100 * entry.accuracy:.1f} % [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
 
 
-def _bar(entry: Entry) -> str:
+def _bar(entry: ListedRun) -> str:
     training = f' · <a href="/training/{escape(entry.path)}">training</a>' if entry.epochs else ""
     return f'<p style="margin:0 0 1rem;font-size:.9rem"><a href="/">all runs</a>{training}</p>'
 

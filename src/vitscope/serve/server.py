@@ -127,19 +127,19 @@ def most_connections() -> int:
 
 
 class _Alarm:
-    """Rings once, so many seconds after it was first set, unless it is put off in between."""
+    """Calls `ring` once, so many seconds after it was first set, unless it is called off before."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, ring: Callable[[], None]) -> None:
         self._loop, self._seconds, self._ring = loop, seconds, ring
         self._handle: asyncio.TimerHandle | None = None
 
     def set(self) -> None:
-        """One that is set stays as it is."""
+        """Start to count the seconds; an alarm that is set goes on counting."""
         if self._handle is None:
             self._handle = self._loop.call_later(self._seconds, self._ring)
 
-    def put_off(self) -> None:
-        """There is nothing to ring for."""
+    def call_off(self) -> None:
+        """Do not ring; until it is set again, nothing is counted."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
@@ -177,12 +177,12 @@ class BoundedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """It reads again."""
         super().resume_writing()
-        self._write_alarm.put_off()
+        self._write_alarm.call_off()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is waited for any more."""
-        self._request_alarm.put_off()
-        self._write_alarm.put_off()
+        self._request_alarm.call_off()
+        self._write_alarm.call_off()
         super().connection_lost(exc)
 
     def _watch_request(self) -> None:
@@ -190,7 +190,7 @@ class BoundedProtocol(H11Protocol):
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
             self._request_alarm.set()
         else:
-            self._request_alarm.put_off()
+            self._request_alarm.call_off()
 
     def _give_up(self) -> None:
         bare = self.transport.get_extra_info("socket")

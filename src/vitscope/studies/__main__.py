@@ -6,8 +6,8 @@ Without a file it does those that are named on its standard input (see `workers`
 
 import sys
 
-from vitscope.core.ending import run_program
 from vitscope.core.errors import VitscopeError
+from vitscope.core.exit import run_program
 from vitscope.core.interrupt import exit_code, termination_raises
 from vitscope.studies.job import Job, execute
 from vitscope.studies.runners import END_WITH_STARTER, TRUST_CODE, end_with_starter

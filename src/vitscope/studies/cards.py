@@ -27,7 +27,7 @@ _DIGITS = 16
 
 @names_checked
 @dataclass(frozen=True)
-class Card:
+class ClaimCard:
     """One statement of the papers.
 
     Attributes:
@@ -68,7 +68,7 @@ class Card:
         return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
-def list_cards(claims: Sequence[str] = ()) -> list[Card]:
+def list_cards(claims: Sequence[str] = ()) -> list[ClaimCard]:
     """The cards of these claims, or of sections ("C"); all, if none are named; in the order of the papers' list."""
     known = sorted((path.stem for path in CARDS.glob("*.yaml")), key=_order)
     chosen: list[str] = []
@@ -86,16 +86,16 @@ def _order(name: str) -> tuple[str, int, str]:
 
 
 @cache
-def _card(claim: str) -> Card:
+def _card(claim: str) -> ClaimCard:
     path = CARDS / f"{claim}.yaml"
     said = read_yaml(path, f"the card {path.name}", "title: Locality")
     for key in ("exams", "comparisons", "scales"):
         if key in said:
             said[key] = tuple(said[key])
-    return Card(claim=claim, **said)
+    return ClaimCard(claim=claim, **said)
 
 
-def card_study(card: Card, scale: Scale, seeds: int | None = None) -> Study:
+def card_study(card: ClaimCard, scale: Scale, seeds: int | None = None) -> Study:
     """The study that a card is at a scale.
 
     Raises:
@@ -128,7 +128,7 @@ def card_study(card: Card, scale: Scale, seeds: int | None = None) -> Study:
     return Study.from_plain(content, f"card {card.claim} at scale {scale.name}")
 
 
-def _arm(name: str, said: Mapping[str, Any], card: Card, setting: Setting) -> dict[str, Any]:
+def _arm(name: str, said: Mapping[str, Any], card: ClaimCard, setting: Setting) -> dict[str, Any]:
     """An arm of a card as a study's file has it."""
     arm = dict(said)
     if "from" in arm:
@@ -156,7 +156,7 @@ def _arm(name: str, said: Mapping[str, Any], card: Card, setting: Setting) -> di
     return arm
 
 
-def throughputs(card: Card, scale: Scale) -> dict[str, float]:
+def throughputs(card: ClaimCard, scale: Scale) -> dict[str, float]:
     """Images per second of the arms' trainings as the papers have it, of models that are not operated on."""
     setting = scale.setting(card.claim, card.setting or card.paper)
     models = {

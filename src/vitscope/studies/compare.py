@@ -19,20 +19,20 @@ from vitscope.core.arguments import Address, checked
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import NOTHING_SAID, Interface
 from vitscope.data import load_data
-from vitscope.engine.choosing import NothingToShow, lacks_frames
+from vitscope.engine.choose_exams import NothingToShow, lacks_frames
 from vitscope.exams import EXAMS, diagnose
 from vitscope.models import create_model
 from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.results import Run
-from vitscope.results.plain_files import called, check_page, default_folder, refuse_same, run_folders
+from vitscope.results.plain_files import check_page, default_folder, display_name, refuse_same, run_folders
 
 DATA = "fashion"
 
 
 @dataclass(frozen=True)
-class Request:
+class PairRequest:
     """How a model is made and `diagnose` called; without data and exams: as for the other model."""
 
     data: str | None = None
@@ -107,7 +107,7 @@ def compare(
     path = Path(page) if page is not None else folder / "report.html"
     check_page(path)
     said = NOTHING_SAID.merged(output, mean, std)
-    request = Request(data, split, exams, limit, batch_size, seed, device, said, skip_broken, creation)
+    request = PairRequest(data, split, exams, limit, batch_size, seed, device, said, skip_broken, creation)
     runs = examined_runs(first, second, request, folder)
     if distributed.is_main():
         report(runs, path, title, docs)
@@ -130,7 +130,7 @@ def folder_of_pair(
 def examined_runs(
     first: str | os.PathLike[str],
     second: str | os.PathLike[str],
-    request: Request,
+    request: PairRequest,
     out: str | os.PathLike[str],
 ) -> list[Path]:
     """Examine what has to be examined; the run folders of the two. `compare` documents the arguments."""
@@ -151,9 +151,9 @@ def examined_runs(
     return [folders.get(name, Path(name)) for name in names]
 
 
-def _refuse_without_effect(request: Request, examined: int) -> None:
+def _refuse_without_effect(request: PairRequest, examined: int) -> None:
     """Options of an examination that nothing is examined by."""
-    usual = Request()
+    usual = PairRequest()
     fields = ("data", "split", "exams", "limit", "batch_size", "seed")
     said = [field for field in fields if getattr(request, field) != getattr(usual, field)]
     if not said or not examined:
@@ -171,7 +171,7 @@ def _is_examined(path: Path) -> bool:
     return path.is_dir() and any(path.glob("exams/*/result.json"))
 
 
-def _requests(run: Run, asked: Request) -> list[Request]:
+def _requests(run: Run, asked: PairRequest) -> list[PairRequest]:
     """What is asked, but examined as a run was, command by command."""
     commands = _commands(run)
     if not commands:
@@ -194,7 +194,7 @@ def _spec_and_split(options: Mapping[str, Any]) -> tuple[str, str]:
     return (spec, split) if spec else (data, "")
 
 
-def _request(options: dict[str, Any], path: Path, asked: Request) -> Request:
+def _request(options: dict[str, Any], path: Path, asked: PairRequest) -> PairRequest:
     spec, split = _spec_and_split(options)
     if not split:
         raise VitscopeError(
@@ -215,7 +215,7 @@ def _request(options: dict[str, Any], path: Path, asked: Request) -> Request:
     )
 
 
-def _exams(request: Request, data: Any) -> Sequence[str] | None:
+def _exams(request: PairRequest, data: Any) -> Sequence[str] | None:
     """The exams; earlier versions also recorded those about streams that had nothing to show on pictures."""
     if request.exams is None or not request.recorded:
         return request.exams
@@ -230,7 +230,7 @@ def _own(said: Any) -> Any:
     return {name: value if value == "fit" else float(value)}
 
 
-def _examine(name: str, folder: Path, requests: Sequence[Request]) -> None:
+def _examine(name: str, folder: Path, requests: Sequence[PairRequest]) -> None:
     first = requests[0]
     torch.manual_seed(first.seed)  # weights that are not loaded are the same each time, in each process
     model = create_model(name, **{"pretrained": None, **first.creation})
@@ -249,7 +249,7 @@ def _examine(name: str, folder: Path, requests: Sequence[Request]) -> None:
                 seed=request.seed,
                 device=request.device or ("cuda" if torch.cuda.is_available() else "cpu"),
                 out=folder,
-                name=called(name),
+                name=display_name(name),
                 stream=request.stream,
                 options=request.options,
                 **request.interface.to_dict(),

@@ -17,7 +17,7 @@ from vitscope.results.numbers import lies_in_0_to_1
 from vitscope.results.over_seeds import Measured, OverSeeds, holm, over_seeds
 from vitscope.results.study_result import each_row
 from vitscope.studies.contrasts import measure_comparison
-from vitscope.studies.parts import TRAINING, Arm, Comparison
+from vitscope.studies.design import TRAINING, Arm, Comparison
 from vitscope.studies.quantities import Quantity, Results, measure, measure_difference, summary_of
 from vitscope.studies.study import Study
 
@@ -53,20 +53,20 @@ def compare_arms(facts: Facts) -> tuple[list[Row], list[Row]]:
     rows: list[Row] = []
     by_seed: list[Row] = []
     for one in facts.study.comparisons:
-        found, note = _by_seed(facts, one)
-        by_seed += [{"name": one.name, "seed": seed, **ends(m)} for seed, m in found.items()]
+        numbers, note = _by_seed(facts, one)
+        by_seed += [{"name": one.name, "seed": seed, **ends(m)} for seed, m in numbers.items()]
         row: Row = {
             "name": one.name,
             "statement": one.statement,
             "of": one.subject,
             "against": one.against,
             "quantity": one.quantity,
-            "seeds": len(found),
+            "seeds": len(numbers),
             "rule": f"{one.rule.side} {one.rule.bound:g}",
             "note": note,
         }
-        if found:
-            mean = over_seeds(list(found.values()))
+        if numbers:
+            mean = over_seeds(list(numbers.values()))
             of_one_arm = one.of and not one.against and not one.log
             row |= {
                 **(ends_of_one_arm(Quantity.read(one.quantity).name, mean) if of_one_arm else ends(mean)),
@@ -84,7 +84,7 @@ def compare_arms(facts: Facts) -> tuple[list[Row], list[Row]]:
 
 def _by_seed(facts: Facts, one: Comparison) -> tuple[dict[int, Measured], str]:
     """The number of every seed that has it, and what there is to say about the others."""
-    found: dict[int, Measured] = {}
+    numbers: dict[int, Measured] = {}
     lacking: dict[str, list[int]] = {}
     common = [set(facts.study.arm(arm).seeds) for arm in one.arms]
     seeds = [seed for seed in facts.study.arm(one.arms[0]).seeds if all(seed in own for own in common)]
@@ -97,13 +97,13 @@ def _by_seed(facts: Facts, one: Comparison) -> tuple[dict[int, Measured], str]:
         if math.isnan(measured.value):
             lacking.setdefault("the number is not defined", []).append(seed)
         else:
-            found[seed] = measured
+            numbers[seed] = measured
     told = [f"seed {', '.join(map(str, seeds))}: {why}" for why, seeds in lacking.items()]
     if not seeds:
         told.append(f"{' and '.join(one.arms)} have no seed in common")
-    if len(found) == 1:
+    if len(numbers) == 1:
         told.insert(0, ONE_TRAINING if len(one.arms) > 1 else "one training: says nothing about another")
-    return found, "; ".join(told)
+    return numbers, "; ".join(told)
 
 
 def nearest_bound(rule: Rule, value: float) -> float:

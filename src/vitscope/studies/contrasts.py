@@ -19,7 +19,7 @@ import numpy as np
 
 from vitscope.core.statistics import NORMAL, of_few, standard_error
 from vitscope.results.over_seeds import Measured, difference
-from vitscope.studies.parts import Comparison
+from vitscope.studies.design import Comparison
 from vitscope.studies.quantities import (
     NotMeasured,
     Quantity,
@@ -36,18 +36,18 @@ def measure_comparison(one: Comparison, trained: Mapping[str, Trained]) -> Measu
     """The number of a comparison, given the results and the training of every arm for one seed."""
     if one.of is not None and one.against is not None and not one.log:
         return measure_difference(one.quantity, trained[one.of], trained[one.against])
-    found = {arm: measure(one.quantity, *trained[arm]) for arm in one.arms}
+    numbers = {arm: measure(one.quantity, *trained[arm]) for arm in one.arms}
     if one.log:
-        found = {arm: logarithm(number, one.quantity) for arm, number in found.items()}
+        numbers = {arm: logarithm(number, one.quantity) for arm, number in numbers.items()}
     label = Quantity.read(one.quantity).label
     if not same_images([trained[arm][0].get(label) for arm in one.arms]):
-        found = {arm: replace(number, drawn=None) for arm, number in found.items()}
+        numbers = {arm: replace(number, drawn=None) for arm, number in numbers.items()}
     if one.of is not None:
         if one.against is None:
-            return found[one.of]
-        return difference("logarithm", found[one.of], found[one.against])
+            return numbers[one.of]
+        return difference("logarithm", numbers[one.of], numbers[one.against])
     weights = dict(one.contrast) or slope_weights(one, trained)
-    return weighted(weights, found)
+    return weighted(weights, numbers)
 
 
 def logarithm(number: Measured, quantity: str) -> Measured:

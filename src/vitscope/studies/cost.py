@@ -21,7 +21,7 @@ _RESULT = 200_000  # bytes of an exam's result, about
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one job."""
+    """What one job takes: time, room on disk, and what the estimate rests on."""
 
     seconds: float | None  # None: not known
     disk: int  # bytes

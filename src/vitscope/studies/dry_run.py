@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from vitscope.core.errors import VitscopeError
-from vitscope.studies.cards import Card, card_study, list_cards, throughputs
+from vitscope.studies.cards import ClaimCard, card_study, list_cards, throughputs
 from vitscope.studies.cost import Cost, costs_of, total
 from vitscope.studies.graph import Node, Plan, plan_study
 from vitscope.studies.images import Part
@@ -88,7 +88,7 @@ class _DryRun:
         self.counted: set[str] = set()
         self.speeds: dict[str, Speed] = {}
 
-    def cost(self, card: Card) -> ClaimCost:
+    def cost(self, card: ClaimCard) -> ClaimCost:
         """What a claim costs; what cannot be built is a note, so that the others are looked at, too."""
         if self.scale.name not in card.scales:
             note = f"at scale {' or '.join(card.scales)} only"
@@ -107,7 +107,7 @@ class _DryRun:
         self.counted |= plan.missing.keys()
         return self._sum_up(card, plan, costs)
 
-    def _sum_up(self, card: Card, plan: Plan, costs: Mapping[str, Cost]) -> ClaimCost:
+    def _sum_up(self, card: ClaimCard, plan: Plan, costs: Mapping[str, Cost]) -> ClaimCost:
         seconds, disk, known = total(costs.values())
         trained = [node for node in plan.missing.values() if node.kind == "train"]
         published = throughputs(card, self.scale)

@@ -12,11 +12,19 @@ from typing import Any
 from vitscope.data import ImageData
 from vitscope.data.fetchers import require_labels
 from vitscope.findings import Result
+from vitscope.studies.design import Arm
 from vitscope.studies.images import Part
 from vitscope.studies.job import Job
 from vitscope.studies.known_quantities import check_quantities
-from vitscope.studies.parts import Arm
-from vitscope.studies.resolve import Images, ResolvedArm, ResolvedLook, as_plain, part_of, plain, said_of
+from vitscope.studies.resolve import (
+    OpenedImages,
+    ResolvedArm,
+    ResolvedLook,
+    as_plain,
+    errors_about,
+    part_of,
+    plain,
+)
 from vitscope.studies.store import Kind, Store, key_of
 from vitscope.studies.study import Study
 
@@ -112,7 +120,7 @@ def plan_study(
     store: Store,
     file: str | os.PathLike[str] | None = None,
     trust_code: bool = False,
-    images: Images | None = None,
+    images: OpenedImages | None = None,
 ) -> Plan:
     """The jobs of a study, most telling first; refuses what does not fit together.
 
@@ -125,7 +133,7 @@ def plan_study(
     """
     check_quantities(study)
     named = None if file is None else os.fspath(file)
-    return _Planner(study, store, named, trust_code, images or Images()).plan()
+    return _Planner(study, store, named, trust_code, images or OpenedImages()).plan()
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,7 @@ class _Made:
 
 class _Planner:
     def __init__(
-        self, study: Study, store: Store, file: str | None, trust_code: bool, images: Images
+        self, study: Study, store: Store, file: str | None, trust_code: bool, images: OpenedImages
     ) -> None:
         self.study, self.store = study, store
         self.arms = {arm.name: ResolvedArm(arm, file, trust_code) for arm in study.arms}
@@ -173,7 +181,7 @@ class _Planner:
         for look in self.study.looks_at(arm.name):
             resolved = ResolvedLook(look, self.arms[arm.name])
             part = part_of(look, arm, self.study.validation)
-            with said_of(f"exam {look.label}"):
+            with errors_about(f"exam {look.label}"):
                 identity = self.images.identity(part)
             content = {
                 **{"job": "exam", "model": made.identity, "exam": look.exam, "images": identity},
@@ -210,7 +218,7 @@ class _Planner:
         opened = self.images.open(part_of(first, arm, self.study.validation))
         for one, _ in group:
             if isinstance(opened, ImageData) and one.exam.needs_labels:
-                with said_of(f"exam {one.look.label}"):
+                with errors_about(f"exam {one.look.label}"):
                     require_labels(opened, one.look.exam)
         there = len(opened)
         images = min(there, first.limit or there)
@@ -243,7 +251,7 @@ class _Planner:
         if arm.train:
             kind = "train"
             part = Part(arm.data, "train", arm.fraction, self.study.validation)
-            with said_of(f"arm {arm.name}"):
+            with errors_about(f"arm {arm.name}"):
                 content["images"] = self.images.identity(part)
             shared = {
                 "recipe": resolved.choices,

@@ -7,7 +7,7 @@ training images, and all arms are examined on the same held-out ones, so that th
 from dataclasses import dataclass
 
 from vitscope.data import ImageData, load_data, relabel
-from vitscope.studies.parts import VALIDATION
+from vitscope.studies.design import VALIDATION
 from vitscope.training.candidate import split
 
 SEED = 0  # of every choice of images
@@ -34,7 +34,7 @@ class Part:
     classes: str | None = None
 
     def load(self) -> ImageData:
-        """The images."""
+        """Open the data, and label it as the part says."""
         images = self._load()
         if self.labels is None and self.classes is None:
             return images

@@ -6,7 +6,7 @@ What stands in brackets is not looked at: units and conditions depend on the mod
 from vitscope.core.errors import BadArgument, did_you_mean
 from vitscope.findings import result_types
 from vitscope.studies import paper_statistics, task_statistics  # noqa: F401 declare quantities
-from vitscope.studies.parts import TRAINING
+from vitscope.studies.design import TRAINING
 from vitscope.studies.quantities import STATISTICS, Quantity
 from vitscope.studies.study import Study
 from vitscope.tasks.find import TASKS

@@ -13,8 +13,8 @@ from vitscope.core.errors import VitscopeError, warn
 from vitscope.studies.cost import Cost, costs_of, packages_of
 from vitscope.studies.graph import Node, Plan
 from vitscope.studies.rehearsal import Rehearsal
-from vitscope.studies.resolve import said_of
-from vitscope.studies.run import Request, Seen, do_jobs, failed, plan_request, sum_up
+from vitscope.studies.resolve import errors_about
+from vitscope.studies.run import Seen, StudyRequest, do_jobs, failed, plan_request, sum_up
 from vitscope.studies.schedule import Tasks
 from vitscope.studies.study import Study
 
@@ -55,7 +55,9 @@ class _Stage:
         return not self.new or any(_state(key, tasks) in ("done", "failed") for key in self.new)
 
 
-def do_studies(studies: list[Pooled], seeds: int, request: Request, seconds: float | None = None) -> None:
+def do_studies(
+    studies: list[Pooled], seeds: int, request: StudyRequest, seconds: float | None = None
+) -> None:
     """Do what is missing of all of them, with `seeds` seeds of every arm; jobs that failed are warned about.
 
     Args:
@@ -70,13 +72,13 @@ def do_studies(studies: list[Pooled], seeds: int, request: Request, seconds: flo
 class Pool:
     """Studies that are done together; `do_studies` documents the arguments."""
 
-    def __init__(self, studies: list[Pooled], seeds: int, request: Request) -> None:
+    def __init__(self, studies: list[Pooled], seeds: int, request: StudyRequest) -> None:
         self.request = request
         self.planned: dict[str, tuple[Plan, Rehearsal]] = {}
         self.said: dict[str, list[str]] = {}  # about every study
         seen = Seen()
         for one in studies:
-            with said_of(one.name):
+            with errors_about(one.name):
                 self.planned[one.name] = plan_request(replace(request, source=one.study(seeds)), seen)
         numbers = range(1, seeds + 1)
         self.stages = [self._stage(one, n) for n in numbers for one in studies if one.there < n]

@@ -32,7 +32,7 @@ from vitscope.results import loss_numbers as spectra
 from vitscope.results.over_seeds import Measured, difference
 from vitscope.results.paired import Replicated, check_same_images
 from vitscope.results.unit_changes import mean_over_units
-from vitscope.studies.parts import QUANTITY, TRAINING
+from vitscope.studies.design import QUANTITY, TRAINING
 
 Results = Mapping[str, Result]
 Found = Measured | tuple[float, float, float] | None
@@ -57,7 +57,7 @@ class Quantity:
 
     @staticmethod
     def read(text: str) -> Quantity:
-        """From what a study writes."""
+        """Take apart `LABEL.QUANTITY[column=value,...]`, as a study writes it."""
         found = _WRITTEN.fullmatch(text.strip())
         pairs = [pair.partition("=") for pair in (found[3] or "").split(",")] if found and found[3] else []
         if not found or any(not equals or not column.strip() for column, equals, _ in pairs):
@@ -103,12 +103,12 @@ def measure(quantity: str, results: Results, training: Mapping[str, Any] | None 
     named = STATISTICS.get(f"{result.exam}.{asked.name}")
     if named is None:
         return _of_result(asked, result)
-    found = named({**{one.exam: one for one in results.values()}, **results, result.exam: result})
-    if found is None:
+    computed = named({**{one.exam: one for one in results.values()}, **results, result.exam: result})
+    if computed is None:
         raise NotMeasured(f"{quantity} is not defined for {result.model}")
-    if isinstance(found, Measured):
-        return found
-    value, low, high = map(float, found)
+    if isinstance(computed, Measured):
+        return computed
+    value, low, high = map(float, computed)
     return Measured(value, low, high, result.n)
 
 

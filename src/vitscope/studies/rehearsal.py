@@ -20,9 +20,9 @@ from vitscope.data import ImageData, batches
 from vitscope.data.fetchers import require_labels
 from vitscope.data.folder import without_splits
 from vitscope.recipes.recipe import Recipe
+from vitscope.studies.design import VALIDATION, Arm
 from vitscope.studies.images import Part
-from vitscope.studies.parts import VALIDATION, Arm
-from vitscope.studies.resolve import Images, ResolvedArm, plain, said_of
+from vitscope.studies.resolve import OpenedImages, ResolvedArm, errors_about, plain
 from vitscope.studies.store import Store, key_of
 from vitscope.studies.study import Study
 from vitscope.studies.work import alone, make
@@ -62,7 +62,7 @@ class Rehearsal:
         study: Study,
         arms: Mapping[str, ResolvedArm],
         store: Store,
-        images: Images | None = None,
+        images: OpenedImages | None = None,
         pace: Pace | None = None,
         speeds: dict[str, Speed] | None = None,
         made: set[str] | None = None,
@@ -74,7 +74,7 @@ class Rehearsal:
         """
         self.weights = weights
         self.study, self.arms, self.store = study, arms, store
-        self.images, self.pace = images or Images(), pace or Pace()
+        self.images, self.pace = images or OpenedImages(), pace or Pace()
         self._speeds: dict[str, Speed] = {} if speeds is None else speeds
         self._made: set[str] = set() if made is None else made
 
@@ -95,7 +95,7 @@ class Rehearsal:
             if not self.weights:
                 arguments.pop("pretrained", None)
             model = {"name": arm.model, "arguments": arguments, "trust_code": resolved.trusted}
-            with said_of(f"arm {arm.name}"):
+            with errors_about(f"arm {arm.name}"):
                 images = self._training_images(arm) if arm.train else None
                 if images is not None:
                     if isinstance(images, ImageData):
@@ -107,7 +107,7 @@ class Rehearsal:
                         )
                     find_task(None, images).check_recipe(resolved.recipe)
                 net = make(model, (), self.store, images, resolved.recipe)
-        with said_of(f"arm {arm.name}"), warnings.catch_warnings():
+        with errors_about(f"arm {arm.name}"), warnings.catch_warnings():
             warnings.simplefilter("ignore", NoEffectWarning)
             for operation in resolved.operations:
                 before = len(record(net))
@@ -119,7 +119,7 @@ class Rehearsal:
         return net
 
     def speed(self, arm: Arm) -> Speed:
-        """What the arm costs."""
+        """What the arm costs on this machine, measured once for arms that are made alike."""
         key = key_of(self._identity(arm))
         if key not in self._speeds:
             with alone(arm.seeds[0]):

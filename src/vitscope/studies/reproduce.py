@@ -17,11 +17,11 @@ from vitscope.core.errors import VitscopeError
 from vitscope.results.claim_record import ClaimRecord, revised
 from vitscope.results.provenance import now
 from vitscope.results.study_result import FILE
-from vitscope.studies.cards import Card, card_study, list_cards
+from vitscope.studies.cards import ClaimCard, card_study, list_cards
 from vitscope.studies.cost import read_budget
 from vitscope.studies.engines import Engine, check_engine
 from vitscope.studies.pool import Pooled, do_studies
-from vitscope.studies.run import STORE, Request
+from vitscope.studies.run import STORE, StudyRequest
 from vitscope.studies.scales import Scale, ScaleName, read_scale
 
 OUT = Path("runs/reproduce")
@@ -78,7 +78,7 @@ def reproduce(
         raise VitscopeError(f"out is '{folder}', a file; expected a folder for what is found")
     for card in chosen:
         register(card, size, folder, renew)
-    request = Request(
+    request = StudyRequest(
         "",
         store,
         engine,
@@ -98,7 +98,7 @@ def reproduce(
     return [record for card in chosen if (record := ClaimRecord.load(folder / card.claim)) is not None]
 
 
-def register(card: Card, scale: Scale, folder: Path, renew: bool = False) -> None:
+def register(card: ClaimCard, scale: Scale, folder: Path, renew: bool = False) -> None:
     """Write a card down before anything of it is done; refuses one that was changed since it has results."""
     place, digest = folder / card.claim, registered_digest(card, scale)
     before = ClaimRecord.load(place)
@@ -134,7 +134,7 @@ def register(card: Card, scale: Scale, folder: Path, renew: bool = False) -> Non
     ).save(place)
 
 
-def registered_digest(card: Card, scale: Scale) -> str:
+def registered_digest(card: ClaimCard, scale: Scale) -> str:
     """Stands for the card and for everything that its study does at this scale, but for the number of seeds."""
     if scale.name not in card.scales:
         return card.digest

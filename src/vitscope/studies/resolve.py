@@ -19,7 +19,7 @@ from vitscope.core.arguments.calling import hints_of
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.data import ImageData
 from vitscope.data.catalog import CATALOG
-from vitscope.engine.choosing import find_exams, options_of, with_options
+from vitscope.engine.choose_exams import find_exams, options_of, with_options
 from vitscope.engine.exam import Exam
 from vitscope.engine.facts import data_fingerprint
 from vitscope.models.create import check_name
@@ -27,8 +27,8 @@ from vitscope.models.errors import UntrustedCode
 from vitscope.models.trust import allow_data, allow_model, names_code
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
+from vitscope.studies.design import OF_THE_ARM, VALIDATION, Arm, Look, Operation
 from vitscope.studies.images import Part
-from vitscope.studies.parts import OF_THE_ARM, VALIDATION, Arm, Look, Operation
 from vitscope.surgery.tools.operate import find_operation, plan_operations
 from vitscope.surgery.tools.record import OPERATIONS
 
@@ -37,7 +37,7 @@ _CHOICES = ("pretrained", "checkpoint")  # of `create_model`, that whoever write
 
 
 @contextmanager
-def said_of(where: str) -> Iterator[None]:
+def errors_about(where: str) -> Iterator[None]:
     """Inside, errors begin with the place of the study that they are about."""
     try:
         yield
@@ -51,7 +51,7 @@ def plain(value: Any) -> Any:
     return json.loads(json.dumps(value, allow_nan=False))
 
 
-def as_said(values: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
+def as_written(values: Mapping[str, Any], hints: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Values of a YAML file by their types, where 1e-3 is a number, too; unknown names are left to who takes them."""
     return {
         name: from_yaml(value, hints[name], f"{where}{name}") if name in hints else value
@@ -66,7 +66,7 @@ def _plans(said: Operation) -> list[tuple[str, dict[str, Any]]]:
     typed = {}
     for name, given in said.items():
         hints = hints_of(inspect.unwrap(OPERATIONS[find_operation(name)]))
-        typed[name] = as_said(given, hints, f"{name}.") if isinstance(given, Mapping) else given
+        typed[name] = as_written(given, hints, f"{name}.") if isinstance(given, Mapping) else given
     return plan_operations(typed)
 
 
@@ -81,8 +81,8 @@ class ResolvedArm:
 
     def __init__(self, arm: Arm, file: str | None, trust_code: bool) -> None:
         self.arm = arm
-        with said_of(f"arm {arm.name}"):
-            changes = as_said(arm.changes, hints_of(Recipe), "changes.")
+        with errors_about(f"arm {arm.name}"):
+            changes = as_written(arm.changes, hints_of(Recipe), "changes.")
             emptied: dict[str, Any] = {key: None for key, value in changes.items() if value is None}
             self.recipe = replace(get_recipe(arm.recipe, **changes), **emptied)
             if self.recipe.distill is not None and arm.train:
@@ -131,9 +131,9 @@ class ResolvedLook:
 
     def __init__(self, look: Look, arm: ResolvedArm) -> None:
         self.look = look
-        with said_of(f"exam {look.label}"):
+        with errors_about(f"exam {look.label}"):
             found = find_exams([look.exam])
-            options = as_said(look.options, options_of(found[0]), f"{look.exam}.")
+            options = as_written(look.options, options_of(found[0]), f"{look.exam}.")
             if options.get("recipe") == OF_THE_ARM:
                 options["recipe"] = arm.recipe
             self.exam: Exam = with_options(found, {look.exam: options} if options else None)[0]
@@ -157,7 +157,7 @@ def _written(value: Any) -> Any:
     return value
 
 
-class Images:
+class OpenedImages:
     """The images that a study uses, each opened once."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from vitscope.studies.engines import Engine, study_runner
 from vitscope.studies.graph import Node, Plan, plan_study
 from vitscope.studies.progress import Expectations, Show
 from vitscope.studies.rehearsal import Rehearsal, Speed
-from vitscope.studies.resolve import Images
+from vitscope.studies.resolve import OpenedImages
 from vitscope.studies.runners import Runner
 from vitscope.studies.schedule import Report, Schedule, Task, Tasks
 from vitscope.studies.store import Store
@@ -25,7 +25,7 @@ STORE = Path("runs/studies")
 
 
 @dataclass(frozen=True)
-class Request:
+class StudyRequest:
     """A study, and how it is to be done; `study` documents the fields."""
 
     source: str | os.PathLike[str] | Study
@@ -51,7 +51,7 @@ class Request:
 class Seen:
     """What was opened, built and measured for one study, and need not be for the next."""
 
-    images: Images = field(default_factory=Images)
+    images: OpenedImages = field(default_factory=OpenedImages)
     speeds: dict[str, Speed] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
 
@@ -106,7 +106,7 @@ def study(
     Returns:
         Tables and comparisons of what is there. Jobs that failed are warned about.
     """
-    given = Request(
+    given = StudyRequest(
         source, store, engine, workers, address, cpus_per_job, gpus_per_job, budget, seeds, only, retries
     )
     done = do_study(replace(given, trust_code=trust_code, progress=progress), out)
@@ -115,7 +115,7 @@ def study(
     return done.result
 
 
-def plan_request(request: Request, seen: Seen | None = None) -> tuple[Plan, Rehearsal]:
+def plan_request(request: StudyRequest, seen: Seen | None = None) -> tuple[Plan, Rehearsal]:
     """What a study needs, looked at before anything is done."""
     seen = seen or Seen()
     source, file = request.source, None
@@ -132,7 +132,7 @@ def plan_request(request: Request, seen: Seen | None = None) -> tuple[Plan, Rehe
     return plan, rehearsal
 
 
-def do_study(request: Request, out: str | os.PathLike[str] | None = None) -> Done:
+def do_study(request: StudyRequest, out: str | os.PathLike[str] | None = None) -> Done:
     """A study from its file to its tables; `study` documents what can be asked for."""
     plan, report, folder = carry_out(request, out)
     return Done(sum_up(plan, report.tasks, folder), report, plan)
@@ -151,7 +151,7 @@ def failed(plan: Plan, tasks: Tasks) -> list[Task]:
     return [tasks[key] for key in plan.missing if key in tasks and tasks[key].state == "failed"]
 
 
-def carry_out(request: Request, out: str | os.PathLike[str] | None = None) -> tuple[Plan, Report, Path]:
+def carry_out(request: StudyRequest, out: str | os.PathLike[str] | None = None) -> tuple[Plan, Report, Path]:
     """Do what is missing; what there is then, how it went, and the folder that tables and page belong into."""
     seconds = None if request.budget is None else read_budget(request.budget)
     plan, rehearsal = plan_request(request)
@@ -163,7 +163,7 @@ def carry_out(request: Request, out: str | os.PathLike[str] | None = None) -> tu
 
 
 def do_jobs(
-    request: Request,
+    request: StudyRequest,
     title: str,
     packages: Sequence[Sequence[Node]],
     costs_of_all: Callable[[], dict[str, Cost]],

@@ -73,14 +73,14 @@ class Setting:
         """
         if name not in self.models:
             raise BadArgument(f"{where}: no model '{name}'; {did_you_mean(name, self.models)}")
-        said = typed(self.models[name], _MODEL, f"{where}: model {name}")
-        if "like" not in said:
-            return said
-        base = self.model(said.pop("like"), where)
-        if {"arguments", "operations"} & said.keys():
+        stated = typed(self.models[name], _MODEL, f"{where}: model {name}")
+        if "like" not in stated:
+            return stated
+        base = self.model(stated.pop("like"), where)
+        if {"arguments", "operations"} & stated.keys():
             base.pop("throughput", None)  # which is another model's
-        arguments = {**base.get("arguments", {}), **said.get("arguments", {})}
-        return {**base, **said, "arguments": arguments}
+        arguments = {**base.get("arguments", {}), **stated.get("arguments", {})}
+        return {**base, **stated, "arguments": arguments}
 
     def augmentation(self, name: str, where: str) -> _Named:
         """The changes that a card means by weak or strong."""

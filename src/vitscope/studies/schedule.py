@@ -38,7 +38,7 @@ class Report:
     tasks: Tasks
 
     def of(self, state: State) -> list[Task]:
-        """Those that ended so."""
+        """The tasks that are in this state, in order."""
         return [task for task in self.tasks.values() if task.state == state]
 
     @property

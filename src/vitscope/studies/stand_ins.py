@@ -17,9 +17,9 @@ from vitscope.data.catalog import CATALOG
 from vitscope.data.labels import REAL
 from vitscope.models.create import check_name
 from vitscope.models.errors import UnknownModel
+from vitscope.studies.design import VALIDATION
 from vitscope.studies.images import Part
-from vitscope.studies.parts import VALIDATION
-from vitscope.studies.resolve import Images
+from vitscope.studies.resolve import OpenedImages
 from vitscope.studies.scales import PublishedData, Scale
 from vitscope.studies.study import Study
 from vitscope.studies.task_stand_ins import SIZE, task_stand_in
@@ -28,7 +28,7 @@ _PHOTO = (375, 500)  # height and width of an average picture of ImageNet
 _SIDE = 32
 
 
-class StandIns(Images):
+class StandIns(OpenedImages):
     """Opens images as a study does; where they are not there, and it is known how many they are, stand-ins.
 
     Attributes:

@@ -17,7 +17,7 @@ from typing import Any
 from vitscope.core.arguments import Probability, names_checked
 from vitscope.core.arguments.yaml_files import read_yaml
 from vitscope.core.errors import BadArgument, did_you_mean
-from vitscope.studies.parts import (
+from vitscope.studies.design import (
     TRAINING,
     VALIDATION,
     Arm,
@@ -207,7 +207,7 @@ def _from_file(said: Mapping[str, Any]) -> Study:
 
 
 def _arm(name: str, given: Mapping[str, Any], shared: Mapping[str, Any], start: Arm | None) -> Arm:
-    own = {key: value for key, value in given.items() if key != "from"}
+    settings = {key: value for key, value in given.items() if key != "from"}
     base = dict(shared)
     if start is not None:
         for key in ("model", "arguments"):
@@ -218,10 +218,10 @@ def _arm(name: str, given: Mapping[str, Any], shared: Mapping[str, Any], start: 
         raise BadArgument(
             f"arm {name}: no model; add 'model: vit_mini', or the arm it starts from: 'from: ARM'"
         )
-    own["changes"] = {**base.get("changes", {}), **given.get("changes", {})}
-    seeds = own.get("seeds", base.get("seeds", 3))
-    own["seeds"] = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
-    return Arm(name, **{**base, **own}, start=None if start is None else start.name)
+    settings["changes"] = {**base.get("changes", {}), **given.get("changes", {})}
+    seeds = settings.get("seeds", base.get("seeds", 3))
+    settings["seeds"] = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
+    return Arm(name, **{**base, **settings}, start=None if start is None else start.name)
 
 
 def _comparison(number: int, given: Mapping[str, Any]) -> Comparison:

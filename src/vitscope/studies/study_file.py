@@ -62,22 +62,22 @@ COMPARISON: dict[str, Any] = {
 
 def check_study(content: Named, where: str) -> dict[str, Any]:
     """The keys of `STUDY` that the content has; arms, exams and comparisons are dicts of theirs."""
-    said = typed(content, STUDY, where)
+    checked = typed(content, STUDY, where)
     for key in ("name", "arms", "exams"):
-        if not said.get(key):
+        if not checked.get(key):
             raise BadArgument(f"{where} does not say '{key}'; {_EXAMPLES[key]}")
-    said["arms"] = {
+    checked["arms"] = {
         name: typed(given, ARM, f"{where}: arms.{name}", f"{name}: {{model: vit_mini}}")
-        for name, given in said["arms"].items()
+        for name, given in checked["arms"].items()
     }
-    said["exams"] = {
-        label: _look(given, f"{where}: exams.{label}", label) for label, given in said["exams"].items()
+    checked["exams"] = {
+        label: _look(given, f"{where}: exams.{label}", label) for label, given in checked["exams"].items()
     }
-    said["comparisons"] = [
+    checked["comparisons"] = [
         typed(given, COMPARISON, f"{where}: comparisons[{i}]")
-        for i, given in enumerate(said.get("comparisons", ()))
+        for i, given in enumerate(checked.get("comparisons", ()))
     ]
-    return said
+    return checked
 
 
 _EXAMPLES = {

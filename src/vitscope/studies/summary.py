@@ -25,7 +25,7 @@ from vitscope.studies.comparisons import (
     ends_of_one_arm,
     recorded,
 )
-from vitscope.studies.parts import Arm
+from vitscope.studies.design import Arm
 from vitscope.studies.quantities import (
     Results,
     name_of,

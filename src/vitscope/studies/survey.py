@@ -17,11 +17,11 @@ from vitscope.models.create import describe, random_weights
 from vitscope.models.zoo import fitting, timms_own
 from vitscope.report.atlas import write_atlas
 from vitscope.results import atomic_write
-from vitscope.results.plain_files import called, default_folder
+from vitscope.results.plain_files import default_folder, display_name
 from vitscope.results.study_result import StudyResult
+from vitscope.studies.design import Arm, Look
 from vitscope.studies.engines import Engine
-from vitscope.studies.parts import Arm, Look
-from vitscope.studies.run import STORE, Request, carry_out
+from vitscope.studies.run import STORE, StudyRequest, carry_out
 from vitscope.studies.study import Study
 from vitscope.studies.summary import summarise
 
@@ -94,7 +94,7 @@ def survey(
         "num_classes": num_classes,
     }
     asked = plan_survey(names, data, exams, split, limit, batch_size, arguments, options)
-    request = Request(
+    request = StudyRequest(
         asked,
         store,
         engine,
@@ -125,20 +125,20 @@ def survey(
 
 def find_names(patterns: Sequence[str]) -> list[str]:
     """The names that patterns stand for, each once, in order; what is no pattern stands for itself."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for pattern in patterns:
         if not _PATTERN & set(pattern):
-            found[pattern] = None
+            names[pattern] = None
             continue
         matching = list_models(pattern)
         if not matching:
             near = did_you_mean(pattern.strip("*"), list_models()).partition("; ")[0]
             meant = near if near.startswith("did you mean") else "try a shorter one, as in 'resnet*'"
             raise BadArgument(f"no model matches '{pattern}'; {meant} (see: vitscope models PATTERN)")
-        found |= dict.fromkeys(matching)
-    if not found:
+        names |= dict.fromkeys(matching)
+    if not names:
         raise BadArgument("no model was named; try: vitscope survey 'vit_*' --no-pretrained --img-size 32")
-    return list(found)
+    return list(names)
 
 
 def plan_survey(
@@ -156,7 +156,7 @@ def plan_survey(
     unused = [exam for exam in options or {} if exam not in exams]
     if unused:
         raise BadArgument(f"options are given for {unused[0]}, which is not among the exams; add it to them")
-    arms = [Arm(called(name), name, given, data=data, seeds=(_SEED,), train=False) for name in names]
+    arms = [Arm(display_name(name), name, given, data=data, seeds=(_SEED,), train=False) for name in names]
     looks = [
         Look(exam, options=(options or {}).get(exam, {}), split=split, limit=limit, batch_size=batch_size)
         for exam in dict.fromkeys(exams)

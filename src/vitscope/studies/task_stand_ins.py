@@ -51,7 +51,7 @@ class StandInReader:
         return _objects(index, classes)
 
     def question(self, index: int) -> str:
-        """Of vqa."""
+        """The same question about every picture, for studies of answers to questions."""
         return _QUESTION
 
     def name(self, index: int) -> str:

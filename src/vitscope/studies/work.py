@@ -18,12 +18,12 @@ from torch import nn
 import vitscope.surgery  # noqa: F401 opens run folders whose model was operated on
 from vitscope.data import ImageData, load_data
 from vitscope.data.task_data import TaskData
-from vitscope.engine.choosing import find_exams, with_options
+from vitscope.engine.choose_exams import find_exams, with_options
 from vitscope.engine.diagnose import run_exams
 from vitscope.engine.takes_interface import Request
 from vitscope.models import create_model, save_model
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import preserved, seed_all
+from vitscope.recipes.seeding import random_state_preserved, seed_all
 from vitscope.studies.images import SEED, Part
 from vitscope.studies.runners import THREADS
 from vitscope.studies.store import Store
@@ -153,7 +153,7 @@ def examine(
 def alone(seed: int) -> Iterator[None]:
     """Inside, random draws begin at the seed, and torch has the threads that the job was given."""
     before, given = torch.get_num_threads(), os.environ.get(THREADS, "")
-    with preserved():
+    with random_state_preserved():
         seed_all(seed)
         try:
             torch.set_num_threads(int(given) if given.isdigit() else before)

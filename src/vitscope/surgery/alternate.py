@@ -39,7 +39,7 @@ class FinishedMSABlock(MSABlock):
         self.after = nn.Sequential(*after)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend, then finish."""
+        """The block's output with what followed the replaced block's addition applied to it."""
         return self.after(super().forward(x))
 
 

@@ -36,7 +36,7 @@ class ExtraMsa(nn.Module):
         self.proj = _linear(channels, channels, zero=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The stream after it."""
+        """The stream with what attention adds to its tokens."""
         tokens = self.tokens.read(x)
         images, length, channels = tokens.shape
         qkv = self.qkv(self.norm(tokens)).reshape(images, length, 3, self.heads, channels // self.heads)
@@ -61,7 +61,7 @@ class ExtraMlp(nn.Module):
         self.fc2 = _linear(MLP_RATIO * channels, channels, zero=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The stream after it."""
+        """The stream with what the MLP adds to its tokens."""
         tokens = self.tokens.read(x)
         return x + self.tokens.write(self.fc2(F.gelu(self.fc1(self.norm(tokens)))), like=x)
 

@@ -74,7 +74,7 @@ class LocalReach(nn.Module):
 
 
 class FusedReach(LocalReach):
-    """For fused attention."""
+    """`LocalReach` for attention that one fused function computes."""
 
     functions = FUSED
 

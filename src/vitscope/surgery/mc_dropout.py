@@ -115,8 +115,8 @@ def sampling(model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False) -> 
             "(in Python vs.surgery.undo(model))"
         )
     places = dropouts(model)
-    own = _stateless(model) if own_dropout else []
-    if not places and not own:
+    stateless = _stateless(model) if own_dropout else []
+    if not places and not stateless:
         raise CannotOperate(
             f"this {type(model).__name__} has no dropout to sample; put some in: vs.surgery.mc_dropout(model)"
         )
@@ -128,14 +128,14 @@ def sampling(model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False) -> 
             place.draw = torch.tensor(number, device=device)
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    modes = [(module, module.training) for module in own]
+    modes = [(module, module.training) for module in stateless]
     with ExitStack() as stack:
-        if own:
+        if stateless:
             stack.enter_context(torch.random.fork_rng(range(torch.cuda.device_count())))
             torch.manual_seed(seed)
         handle = model.register_forward_pre_hook(next_sample)
         try:
-            for module in own:
+            for module in stateless:
                 module.training = True
             yield
         finally:
@@ -185,16 +185,16 @@ def mc_dropout(
     kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
     body = dissect(model, example)
     asked, named = asked_units(body.parts, kinds, layers), by_name(layers)
-    found = {unit.name: port for unit in asked if (port := _port(body, unit, at, named)) is not None}
-    fitting = choose_units(body.parts, kinds, layers, lambda unit: unit.name in found)
+    ports = {unit.name: port for unit in asked if (port := _port(body, unit, at, named)) is not None}
+    fitting = choose_units(body.parts, kinds, layers, lambda unit: unit.name in ports)
     names = [unit.name for unit in fitting]
     _refuse_twice(model, names, at)
-    if 0 < len(found) < len(asked):
-        warn(_left_out(body, [unit for unit in asked if unit.name not in found]))
+    if 0 < len(ports) < len(asked):
+        warn(_left_out(body, [unit for unit in asked if unit.name not in ports]))
     notes, first = MapNotes(body), len(dropouts(model))
     steps = [
         (port, MCDropout(p, first + i, port.batch_axis, parts, notes.windows(port.node, parts)))
-        for i, port in enumerate(found[name] for name in names)
+        for i, port in enumerate(ports[name] for name in names)
         for parts in [port.parts_per_image]
     ]
     grafts = [graft_at(model, port, step, "mc_dropout") for port, step in steps] + notes.graft(model)

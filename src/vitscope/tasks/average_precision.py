@@ -132,22 +132,22 @@ def matched(
     for row in _evaluate(images, classes, kind, areas):
         at = next(k for k, area in enumerate(areas) if list(AREAS[area]) == list(row["aRng"]))
         by_class.setdefault((row["image_id"], row["category_id"]), {})[at] = row
-    found: list[tuple[np.ndarray, ...]] = [
+    detections: list[tuple[np.ndarray, ...]] = [
         (np.zeros((0, 2), int), np.zeros(0), *[np.zeros((0, len(areas)), int)] * 2)
     ]
     there = [np.zeros((0, 2 + len(areas)), int)]
     for (image, number), rows in by_class.items():
-        own = [rows[k] for k in range(len(areas))]
-        scores = np.asarray(own[0]["dtScores"][:MOST], float)
+        by_area = [rows[k] for k in range(len(areas))]
+        scores = np.asarray(by_area[0]["dtScores"][:MOST], float)
         about = np.tile([numbers[image], number], (len(scores), 1))
         flags = [
-            np.stack([_BITS @ (np.asarray(one[name])[:, :MOST] > 0) for one in own], 1)
+            np.stack([_BITS @ (np.asarray(one[name])[:, :MOST] > 0) for one in by_area], 1)
             for name in ("dtMatches", "dtIgnore")
         ]
-        found.append((about, scores, *flags))
-        counts = [int(np.sum(~np.asarray(one["gtIgnore"], bool))) for one in own]
+        detections.append((about, scores, *flags))
+        counts = [int(np.sum(~np.asarray(one["gtIgnore"], bool))) for one in by_area]
         there.append(np.array([[numbers[image], number, *counts]]))
-    about, scores, right, ignored = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    about, scores, right, ignored = (np.concatenate(parts) for parts in zip(*detections, strict=True))
     return Matched(about[:, 0], about[:, 1], scores, right, ignored, np.concatenate(there))
 
 

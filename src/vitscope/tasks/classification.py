@@ -65,7 +65,7 @@ class Classification(Task):
         return CrossEntropy(inputs, targets)
 
     def right(self, model: nn.Module, outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Whether the highest score is that of the likeliest class."""
+        """(N,) whether the highest score of each image is that of its likeliest class, and (N,) ones."""
         scores = class_scores(model, outputs, len(targets))
         truth = targets if targets.ndim == 1 else targets.argmax(1)
         return scores.argmax(1) == truth, torch.ones_like(truth)

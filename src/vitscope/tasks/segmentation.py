@@ -3,7 +3,7 @@
     loss of an image   sum over its pixels of -log p(class), divided by their number; pixels without a class count as 0
     IoU of a class     TP / (TP + FP + FN), pixels added up over all images; mIoU: the mean over classes that occur
 
-Scores are brought to the size of the masks first (`enlarged`), of pictures that are larger than the model perhaps by
+Scores are brought to the size of the masks first (`upsampled`), of pictures that are larger than the model perhaps by
 windows (`windows`). Intervals are of a bootstrap over images.
 """
 
@@ -30,9 +30,9 @@ from vitscope.data.task_data import NO_CLASS
 from vitscope.models import name_of
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
-from vitscope.tasks.enlarged import IN_DOUBLE, at_size, strips
 from vitscope.tasks.masked import MaskedExample
 from vitscope.tasks.task import Measuring, Task, decoded, unhalved, whole_pictures
+from vitscope.tasks.upsampled import IN_DOUBLE, at_size, strips
 from vitscope.tasks.windows import scaled_picture, windowed_scores
 
 DECODER = "upernet"
@@ -98,7 +98,7 @@ class Segmentation(Task):
     def right(
         self, model: nn.Module, outputs: Any, targets: Tensor | Sequence[Tensor]
     ) -> tuple[Tensor, Tensor]:
-        """Pixels whose highest score is that of their class, and pixels that have one."""
+        """(N,) how many pixels have their highest score at their class, and (N,) how many have a class."""
         scores, found = class_scores(model, outputs, len(targets)), []
         for own, mask in _one_by_one(scores, targets):
             known = mask != NO_CLASS
@@ -183,19 +183,19 @@ def summed(counts: Sequence[Counts]) -> dict[str, float]:
     tables = np.tensordot(weights, np.stack([one.classes for one in counts]).astype(np.float64), (0, 0))
     pixels = weights.T @ np.array([one.pixels for one in counts], np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = {"miou": mean_iou(tables), "accuracy": tables[:, 0].sum(-1) / pixels}
+        scores = {"miou": mean_iou(tables), "accuracy": tables[:, 0].sum(-1) / pixels}
         nll = sum(one.nll for one in counts) / (sum(one.pixels for one in counts) or math.nan)
     counted = sum(one.pixels > 0 for one in counts)
     ends = {
-        "miou": biased_intervals(found["miou"], counted),
-        "accuracy": mean_interval_of_few(found["accuracy"][1:], counted),
+        "miou": biased_intervals(scores["miou"], counted),
+        "accuracy": mean_interval_of_few(scores["accuracy"][1:], counted),
     }
     return {
         "nll": float(nll),
-        "accuracy": float(found["accuracy"][0]),
+        "accuracy": float(scores["accuracy"][0]),
         "low": float(ends["accuracy"][0]),
         "high": float(ends["accuracy"][1]),
-        "miou": float(found["miou"][0]),
+        "miou": float(scores["miou"][0]),
         "miou_low": float(ends["miou"][0]),
         "miou_high": float(ends["miou"][1]),
         "n": float(len(counts)),

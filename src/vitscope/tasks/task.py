@@ -179,13 +179,13 @@ class TaskLoss:
     def __len__(self) -> int:
         return len(self.draws)
 
-    def said(self, model: nn.Module) -> Any:
+    def outputs(self, model: nn.Module) -> Any:
         """What the task's losses are made of."""
         return self.task.forward(model, self.inputs, self.targets, self.draws)
 
-    def total(self, model: nn.Module, said: Any) -> Tensor:
+    def total(self, model: nn.Module, outputs: Any) -> Tensor:
         """The sum over the images."""
-        return self.task.losses(model, said, self.targets).sum()
+        return self.task.losses(model, outputs, self.targets).sum()
 
 
 def whole_pictures(pictures: Sequence[Any], how: Measuring) -> Tensor:
@@ -207,7 +207,7 @@ def decoded(name: str | os.PathLike[str], decoder: str) -> str | os.PathLike[str
     return name if has_decoder(name) else f"{decoder}:{os.fspath(name)}"
 
 
-def moved(batch: Any, device: torch.device, layout: torch.memory_format) -> Any:
+def to_device(batch: Any, device: torch.device, layout: torch.memory_format) -> Any:
     """Inputs or targets on a device; images, which have four axes, in this order in memory."""
     if isinstance(batch, Tensor):
         images = batch.ndim == 4 and batch.is_floating_point()
@@ -217,9 +217,9 @@ def moved(batch: Any, device: torch.device, layout: torch.memory_format) -> Any:
             else batch.to(device, non_blocking=True)
         )
     if isinstance(batch, dict):
-        return {key: moved(value, device, layout) for key, value in batch.items()}
+        return {key: to_device(value, device, layout) for key, value in batch.items()}
     return [
-        moved(one, device, layout) if isinstance(one, Tensor | dict | list) else one.to(device)
+        to_device(one, device, layout) if isinstance(one, Tensor | dict | list) else one.to(device)
         for one in batch
     ]
 

@@ -94,7 +94,7 @@ class VQA(Task):
         return F.binary_cross_entropy_with_logits(scores, targets.to(scores.dtype), reduction="none").sum(1)
 
     def right(self, model: nn.Module, outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """How right the answer with the highest score is, of 1."""
+        """(N,) how right the answer with the highest score is, from 0 to 1, and (N,) ones."""
         best = class_scores(model, outputs, len(targets)).argmax(1, keepdim=True)
         found = targets.gather(1, best)[:, 0]
         return found, torch.ones_like(found)

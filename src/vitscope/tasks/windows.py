@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
-from vitscope.tasks.enlarged import at_size
+from vitscope.tasks.upsampled import at_size
 
 AT_ONCE = 16  # windows in a forward pass
 

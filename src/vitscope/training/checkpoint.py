@@ -25,7 +25,7 @@ from vitscope.results.manifest import damage, write_listed
 from vitscope.results.plain_files import check_plain
 from vitscope.results.result import NewerSchema
 from vitscope.training.optimizer import check_moments
-from vitscope.training.parallel import placed, whole
+from vitscope.training.parallel import gathered_state, shard_like
 
 SCHEMA = 1
 TENSORS = "last.safetensors"
@@ -94,7 +94,7 @@ def save_state(
             kept = {name: value for name, value in values.items() if isinstance(value, Tensor)}
             tensors |= {f"{kind}.{index}.{name}": value for name, value in kept.items()}
             numbers[kind][str(index)] = {name: values[name] for name in values if name not in kept}
-    complete = whole(tensors)
+    complete = gathered_state(tensors)
     if not distributed.is_main():
         return
     readable = {"schema": SCHEMA, "setting": setting, "progress": asdict(progress)}
@@ -190,7 +190,7 @@ def load_state(
 def load_whole(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
     """Load whole tensors into a model that may hold a part of each only; `source` names them in an error."""
     own = model.state_dict()
-    parts = {name: placed(tensor, own.get(name, tensor)) for name, tensor in weights.items()}
+    parts = {name: shard_like(tensor, own.get(name, tensor)) for name, tensor in weights.items()}
     load_weights(model, parts, source, exact=True)
 
 
@@ -221,7 +221,7 @@ def _load_optimizer(
     for index, values in moments.items():
         for name, value in values.items():
             if isinstance(value, Tensor):
-                values[name] = placed(value, parameters[index])
+                values[name] = shard_like(value, parameters[index])
     chosen = saved_groups if choices else own_groups
     for group, own in zip(chosen, own_groups, strict=True):
         group.update({key: tuple(group[key]) for key, value in own.items() if isinstance(value, tuple)})

@@ -30,7 +30,7 @@ from vitscope.results.plain_files import probe
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Kept:
+class NamedCheckpoints:
     """Writes the checkpoints of one training and the list of them.
 
     Args:

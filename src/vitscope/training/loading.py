@@ -32,7 +32,7 @@ from vitscope.training.checkpoint import Progress
 
 
 @dataclass(frozen=True)
-class Images:
+class TrainingImages:
     """Images to train on and images to look at."""
 
     train: Any
@@ -42,7 +42,9 @@ class Images:
     not_held_out: Sequence[str] = ()  # names of those that are broken, and left out
 
 
-def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broken: bool = False) -> Images:
+def find_images(
+    data: Any, held_out: Any, fraction: float, seed: int, skip_broken: bool = False
+) -> TrainingImages:
     """Images from a spec ("fashion"), from what `load_data` gave, or from any data set of (picture, label).
 
     Of a spec, and of `load_data`'s training split, the test split is held out unless `held_out` is given.
@@ -63,7 +65,7 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
         for part in (data, held_out):
             if isinstance(part, ImageData):
                 require_labels(part, "a training")
-        return Images(data.fraction(fraction, seed), held_out, data.classes, data.spec)
+        return TrainingImages(data.fraction(fraction, seed), held_out, data.classes, data.spec)
     if fraction != 1.0:
         raise VitscopeError(
             f"fraction={fraction} needs data by name; take a part of the data set yourself (torch's Subset)"
@@ -77,7 +79,7 @@ def find_images(data: Any, held_out: Any, fraction: float, seed: int, skip_broke
             "cannot train on tensors: images are augmented here, as pictures; expected a data set of (PIL picture or "
             "8-bit array, label)"
         )
-    return Images(data, held_out, class_names(data), type(data).__name__)
+    return TrainingImages(data, held_out, class_names(data), type(data).__name__)
 
 
 def _some_held_out(data: ImageData | TaskData) -> tuple[Any, Any]:
@@ -92,7 +94,7 @@ def _some_held_out(data: ImageData | TaskData) -> tuple[Any, Any]:
     return learned, held_out
 
 
-def readable(images: Images, skip_broken: bool) -> Images:
+def with_broken_named(images: TrainingImages, skip_broken: bool) -> TrainingImages:
     """The images, of which the broken ones are named, or passed over."""
     held_out: Any = images.held_out
     names: list[str] = []

@@ -24,22 +24,22 @@ from torch import nn
 from vitscope.core import distributed
 from vitscope.core.arguments import FieldsOf, checked
 from vitscope.core.errors import BadArgument
-from vitscope.core.peers import explained
+from vitscope.core.peers import network_errors_explained
 from vitscope.data import ImageData
 from vitscope.data.broken_images import few
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import preserved
+from vitscope.recipes.seeding import random_state_preserved
 from vitscope.results import Run
 from vitscope.training import parallel
 from vitscope.training.checkpoint import Progress
 from vitscope.training.disk import bytes_needed, check_room, check_writable, checkpoints_expected
 from vitscope.training.log import Bar, Tracking
 from vitscope.training.monitors import Monitors, find_monitors
-from vitscope.training.parallel import together
+from vitscope.training.parallel import collectively
 from vitscope.training.recipe_differences import describe_recipe
 from vitscope.training.resume import Start, find_position
 from vitscope.training.session import Session
-from vitscope.training.setup import Plan, TrainOptions, make_plan
+from vitscope.training.setup import TrainingPlan, TrainOptions, make_plan
 from vitscope.training.steps import Stepper
 
 
@@ -93,18 +93,22 @@ def train(
         KeyboardInterrupt: On Ctrl-C or SIGTERM, once the state has been written.
     """
     options = dataclasses.replace(options or TrainOptions(), **changes)
-    with distributed.process_group(options.timeout_minutes), explained(), preserved():
-        with together():
+    with (
+        distributed.process_group(options.timeout_minutes),
+        network_errors_explained(),
+        random_state_preserved(),
+    ):
+        with collectively():
             _refuse_without_effect(options)
             find_monitors(options.monitor)
             plan = make_plan(model, data, recipe, out, options)
-        with together():
+        with collectively():
             stepper = _make_stepper(plan)
-        with together():
+        with collectively():
             start = _find_start(plan, stepper)
         if distributed.is_main():
             _announce(plan, stepper, start)
-        with together():
+        with collectively():
             monitors = Monitors(plan, stepper, start)
         position = start.position
         with (
@@ -127,7 +131,7 @@ def train(
     )
 
 
-def _make_stepper(plan: Plan) -> Stepper:
+def _make_stepper(plan: TrainingPlan) -> Stepper:
     """What takes the steps: the model spread over the processes as the options say."""
     options, net, recipe, data = plan.options, plan.model, plan.recipe, plan.images.train
     if options.sync_bn:
@@ -153,7 +157,7 @@ def _make_stepper(plan: Plan) -> Stepper:
     )
 
 
-def _find_start(plan: Plan, stepper: Stepper) -> Start:
+def _find_start(plan: TrainingPlan, stepper: Stepper) -> Start:
     """Where to begin; refuses a folder that cannot be written or has no room."""
     start = find_position(plan, stepper)
     if distributed.is_main():
@@ -163,7 +167,7 @@ def _find_start(plan: Plan, stepper: Stepper) -> Start:
     return start
 
 
-def _announce(plan: Plan, stepper: Stepper, start: Start) -> None:
+def _announce(plan: TrainingPlan, stepper: Stepper, start: Start) -> None:
     """Say on stderr what is going to be done, and what is not as expected."""
     shown, position, data = plan.options.progress, start.position, plan.images.train
     lines = []
@@ -182,10 +186,10 @@ def _announce(plan: Plan, stepper: Stepper, start: Start) -> None:
 
 
 @contextmanager
-def _recorded(plan: Plan) -> Iterator[None]:
+def _recorded(plan: TrainingPlan) -> Iterator[None]:
     """The main process begins and finishes the record of the run, with the images that were broken."""
     run, images = None, plan.images
-    with together():
+    with collectively():
         if distributed.is_main():
             about: dict[str, Any] = {"seed": plan.options.seed, "device": str(plan.device)}
             run = Run.start(plan.folder, options=plan.setting, model=plan.facts, **about)
@@ -208,14 +212,14 @@ def _recorded(plan: Plan) -> Iterator[None]:
         run.finish()
 
 
-def _tracking(plan: Plan, position: Progress) -> Tracking:
-    with together():
+def _tracking(plan: TrainingPlan, position: Progress) -> Tracking:
+    with collectively():
         used = plan.options.track if distributed.is_main() else None
         tracking = Tracking(used, plan.folder, plan.setting, position.epoch)
     return tracking
 
 
-def _bar(plan: Plan, stepper: Stepper, position: Progress) -> Bar:
+def _bar(plan: TrainingPlan, stepper: Stepper, position: Progress) -> Bar:
     done = position.epoch * stepper.n_images + position.images
     epochs = math.ceil(plan.recipe.total_epochs)
     shown = plan.options.progress and distributed.is_main()

@@ -27,7 +27,7 @@ from vitscope.recipes.seeding import STEP, order, seed_all
 from vitscope.results import atomic_write, tidy
 from vitscope.training.parallel import is_sharded, share_buffers
 from vitscope.training.resume import Start
-from vitscope.training.setup import Plan
+from vitscope.training.setup import TrainingPlan
 from vitscope.training.steps import Stepper
 
 FILE = "monitors.csv"
@@ -47,7 +47,7 @@ class Monitors:
             way. What was seen up to there is kept.
     """
 
-    def __init__(self, plan: Plan, stepper: Stepper, start: Start) -> None:
+    def __init__(self, plan: TrainingPlan, stepper: Stepper, start: Start) -> None:
         options, images = plan.options, plan.images
         self._exams = find_monitors(options.monitor)
         self._hessian = HESSIAN in options.monitor

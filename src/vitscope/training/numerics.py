@@ -40,7 +40,7 @@ class Precision:
         self.scaler = torch.amp.GradScaler(device.type) if half else None
 
     def autocast(self) -> AbstractContextManager[Any]:
-        """For the forward pass."""
+        """Inside, the forward pass computes in the precision of the training."""
         return torch.autocast(self.device.type, self.dtype) if self.dtype else nullcontext()
 
     def backward(self, loss: Tensor) -> None:

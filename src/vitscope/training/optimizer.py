@@ -149,7 +149,7 @@ def _refusal(source: str, problem: str) -> BadResult:
 
 
 @contextmanager
-def worst_nearby(model: nn.Module, rho: float, norm: float) -> Iterator[None]:
+def sharpness_ascent(model: nn.Module, rho: float, norm: float) -> Iterator[None]:
     """Inside, the parameters stand `rho` up their gradients, of this `norm` all together, which are cleared.
 
     At the end, parameters and buffers are bit for bit as before: running statistics do not see the second pass.

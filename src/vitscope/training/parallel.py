@@ -41,7 +41,7 @@ class EndedElsewhere(VitscopeError):
 
 
 @contextmanager
-def together() -> Iterator[None]:
+def collectively() -> Iterator[None]:
     """Every process enters; an error that one meets inside ends all, and the first to have one tells it."""
     if not distributed.is_active():
         yield
@@ -150,12 +150,12 @@ def synchronise_batch_norm(model: nn.Module, device: torch.device) -> nn.Module:
     return convert_sync_batchnorm(model)
 
 
-def whole(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def gathered_state(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Contiguous copies on the CPU, put together from all processes' parts; every process must call this."""
-    return {name: _whole(tensor) for name, tensor in tensors.items()}
+    return {name: _gathered(tensor) for name, tensor in tensors.items()}
 
 
-def placed(tensor: Tensor, like: Tensor) -> Tensor:
+def shard_like(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor in the form of `like`: this process's part of it if that is what `like` is."""
     if isinstance(like, DTensor) and tensor.shape == like.shape:
         return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
@@ -170,7 +170,7 @@ def share_buffers(model: nn.Module) -> None:
         dist.broadcast(buffer, src=0)
 
 
-def _whole(tensor: Tensor) -> Tensor:
+def _gathered(tensor: Tensor) -> Tensor:
     tensor = tensor.detach()
     if isinstance(tensor, DTensor):
         tensor = tensor.full_tensor()

@@ -9,7 +9,7 @@ from torch import nn
 from vitscope.recipes.named import RECIPES
 from vitscope.recipes.recipe import Recipe
 from vitscope.training.distill import has_distillation_token
-from vitscope.training.sharding import parts
+from vitscope.training.sharding import micro_batches
 
 _OF_NO_CONSEQUENCE = {"name", "accumulate", "compile", "channels_last", "patience"}
 
@@ -54,7 +54,7 @@ def _duration(recipe: Recipe, n_images: int | None) -> str:
 
 
 def _batch(recipe: Recipe, world: int) -> str:
-    cut = parts(recipe.batch_size, recipe.accumulate, world)
+    cut = micro_batches(recipe.batch_size, recipe.accumulate, world)
     each = recipe.batch_size / world / cut
     processes = f"{world} process{'es' if world > 1 else ''}"
     return f"batch {recipe.batch_size} = {processes} x {cut} accumulated x {_rough(each)} images"
@@ -135,21 +135,21 @@ def _so(field: str, recipe: Recipe, named: Recipe) -> str:
 
 
 def _hazards(recipe: Recipe, world: int, n_images: int | None, model: nn.Module | None) -> list[str]:
-    found = []
+    hazards = []
     if n_images is not None and n_images < recipe.batch_size:
-        found.append(
+        hazards.append(
             f"there are {n_images} images, fewer than a batch ({recipe.batch_size}): an epoch is one step"
         )
-    if parts(recipe.batch_size, recipe.accumulate, world) < recipe.accumulate:
-        found.append(
+    if micro_batches(recipe.batch_size, recipe.accumulate, world) < recipe.accumulate:
+        hazards.append(
             f"a batch of {recipe.batch_size} has no {world} x {recipe.accumulate} parts of 2 images; "
-            f"it is cut into {world} x {parts(recipe.batch_size, recipe.accumulate, world)}"
+            f"it is cut into {world} x {micro_batches(recipe.batch_size, recipe.accumulate, world)}"
         )
     if recipe.distill and model is not None and not has_distillation_token(model):
-        found.append(
+        hazards.append(
             f"{type(model).__name__} has no distillation token; its one output learns from labels and teacher"
         )
-    return found
+    return hazards
 
 
 def _said(value: Any) -> str:

@@ -14,8 +14,8 @@ from vitscope.models.sources.run_folder import CONFIG
 from vitscope.results import Run
 from vitscope.training import checkpoint
 from vitscope.training.checkpoint import Progress
-from vitscope.training.parallel import together
-from vitscope.training.setup import Plan
+from vitscope.training.parallel import collectively
+from vitscope.training.setup import TrainingPlan
 from vitscope.training.steps import Stepper
 
 
@@ -30,7 +30,7 @@ class Start:
     missed: str = ""  # what to tell somebody who wanted to go on where there is nothing to go on with
 
 
-def find_position(plan: Plan, stepper: Stepper) -> Start:
+def find_position(plan: TrainingPlan, stepper: Stepper) -> Start:
     """Where to begin: at the start, or where the training in the folder stands, whose state is then loaded."""
     folder, resume = plan.folder, plan.options.resume
     seen = distributed.gather(checkpoint.exists(folder))
@@ -47,7 +47,7 @@ def find_position(plan: Plan, stepper: Stepper) -> Start:
             )
         _refuse_to_overwrite(folder, stepper.model, plan.setting)
         return Start(Progress(), missed=_missed(folder) if resume else "")
-    with together():
+    with collectively():
         saved = checkpoint.find_state(folder)
     if len(set(distributed.gather(saved.file))) > 1:
         raise VitscopeError(
@@ -92,8 +92,8 @@ def _refuse_to_overwrite(folder: Path, model: nn.Module, setting: dict[str, Any]
 
     A training that was killed in its first epoch may have left one as well; `run.json` says so.
     """
-    own = run_of(model)
-    is_own = own is not None and Path(own).is_dir() and Path(own).resolve() == folder.resolve()
+    home = run_of(model)
+    is_own = home is not None and Path(home).is_dir() and Path(home).resolve() == folder.resolve()
     if is_own or not (folder / CONFIG).exists():
         return
     trained = [options for options in _records(folder) if "recipe" in options and "fraction" in options]

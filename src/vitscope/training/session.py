@@ -19,14 +19,14 @@ from vitscope.models import save_model
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.sources.run_folder import WEIGHTS, model_damage
 from vitscope.training import checkpoint
-from vitscope.training.disk import Kept, writing
+from vitscope.training.disk import NamedCheckpoints, writing
 from vitscope.training.evaluate import measure
 from vitscope.training.loading import loading_explained
 from vitscope.training.log import Bar, Metrics, Tracking
 from vitscope.training.monitors import Monitors
-from vitscope.training.parallel import any_process, share_buffers, together, whole
+from vitscope.training.parallel import any_process, collectively, gathered_state, share_buffers
 from vitscope.training.resume import Start
-from vitscope.training.setup import Plan
+from vitscope.training.setup import TrainingPlan
 from vitscope.training.steps import Stepper, TrainingDiverged
 
 
@@ -34,7 +34,13 @@ class Session:
     """Trains from `start` to the end with `run`; `position.rows` then holds a row per epoch."""
 
     def __init__(
-        self, plan: Plan, stepper: Stepper, start: Start, bar: Bar, tracking: Tracking, monitors: Monitors
+        self,
+        plan: TrainingPlan,
+        stepper: Stepper,
+        start: Start,
+        bar: Bar,
+        tracking: Tracking,
+        monitors: Monitors,
     ) -> None:
         self.plan, self.stepper = plan, stepper
         self.position, self.resumed = start.position, start.resumed
@@ -43,7 +49,7 @@ class Session:
         self.total = math.ceil(stepper.recipe.total_epochs)
         self._warmup_end = math.ceil(stepper.recipe.warmup_epochs * stepper.steps)
         done = self._epochs() if self.resumed else None
-        self._kept = Kept(plan.folder, plan.options.checkpoint_every, done, plan.task.best)
+        self._kept = NamedCheckpoints(plan.folder, plan.options.checkpoint_every, done, plan.task.best)
         self._saved = self._place() if self.resumed else None
         self._keep_previous = not start.fell_back  # a damaged state is not worth keeping, the one before is
         self._metrics: Metrics | None = None
@@ -120,7 +126,7 @@ class Session:
                 self._save_state()
             return False
         except TrainingDiverged as error:
-            with together():
+            with collectively():
                 raise self._diverged(error) from error
 
     def _after_step(self, n_images: int, loss: float) -> bool:
@@ -199,7 +205,7 @@ class Session:
     def _keep(self, names: list[str], weights: dict[str, Tensor], row: dict[str, Any] | None = None) -> None:
         """Keep what was measured; where that is an average of the weights, these themselves as well."""
         averaged = names and self.stepper.measured is not self.stepper.model and self._global_step()
-        raw = whole(self.stepper.model.state_dict()) if averaged else None
+        raw = gathered_state(self.stepper.model.state_dict()) if averaged else None
         if not distributed.is_main():
             return
         for name in names:
@@ -209,12 +215,12 @@ class Session:
 
     def _weights(self) -> dict[str, Tensor]:
         share_buffers(self.stepper.measured)
-        return whole(self.stepper.measured.state_dict())
+        return gathered_state(self.stepper.measured.state_dict())
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
         saved = f"{checkpoint.TENSORS} there holds the state after {self._saved}" if self._saved else None
-        with together(), writing(self.plan.folder, saved or "no state was written before"):
+        with collectively(), writing(self.plan.folder, saved or "no state was written before"):
             yield
 
     def _diverged(self, error: TrainingDiverged) -> TrainingDiverged:

@@ -23,7 +23,7 @@ from vitscope.recipes.seeding import seed_all
 from vitscope.results.plain_files import file_name
 from vitscope.tasks import Classification, Task, find_task
 from vitscope.training import parallel
-from vitscope.training.loading import Images, find_images, readable
+from vitscope.training.loading import TrainingImages, find_images, with_broken_named
 from vitscope.training.log import Tracker
 
 
@@ -102,12 +102,12 @@ class TrainOptions:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What is trained, on what, how, where, and where it is written to."""
 
     options: TrainOptions  # as they were given
     recipe: Recipe  # with the choices that were changed
-    images: Images
+    images: TrainingImages
     task: Task
     model: nn.Module  # on its device
     teacher: nn.Module | None
@@ -125,20 +125,22 @@ def make_plan(
     recipe: str | os.PathLike[str] | Recipe | None,
     out: str | os.PathLike[str] | None,
     options: TrainOptions,
-) -> Plan:
+) -> TrainingPlan:
     """Find everything that a training needs; refuses what does not fit together."""
     teacher, trusted = options.teacher, options.trust_code
     if isinstance(teacher, str | os.PathLike):
         check_name(teacher, trusted)
     seed_all(options.seed)
-    own = {"epochs": options.epochs, "batch_size": options.batch_size, "lr": options.lr}
-    found = find_images(data, options.held_out, options.fraction, options.seed, options.skip_broken)
-    task = find_task(options.task, found.train, options.window)
-    choices = get_recipe(recipe or task.recipe, **own | dict(options.changes or {}))
+    overrides = {"epochs": options.epochs, "batch_size": options.batch_size, "lr": options.lr}
+    unchecked = find_images(data, options.held_out, options.fraction, options.seed, options.skip_broken)
+    task = find_task(options.task, unchecked.train, options.window)
+    choices = get_recipe(recipe or task.recipe, **overrides | dict(options.changes or {}))
     task.check_recipe(choices)
-    images = readable(found, options.skip_broken)
+    images = with_broken_named(unchecked, options.skip_broken)
     device = parallel.device_of_process(options.device)
-    named: dict[str, Any] = {} if isinstance(model, nn.Module) else task.model_arguments(model, found.train)
+    named: dict[str, Any] = (
+        {} if isinstance(model, nn.Module) else task.model_arguments(model, unchecked.train)
+    )
     net = find_model(model, images.classes, options.img_size, choices, trusted, task, **named).to(device)
     task.bind(net)
     config, classes = settle(net, images.classes, device, task)
@@ -156,7 +158,9 @@ def make_plan(
         "input_size": config.input_size,
         "task": task.name,
     }
-    return Plan(options, choices, images, task, net, teacher, device, config, classes, folder, setting, facts)
+    return TrainingPlan(
+        options, choices, images, task, net, teacher, device, config, classes, folder, setting, facts
+    )
 
 
 def _require_batch(model: nn.Module, size: int, images: int) -> None:
@@ -221,7 +225,7 @@ def settle(
 
 
 def _setting(
-    name: str, model: nn.Module, images: Images, recipe: Recipe, options: TrainOptions
+    name: str, model: nn.Module, images: TrainingImages, recipe: Recipe, options: TrainOptions
 ) -> dict[str, Any]:
     """What two trainings must have in common for one to go on with the other."""
     made, teacher = origin(model), options.teacher

@@ -35,28 +35,28 @@ def batches(n: int, size: int, seed: int, epoch: int, repeats: int = 1) -> list[
 
 
 @dataclass(frozen=True)
-class Share:
+class BatchShare:
     """One process's images of a batch; not `counted` if they are another's, and only keep this process in step."""
 
     images: list[int]  # in an order that Mixup pairs as it would in the whole batch
     counted: bool = True  # False if there were not enough pairs for all
 
 
-def share(batch: list[int], rank: int, world: int) -> Share:
+def share(batch: list[int], rank: int, world: int) -> BatchShare:
     """The share of process `rank` of `world`; of an odd batch, a process with a pair takes the last image too."""
     pairs = len(batch) // 2
     if pairs <= rank and (pairs > 0 or rank > 0):
-        return Share(share(batch, 0, world).images, counted=False)
+        return BatchShare(share(batch, 0, world).images, counted=False)
     even = 2 * pairs
     mine = range(rank, pairs, world)
     images = [batch[i] for i in mine] + [batch[even - 1 - i] for i in reversed(mine)]
     if rank == max(min(world, pairs) - 1, 0):
         images += batch[even:]
-    return Share(images)
+    return BatchShare(images)
 
 
-def parts(n: int, accumulate: int, world: int) -> int:
-    """Into how many parts every process cuts its share of n images: `accumulate`, if two images are left for each."""
+def micro_batches(n: int, accumulate: int, world: int) -> int:
+    """How many micro-batches every process makes of its share of n images: `accumulate`, if each has two images."""
     return max(1, min(accumulate, n // 2 // world))
 
 

@@ -24,7 +24,7 @@ from vitscope.data import DataConfig
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
 from vitscope.tasks import Classification, Task
-from vitscope.tasks.task import Inputs, Targets, cut, moved, unhalved
+from vitscope.tasks.task import Inputs, Targets, cut, to_device, unhalved
 from vitscope.training.checkpoint import Progress, load_whole
 from vitscope.training.distill import both_tokens, distillation_loss, find_teacher, has_distillation_token
 from vitscope.training.loading import timed
@@ -36,12 +36,12 @@ from vitscope.training.numerics import (
     gradient_norm,
     lay_out,
 )
-from vitscope.training.optimizer import build_optimizer, build_schedule, worst_nearby
+from vitscope.training.optimizer import build_optimizer, build_schedule, sharpness_ascent
 from vitscope.training.parallel import any_process
-from vitscope.training.sharding import Repeated, StochasticDepth, batches, parts, share
+from vitscope.training.sharding import Repeated, StochasticDepth, batches, micro_batches, share
 
 
-class Part(NamedTuple):
+class MicroBatch(NamedTuple):
     """What of a batch is computed at once."""
 
     inputs: Inputs  # mixed
@@ -207,11 +207,13 @@ class Stepper:
         seed_all(*place)  # the same on every process: one draw mixes the whole batch
         inputs, targets = self.mixed(inputs, targets)
         rank, world = distributed.rank(), distributed.world_size()
-        n_parts = parts(len(batch), self.recipe.accumulate, world)
+        n_micro_batches = micro_batches(len(batch), self.recipe.accumulate, world)
         places = torch.tensor(share(list(range(len(batch))), rank, world).images)
         taken = [
-            Part(x, y, self._taught(x), where.tolist())
-            for x, y, where in zip(*(cut(part, n_parts) for part in (inputs, targets, places)), strict=True)
+            MicroBatch(x, y, self._taught(x), where.tolist())
+            for x, y, where in zip(
+                *(cut(part, n_micro_batches) for part in (inputs, targets, places)), strict=True
+            )
         ]
         # each image weighs 1 / batch; dropout differs between processes
         asked = (taken, counted / len(batch), (*place, 1 + rank), len(batch))
@@ -230,7 +232,7 @@ class Stepper:
                 loss = self._gradient(*asked)
                 rho = self.recipe.sam_rho
                 if rho is not None and math.isfinite(length := float(gradient_norm(self.model))):
-                    with worst_nearby(self.model, rho, length):
+                    with sharpness_ascent(self.model, rho, length):
                         self._gradient(*asked)
         except Stopped:
             restore_statistics()
@@ -252,10 +254,10 @@ class Stepper:
 
     def mixed(self, inputs: Inputs, targets: Targets) -> tuple[Inputs, Targets]:
         """A batch as the loss takes it, on the device; draws from torch's generator."""
-        inputs, targets = (moved(part, self.device, self.layout) for part in (inputs, targets))
+        inputs, targets = (to_device(part, self.device, self.layout) for part in (inputs, targets))
         return self.task.mixed(inputs, targets, self.recipe, self.n_classes)
 
-    def _gradient(self, taken: list[Part], weight: float, draws: tuple[int, ...], batch: int) -> float:
+    def _gradient(self, taken: list[MicroBatch], weight: float, draws: tuple[int, ...], batch: int) -> float:
         """Add up the gradient of the effective batch's loss, and tell that loss; each image weighs `weight`."""
         seed_all(*draws)
         world = distributed.world_size()

@@ -12,8 +12,8 @@ from vitscope.core.errors import BadData
 from vitscope.data.corruptions import cache as caching
 from vitscope.data.corruptions.cache import (
     Cache,
-    Share,
-    ShareWriter,
+    CleanImages,
+    CleanImagesWriter,
     cache_folder,
     clear_cache,
     scratch_folder,
@@ -22,8 +22,8 @@ from vitscope.data.corruptions.cache import (
 
 def written(
     path: Path | None, images: torch.Tensor, cuts: list[int], places: torch.Tensor | None = None
-) -> Share:
-    writer = ShareWriter(path, 4)
+) -> CleanImages:
+    writer = CleanImagesWriter(path, 4)
     places = torch.arange(len(images)) + 10 if places is None else places
     for piece, where in zip(images.split(cuts), places.split(cuts), strict=True):
         writer.add(piece, torch.zeros(len(piece), dtype=torch.long), where)
@@ -51,7 +51,7 @@ def test_the_digest_stands_for_images_and_places(tmp_path: Path) -> None:
 
 
 def test_a_process_without_images(tmp_path: Path) -> None:
-    share = ShareWriter(tmp_path / "a", 4).finish()
+    share = CleanImagesWriter(tmp_path / "a", 4).finish()
     assert len(share) == 0
     assert share.batches == []
     assert share.labels.dtype == np.int64
@@ -67,18 +67,18 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def share(tmp_path: Path) -> Share:
+def share(tmp_path: Path) -> CleanImages:
     generator = torch.Generator().manual_seed(0)
     return written(
         tmp_path / "clean", torch.randint(0, 256, (10, 3, 4, 4), dtype=torch.uint8, generator=generator), [10]
     )
 
 
-def fill(cache: Cache, share: Share) -> None:
+def fill(cache: Cache, share: CleanImages) -> None:
     list(cache.keep(SNOW, (255 - share.read(rows) for rows in share.batches)))
 
 
-def test_kept_and_found(share: Share, root: Path) -> None:
+def test_kept_and_found(share: CleanImages, root: Path) -> None:
     cache = Cache(share, seed=0)
     assert cache.open(SNOW) is None
     fill(cache, share)
@@ -90,7 +90,7 @@ def test_kept_and_found(share: Share, root: Path) -> None:
     assert not list(root.rglob("*.part"))
 
 
-def test_what_was_not_read_to_the_end_is_not_kept(share: Share, root: Path) -> None:
+def test_what_was_not_read_to_the_end_is_not_kept(share: CleanImages, root: Path) -> None:
     cache = Cache(share, seed=0)
     batches = cache.keep(SNOW, (share.read(rows) for rows in share.batches))
     next(batches)
@@ -100,7 +100,7 @@ def test_what_was_not_read_to_the_end_is_not_kept(share: Share, root: Path) -> N
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "no sum", "no array", "no bytes", "other shape"])
-def test_damage_is_noticed(damage: str, share: Share, root: Path) -> None:
+def test_damage_is_noticed(damage: str, share: CleanImages, root: Path) -> None:
     cache = Cache(share, seed=0)
     fill(cache, share)
     (array,) = root.rglob("*.npy")
@@ -123,7 +123,7 @@ def test_damage_is_noticed(damage: str, share: Share, root: Path) -> None:
     assert cache.open(SNOW) is not None
 
 
-def test_a_disk_that_cannot_be_written_to_does_not_stop_the_images(share: Share, root: Path) -> None:
+def test_a_disk_that_cannot_be_written_to_does_not_stop_the_images(share: CleanImages, root: Path) -> None:
     cache = Cache(share, seed=0)
     root.parent.mkdir(parents=True)
     root.write_text("a file where the folder should be")
@@ -146,7 +146,7 @@ def test_a_disk_that_cannot_be_written_to_does_not_stop_the_images(share: Share,
         assert folder.is_dir()
 
 
-def test_a_cache_that_is_only_read_is_used(share: Share, root: Path) -> None:
+def test_a_cache_that_is_only_read_is_used(share: CleanImages, root: Path) -> None:
     fill(Cache(share, seed=0), share)
     reading = Cache(share, seed=0, writable=False)
     assert reading.open(SNOW) is not None
@@ -156,7 +156,7 @@ def test_a_cache_that_is_only_read_is_used(share: Share, root: Path) -> None:
     assert sorted(root.rglob("*")) == before
 
 
-def test_what_a_dead_writer_left_of_an_array_goes_with_the_next_one(share: Share, root: Path) -> None:
+def test_what_a_dead_writer_left_of_an_array_goes_with_the_next_one(share: CleanImages, root: Path) -> None:
     cache = Cache(share, seed=0)
     fill(cache, share)
     left = next(root.rglob("*.npy")).parent / ".snow-2.npy.0123abcd.part"
@@ -165,14 +165,14 @@ def test_what_a_dead_writer_left_of_an_array_goes_with_the_next_one(share: Share
     assert not left.exists()
 
 
-def test_cleared(share: Share) -> None:
+def test_cleared(share: CleanImages) -> None:
     fill(Cache(share, seed=0), share)
     assert clear_cache() > 480
     assert not cache_folder().exists()
     assert clear_cache() == 0
 
 
-def test_what_killed_processes_left_behind_goes(share: Share, root: Path) -> None:
+def test_what_killed_processes_left_behind_goes(share: CleanImages, root: Path) -> None:
     fill(Cache(share, seed=0), share)
     old = [root / ".scratch-old", next(root.rglob("*.npy")).parent / ".snow-3.npy.abc.part"]
     old[0].mkdir()

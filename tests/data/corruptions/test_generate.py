@@ -7,14 +7,14 @@ import torch
 from tests.data.corruptions.test_cache import written
 from vitscope.data.corruptions import corrupt
 from vitscope.data.corruptions import generate as generating
-from vitscope.data.corruptions.cache import Cache, Share
+from vitscope.data.corruptions.cache import Cache, CleanImages
 from vitscope.data.corruptions.generate import corrupted
 
 CONDITIONS = [("gaussian_noise", 2), ("fog", 5), ("contrast", 1)]
 
 
 @pytest.fixture
-def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Share:
+def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanImages:
     monkeypatch.setenv("VITSCOPE_DATA", str(tmp_path / "data"))
     generator = torch.Generator().manual_seed(0)
     return written(
@@ -24,7 +24,9 @@ def share(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Share:
     )
 
 
-def read(share: Share, cache: Cache | None = None, workers: int = 0) -> dict[tuple[str, int], torch.Tensor]:
+def read(
+    share: CleanImages, cache: Cache | None = None, workers: int = 0
+) -> dict[tuple[str, int], torch.Tensor]:
     found = {}
     for condition, batches in corrupted(share, CONDITIONS, 3, cache, workers):
         pieces = list(batches)
@@ -33,7 +35,7 @@ def read(share: Share, cache: Cache | None = None, workers: int = 0) -> dict[tup
     return found
 
 
-def test_images_are_those_of_corrupt(share: Share) -> None:
+def test_images_are_those_of_corrupt(share: CleanImages) -> None:
     found = read(share)
     assert list(found) == CONDITIONS
     for (kind, severity), images in found.items():
@@ -43,7 +45,7 @@ def test_images_are_those_of_corrupt(share: Share) -> None:
 
 
 def test_worker_processes_and_small_pieces_change_nothing(
-    share: Share, monkeypatch: pytest.MonkeyPatch
+    share: CleanImages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = read(share)
     monkeypatch.setattr(generating, "_PIECE", 2 * 3 * 32 * 32)
@@ -51,14 +53,14 @@ def test_worker_processes_and_small_pieces_change_nothing(
     assert all(torch.equal(whole[c], pieces[c]) for c in CONDITIONS)
 
 
-def test_a_second_reading_comes_from_the_cache(share: Share, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_reading_comes_from_the_cache(share: CleanImages, monkeypatch: pytest.MonkeyPatch) -> None:
     first = read(share, Cache(share, 3))
     monkeypatch.setattr(generating, "corrupt", None)  # would fail if it were called
     second = read(share, Cache(share, 3))
     assert all(torch.equal(first[c], second[c]) for c in CONDITIONS)
 
 
-def test_only_what_is_missing_is_made_again(share: Share, tmp_path: Path) -> None:
+def test_only_what_is_missing_is_made_again(share: CleanImages, tmp_path: Path) -> None:
     first = read(share, Cache(share, 3))
     (damaged,) = (tmp_path / "data").rglob("fog-5.npy")
     content = bytearray(damaged.read_bytes())

@@ -74,8 +74,8 @@ def by_hand(what: str, model: nn.Module, chosen: list[int]) -> float:
     images = shown_pictures(model, data)
     if what == "answers":
         words = model.vitscope_words([data.question(i) for i in range(COUNT)])
-        said = model({"pixel_values": images, **words}).argmax(1)
-        return float(np.mean([float(data.target(i)[said[i]]) for i in chosen]))
+        outputs = model({"pixel_values": images, **words}).argmax(1)
+        return float(np.mean([float(data.target(i)[outputs[i]]) for i in chosen]))
     if what == "objects":
         found = model(images)
         size = tuple(images.shape[2:])
@@ -123,14 +123,14 @@ def test_a_mask_rcnn_without_a_unit_finds_what_it_finds_after_the_operation() ->
     passes = LesionPasses(model, parts, units, shown=lambda images, places: images)
     images = shown_pictures(model, squares("detection", COUNT, 32))[:3]
     ((some, _, places),) = list(passes.pieces(images, torch.zeros(3), torch.arange(3)))
-    said = list(passes.said(some, places))
-    assert len(said) == 1 + len(units)
+    outputs = list(passes.outputs(some, places))
+    assert len(outputs) == 1 + len(units)
     for unit in (units[0], units[-1]):
         operated = deepcopy(model)
         vs.surgery.lesion(operated, unit.name)
         with torch.no_grad():
             expected = operated(images)
-        for ours, theirs in zip(said[1 + units.index(unit)], expected, strict=True):
+        for ours, theirs in zip(outputs[1 + units.index(unit)], expected, strict=True):
             torch.testing.assert_close(ours, theirs)
             assert len(theirs["boxes"])
 

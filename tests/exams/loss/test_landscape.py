@@ -16,7 +16,7 @@ from vitscope.core.errors import VitscopeError
 from vitscope.curvature.parameters import moved_parameters
 from vitscope.curvature.plane import flat, random_directions
 from vitscope.engine.held_batches import HeldBatches
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.exams.loss.landscape import landscape
 from vitscope.findings.landscape import LandscapeResult
 
@@ -176,10 +176,10 @@ def test_an_interrupted_landscape_goes_on_with_the_same_digits(tmp_path: Path, a
     model = convolutional()
     accident = After(model, 16 + 12, act)
     with pytest.raises(KeyboardInterrupt):
-        landscape(model, data, parts=Parts(tmp_path, "landscape", "key"), **PLAIN)
+        landscape(model, data, parts=PartialResults(tmp_path, "landscape", "key"), **PLAIN)
     accident.handle.remove()
     counter = After(model, 0, act)
-    again = landscape(model, data, parts=Parts(tmp_path, "landscape", "key"), **PLAIN)
+    again = landscape(model, data, parts=PartialResults(tmp_path, "landscape", "key"), **PLAIN)
     fields = ("nll", "rise", "accuracy")
     assert any(all(np.array_equal(getattr(again, f), getattr(w, f)) for f in fields) for w in wholes)
     full = After(other := convolutional(), 0, act)
@@ -309,5 +309,5 @@ def test_two_processes_give_the_same_numbers(tmp_path: Path) -> None:
     two = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1)]
     assert two[0] == two[1] == numbers()
     names = [f"{x!r} {y!r}" for x in (-1.0, -0.5, 0.0, 0.5, 1.0) for y in (-1.0, -0.5, 0.0, 0.5, 1.0)]
-    assert len(Parts(tmp_path, "landscape", "key").finished(names)) == 25  # of both processes
+    assert len(PartialResults(tmp_path, "landscape", "key").finished(names)) == 25  # of both processes
     assert numbers(tmp_path) == numbers()  # one goes on with what two have finished

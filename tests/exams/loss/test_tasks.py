@@ -23,7 +23,7 @@ from vitscope.curvature.plane import random_directions
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.engine.held_batch import HeldBatch
 from vitscope.engine.held_batches import HeldBatches
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.exams.loss.hessian import hessian
 from vitscope.exams.loss.landscape import landscape
 from vitscope.exams.loss.landscape_line import landscape_line
@@ -307,8 +307,8 @@ def test_an_interrupted_landscape_of_pixels_goes_on(tmp_path: Path) -> None:
 
     handle = model.register_forward_hook(stop)
     with pytest.raises(KeyboardInterrupt):
-        landscape(model, data, parts=Parts(tmp_path, "landscape", "key"), **how)
-    again = landscape(model, data, parts=Parts(tmp_path, "landscape", "key"), **how)
+        landscape(model, data, parts=PartialResults(tmp_path, "landscape", "key"), **how)
+    again = landscape(model, data, parts=PartialResults(tmp_path, "landscape", "key"), **how)
     handle.remove()
     assert 14 < passes < 14 + 14 + 9
     np.testing.assert_array_equal(again.nll.value, whole.nll.value)
@@ -367,9 +367,9 @@ def test_an_interrupted_spectrum_of_objects_and_answers_goes_on_with_the_same_di
     whole = hessian(model, data, **how)
     needed, passes, stop_at = passes, 0, passes - 1  # in the second batch
     with pytest.raises(KeyboardInterrupt):
-        hessian(model, data, parts=Parts(tmp_path, "hessian", "key"), **how)
+        hessian(model, data, parts=PartialResults(tmp_path, "hessian", "key"), **how)
     passes, stop_at = 0, 0
-    again = hessian(model, data, parts=Parts(tmp_path, "hessian", "key"), **how)
+    again = hessian(model, data, parts=PartialResults(tmp_path, "hessian", "key"), **how)
     handle.remove()
     assert 0 < passes < needed  # the first batch is not done again
     for name in ("eigenvalues", "residuals", "products", "nll", "l2"):

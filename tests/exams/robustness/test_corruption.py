@@ -16,7 +16,7 @@ from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, batches
 from vitscope.data.corruptions import SEVERITIES, TYPES, corrupt
 from vitscope.data.corruptions.cache import cache_folder
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.exams import corruption
 from vitscope.findings.corruption import CorruptionResult
 from vitscope.results import Result
@@ -143,10 +143,12 @@ def test_an_interrupted_exam_goes_on_with_the_next_part(fashion: ImageData, tmp_
     own = model.seen - 5 * 20  # what anatomy shows it
     model.seen, model.last = 0, own + 3 * 20  # clean images, and two of four conditions
     with pytest.raises(KeyboardInterrupt):
-        corruption(model, fashion, limit=20, cache=False, parts=Parts(tmp_path, "corruption", "key"), **FEW)
+        corruption(
+            model, fashion, limit=20, cache=False, parts=PartialResults(tmp_path, "corruption", "key"), **FEW
+        )
     model.seen, model.last = 0, 10**9
     resumed = corruption(
-        model, fashion, limit=20, cache=False, parts=Parts(tmp_path, "corruption", "key"), **FEW
+        model, fashion, limit=20, cache=False, parts=PartialResults(tmp_path, "corruption", "key"), **FEW
     )
     assert model.seen == own + 2 * 20
     whole = corruption(model, fashion, limit=20, cache=False, **FEW)

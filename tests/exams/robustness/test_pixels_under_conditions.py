@@ -15,7 +15,7 @@ from tests.exams.scores_by_hand import scores as scores_by_hand
 from tests.exams.tester import Interrupted, assert_same
 from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data.task_data import NO_CLASS
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.exams import EXAMS
 from vitscope.exams.robustness.noise import perturbed
 from vitscope.exams.robustness.occlusion import centre_mask
@@ -128,14 +128,14 @@ def test_other_batches_and_an_interruption_change_nothing(
     exam: str, found: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_same(run(exam, batch_size=1), found[exam])
-    monkeypatch.setattr("vitscope.engine.resuming.Parts.SECONDS", -1.0)
+    monkeypatch.setattr("vitscope.engine.resuming.PartialResults.SECONDS", -1.0)
     once = Interrupted("segmentation")
     model = run(exam, once.model)
     stopped = Interrupted("segmentation", once.passes)
     with pytest.raises(KeyboardInterrupt):
-        run(exam, stopped.model, parts=Parts(tmp_path, exam, "key"))
+        run(exam, stopped.model, parts=PartialResults(tmp_path, exam, "key"))
     again = Interrupted("segmentation")
-    assert_same(run(exam, again.model, parts=Parts(tmp_path, exam, "key")), model, exact=True)
+    assert_same(run(exam, again.model, parts=PartialResults(tmp_path, exam, "key")), model, exact=True)
     assert again.passes < once.passes
 
 

@@ -16,7 +16,7 @@ from tests.tasks.test_average_precision import published
 from vitscope.core.errors import VitscopeError
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.exams.robustness.noise import perturbed
 from vitscope.exams.robustness.occlusion import centre_mask
 from vitscope.findings.noise import BLUR, GAUSSIAN, SHOT, Perturbation
@@ -151,14 +151,16 @@ def test_other_batches_and_an_interruption_change_nothing(
     what: str, found: dict[Any, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert_same(run("blur", what, batch_size=1), found["blur", what])
-    monkeypatch.setattr("vitscope.engine.resuming.Parts.SECONDS", -1.0)
+    monkeypatch.setattr("vitscope.engine.resuming.PartialResults.SECONDS", -1.0)
     exam = "detection" if what == "objects" else "answers"
     once = Interrupted(exam)
     whole = run("blur", what, once.model)
     with pytest.raises(KeyboardInterrupt):
-        run("blur", what, Interrupted(exam, once.passes).model, parts=Parts(tmp_path, "blur", "key"))
+        run("blur", what, Interrupted(exam, once.passes).model, parts=PartialResults(tmp_path, "blur", "key"))
     again = Interrupted(exam)
-    assert_same(run("blur", what, again.model, parts=Parts(tmp_path, "blur", "key")), whole, exact=True)
+    assert_same(
+        run("blur", what, again.model, parts=PartialResults(tmp_path, "blur", "key")), whole, exact=True
+    )
     assert again.passes < once.passes
 
 

@@ -9,7 +9,7 @@ from torch import nn
 import vitscope as vs
 from vitscope.core.errors import VitscopeError
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel
-from vitscope.models.sources import arguments_of, call, is_cut_off, no_vain_tries, signature_of
+from vitscope.models.sources import arguments_of, call, is_cut_off, signature_of, without_retries
 
 
 def build(width: int = 1) -> nn.Module:
@@ -88,7 +88,7 @@ def test_what_lies_here_needs_none(no_network: None) -> None:
     assert vs.create_model("vit_mini", pretrained=True) is not None
     assert is_cut_off()
     before = constants.HF_HUB_OFFLINE
-    with no_vain_tries() as cut_off:
+    with without_retries() as cut_off:
         assert cut_off
         assert constants.HF_HUB_OFFLINE
     assert before == constants.HF_HUB_OFFLINE

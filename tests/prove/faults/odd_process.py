@@ -38,7 +38,7 @@ if __name__ == "__main__":
     what, value, *words = sys.argv[1:]
     sys.argv = ["vitscope", *words]
     from vitscope.cli.app import main
-    from vitscope.core.ending import run_program
+    from vitscope.core.exit import run_program
 
     ODD[what](float(value))
     run_program(lambda: main(words))  # as the command ends

@@ -1,4 +1,4 @@
-"""Projections read off the watched pass, and the ways back through operations that only move elements."""
+"""Projections read off the watched pass, and the paths back through operations that only move elements."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ import vitscope as vs
 from vitscope.anatomy import dissect
 from vitscope.anatomy.watch.observe import observe
 from vitscope.surgery import CannotOperate
-from vitscope.surgery.tools.projections import Obstacle, moved, moves, read_projections, way_back
+from vitscope.surgery.tools.projections import Obstacle, moved, moves, read_projections, trace_back
 
 HEADS, WIDTH, CHANNELS = 3, 4, 8
 
@@ -137,17 +137,17 @@ def test_back_and_forth() -> None:
     model, x = Steps(), torch.randn(2, 5, 6)
     graph = observe(model, x)
     [out] = graph.outputs
-    way = way_back(graph, out, lambda node: node.name == "linear")
-    assert way.factor == 0.125
-    torch.testing.assert_close(moved(graph, way, model.linear(x)) * way.factor, model(x))
+    path = trace_back(graph, out, lambda node: node.name == "linear")
+    assert path.factor == 0.125
+    torch.testing.assert_close(moved(graph, path, model.linear(x)) * path.factor, model(x))
     scaled = next(node.index for node in graph.nodes if node.name == "mul")
     before = graph[scaled].inputs[0]
-    assert moves(graph, way.start, before)
-    assert not moves(graph, way.start, out)  # it was scaled as well
+    assert moves(graph, path.start, before)
+    assert not moves(graph, path.start, out)  # it was scaled as well
 
 
 def test_an_obstacle_is_named() -> None:
     model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Flatten())
     graph = observe(model, torch.randn(2, 5, 6))
     with pytest.raises(Obstacle, match="tanh"):
-        way_back(graph, graph.outputs[0], lambda node: node.name == "linear")
+        trace_back(graph, graph.outputs[0], lambda node: node.name == "linear")

@@ -13,9 +13,9 @@ from torch import nn
 
 from vitscope.anatomy.structure.activations import activation_name
 from vitscope.anatomy.structure.attention_pattern import describe
+from vitscope.anatomy.structure.graph_pieces import find_pieces
 from vitscope.anatomy.structure.layout import Layouts
 from vitscope.anatomy.structure.naming import climb, main_path, shares_owner, unique_names
-from vitscope.anatomy.structure.parts import find_parts
 from vitscope.anatomy.structure.point_mixing import moves_points
 from vitscope.anatomy.structure.residual import has_stream
 from vitscope.anatomy.structure.rules import kind_of, summarise
@@ -60,12 +60,12 @@ def dissect(model: nn.Module, example: Any = None) -> Dissection:
         batch = images_among(inputs) if inputs is not None else example_batch(model, example)
         graph = observe(model, batch, inputs)
         layouts = Layouts(graph)
-        parts_of_it = find_parts(graph, model)
-        looked_at = graph if parts_of_it is None else parts_of_it.backbone
+        pieces = find_pieces(graph, model)
+        looked_at = graph if pieces is None else pieces.backbone
         segments = find_segments(looked_at, layouts, model)
         units = _units(looked_at, layouts, segments, model)
-        if parts_of_it is not None:
-            units, segments = parts_of_it.with_rest(model, units, segments)
+        if pieces is not None:
+            units, segments = pieces.with_rest(model, units, segments)
     if not any(unit.kind != "head" for unit in units):
         raise UnsupportedModel(
             f"{type(model).__name__}: no unit was found among its {len(graph.nodes)} operations; it has "

@@ -139,12 +139,12 @@ def _sum_over_keys(
     values = [i for i in product.inputs if i != weights and graph[i].dynamic]
     if product.name not in MULTIPLICATIONS or len(values) != 1:
         return None
-    own, other = graph[weights].shape, graph[values[0]].shape
-    if not len(own) == len(other) == len(product.shape):
+    weight_shape, value_shape = graph[weights].shape, graph[values[0]].shape
+    if not len(weight_shape) == len(value_shape) == len(product.shape):
         return None
-    channels = [a for a, (w, v) in enumerate(zip(own, other, strict=True)) if w == 1 < v]
-    queries = [a for a, (w, v) in enumerate(zip(own, other, strict=True)) if v == 1 < w]
-    if len(channels) != 1 or len(queries) != 1 or _without(own, channels[0]) != probabilities:
+    channels = [a for a, (w, v) in enumerate(zip(weight_shape, value_shape, strict=True)) if w == 1 < v]
+    queries = [a for a, (w, v) in enumerate(zip(weight_shape, value_shape, strict=True)) if v == 1 < w]
+    if len(channels) != 1 or len(queries) != 1 or _without(weight_shape, channels[0]) != probabilities:
         return None
     key = axis + (axis >= channels[0])
     layout = layouts[values[0]]

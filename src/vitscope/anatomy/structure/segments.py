@@ -22,7 +22,7 @@ from vitscope.anatomy.watch.operations import ACTIVATIONS, HEAVY, NORMS, POOLS
 
 @dataclass
 class Segment:
-    """The makings of a unit."""
+    """A stretch of the graph that becomes a unit."""
 
     end: int  # the node that is the stream after it
     start: int  # the node before it
@@ -35,7 +35,7 @@ class Segment:
 
 
 def find_segments(graph: Graph, layouts: Layouts, model: nn.Module) -> list[Segment]:
-    """All segments in execution order."""
+    """Cut the graph into the segments that become units, in the order in which they are executed."""
     additions = find_additions(graph, layouts, model)
     read = own_activations(graph, model, additions)
     units = []

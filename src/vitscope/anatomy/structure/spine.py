@@ -1,4 +1,4 @@
-"""The way through a graph along which it is cut into units.
+"""The main path through a graph, along which it is cut into units.
 
 Where everything passes through the same tensors, that is the trunk. Where several stages feed a decoder, or are
 outputs themselves, the trunk ends at the first of them. There the way goes on: into the deepest stage, as far
@@ -23,7 +23,7 @@ from vitscope.anatomy.watch.operations import HEAVY, POOLS
 
 @dataclass
 class Step:
-    """One step of the way and what is done in it."""
+    """One step of the path and what is done in it."""
 
     node: int
     before: int
@@ -38,10 +38,12 @@ def find_steps(
 
     `units` are the residual additions that are units, `covered` those and all that lies in their branches.
     """
-    return _Way(graph, layouts, model, units, covered).steps()
+    return _MainPath(graph, layouts, model, units, covered).steps()
 
 
-class _Way:
+class _MainPath:
+    """Finds the path: down into the deepest stage, and back up to the output."""
+
     def __init__(
         self, graph: Graph, layouts: Layouts, model: nn.Module, units: set[int], covered: set[int]
     ) -> None:
@@ -133,7 +135,7 @@ class _Way:
         for i in sorted(wanted, reverse=True):
             users = [u if u in wanted else final for u in self.graph.users[i] if u in wanted or u == node]
             users += [final] if node is None and i in self.graph.outputs else []
-            nearest[i] = reduce(partial(_meet, nearest), users) if users else final
+            nearest[i] = reduce(partial(_meeting_point, nearest), users) if users else final
         step = nearest[deepest]
         while step != final:
             yield step
@@ -149,7 +151,10 @@ class _Way:
         return steps, sorted(left)
 
     def _stands_among(self, node: int, rest: list[int]) -> bool:
-        """Whether a step on the way out stands in a module with what joins at the end: it is of a piece with that."""
+        """Whether `node`, on the way up, is in one module with several of `rest`, which are part of the last step.
+
+        It is then part of that step, too, and no step of its own.
+        """
         groups: dict[str, set[str]] = {}
         for i in rest:
             if self.graph[i].name in HEAVY:
@@ -160,7 +165,7 @@ class _Way:
         return any(path == module or path.startswith(f"{module}.") for module in around)
 
 
-def _meet(nearest: dict[int, int], a: int, b: int) -> int:
+def _meeting_point(nearest: dict[int, int], a: int, b: int) -> int:
     """The first node that all paths from `a` and `b` to the end have in common."""
     while a != b:
         a, b = (nearest[a], b) if a < b else (a, nearest[b])

@@ -51,20 +51,20 @@ def find_products(graph: Graph, layouts: Layouts) -> list[AttentionProduct]:
     for node in graph.nodes:
         if not node.dynamic or not graph.useful >> node.index & 1:
             continue
-        found = None
+        product = None
         if node.name == FUSED:
-            found = AttentionProduct(node.index, None, None, node.inputs[0], node.inputs[1])
+            product = AttentionProduct(node.index, None, None, node.inputs[0], node.inputs[1])
         elif node.name in SOFTMAX or _is_division_by_sum(graph, node) or _is_of_logarithms(graph, node):
             axis = summed_axis(graph, node) if node.name in SOFTMAX else len(node.shape) - 1
-            found = (
+            product = (
                 _written_out(graph, layouts, node, axis)
                 or _by_hand(graph, node)
                 or _separable(graph, layouts, node, axis)
             )
         elif node.name in EXPONENTIALS:
-            found = _divided_afterwards(graph, node)
-        if found is not None:
-            products.setdefault(found.node, found)
+            product = _divided_afterwards(graph, node)
+        if product is not None:
+            products.setdefault(product.node, product)
     return [products[i] for i in sorted(products)]
 
 

@@ -50,7 +50,7 @@ class Factors(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Wanted:
     """What is wanted of one unit."""
 
     feature: bool
@@ -110,7 +110,7 @@ class Tap:
         wants_attention = attention or on_attention is not None or explicit_attention
         for unit in parts:
             picked = unit.name in chosen
-            asked = _Asked(
+            asked = _Wanted(
                 feature=picked and wants_feature and unit.map_shape is not None,
                 stream=picked and streams and unit.residual,
                 remove=unit.name in removed,
@@ -129,7 +129,7 @@ class Tap:
     def __exit__(self, *error: Any) -> None:
         self._stack.close()
 
-    def _tap_stream(self, unit: Unit, asked: _Asked) -> None:
+    def _tap_stream(self, unit: Unit, asked: _Wanted) -> None:
         later = unit.read_site if self._stream == "read" else None
 
         def finish(result: Any, after: Tensor) -> Any:

@@ -84,7 +84,7 @@ class _ReplayWatch(TapWatch):
         self._fork, self._step = self._forks[unit], 0
 
     def kept(self) -> Iterator[Tensor]:
-        """Every tensor that is kept."""
+        """Every tensor that the passes without a unit take from the pass with all units."""
         yield from tensors_in([result for _, result in self._steps])
         yield from (fork.stream for fork in self._forks.values())
 

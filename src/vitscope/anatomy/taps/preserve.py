@@ -17,7 +17,7 @@ class Remembering(Protocol):
         """Hand out what is remembered, and begin anew."""
 
     def put_back(self, memory: Any) -> None:
-        """Remember that again."""
+        """Remember again what `set_aside` handed out."""
 
 
 def _remembers(module: object) -> TypeGuard[Remembering]:

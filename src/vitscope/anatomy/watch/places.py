@@ -31,7 +31,7 @@ class Layout:
 
     @property
     def points(self) -> int:
-        """Of the grid."""
+        """How many points the grid has."""
         return self.grid[0] * self.grid[1]
 
 

@@ -1,6 +1,6 @@
 """Images before and after they are corrupted, as bytes in files.
 
-The images of one process are a `Share`: read piece by piece, never held as a whole. Corrupted ones are kept for the
+The images of one process are `CleanImages`: read piece by piece, never held as a whole. Corrupted ones are kept for the
 next run and for other models with the same input size:
 
     <root>/corruptions/<key>/<type>-<severity>.npy       bytes (n, C, H, W)
@@ -35,8 +35,8 @@ from vitscope.results.atomic import FolderLock, atomic_write, part_of, remove_if
 
 
 @dataclass(frozen=True)
-class Share:
-    """Bytes (n, C, H, W) at `path`, in the order in which they are shown."""
+class CleanImages:
+    """One process's images before they are corrupted: bytes (n, C, H, W) at `path`, in the order they are shown in."""
 
     path: Path | None  # the bytes and nothing else; None if they are not needed
     size: tuple[int, int, int]  # (C, H, W)
@@ -50,7 +50,7 @@ class Share:
 
     @property
     def n_bytes(self) -> int:
-        """Of all images."""
+        """The size of all images together."""
         return len(self) * int(np.prod(self.size))
 
     @property
@@ -65,7 +65,7 @@ class Share:
         return torch.from_numpy(np.array(mapped[rows]))
 
 
-class ShareWriter:
+class CleanImagesWriter:
     """Collects images batch by batch; without a path only their labels and places."""
 
     def __init__(self, path: Path | None, batch_size: int) -> None:
@@ -87,15 +87,15 @@ class ShareWriter:
         if self._file is not None:
             self._file.write(pixels.data)
 
-    def finish(self) -> Share:
-        """What was collected."""
+    def finish(self) -> CleanImages:
+        """Close the file, and return the images that were written into it."""
         if self._file is not None:
             self._file.close()
         size = self._size or (1, 1, 1)  # a process may have no share
         indices, labels = (np.concatenate([np.zeros(0, np.int64), *a]) for a in (self._indices, self._labels))
         facts = json.dumps([size, len(indices)]).encode()
         digest = hashlib.sha256(facts + self._digest.digest()).hexdigest()
-        return Share(self._path, size, indices, labels, self._batch_size, digest)
+        return CleanImages(self._path, size, indices, labels, self._batch_size, digest)
 
 
 FOLDER = "corruptions"
@@ -164,7 +164,7 @@ def _temporary_folder(in_cache: bool, needed: bool) -> AbstractContextManager[st
 class Cache:
     """The corrupted images of one share and seed; of one that is not `writable`, what is there is used."""
 
-    def __init__(self, share: Share, seed: int, writable: bool = True) -> None:
+    def __init__(self, share: CleanImages, seed: int, writable: bool = True) -> None:
         self._share = share
         key = hashlib.sha256(f"{share.digest} {seed} {VERSION}".encode()).hexdigest()[:32]
         self._folder = cache_folder() / key

@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.peers import loader_worker
-from vitscope.data.corruptions.cache import Cache, Condition, Share
+from vitscope.data.corruptions.cache import Cache, CleanImages, Condition
 from vitscope.data.corruptions.registry import corrupt, prepare
 
 _PIECE = 2 << 20  # bytes
@@ -28,7 +28,7 @@ class CorruptionFailed(VitscopeError):
 
 
 def corrupted(
-    share: Share,
+    share: CleanImages,
     conditions: Sequence[Condition],
     seed: int,
     cache: Cache | None = None,
@@ -57,7 +57,7 @@ def corrupted(
 class _Jobs(Dataset[Tensor]):
     """A piece of a batch under a condition each."""
 
-    def __init__(self, share: Share, conditions: Sequence[Condition], seed: int) -> None:
+    def __init__(self, share: CleanImages, conditions: Sequence[Condition], seed: int) -> None:
         self._share, self._seed = share, seed
         self._pieces = [piece for rows in share.batches for piece in _cut(share, rows)]
         self._conditions = conditions
@@ -74,7 +74,7 @@ class _Jobs(Dataset[Tensor]):
 
 
 def _pieces(
-    share: Share, conditions: Sequence[Condition], seed: int, workers: int | None
+    share: CleanImages, conditions: Sequence[Condition], seed: int, workers: int | None
 ) -> Iterator[Tensor]:
     jobs = _Jobs(share, conditions, seed)
     if not len(jobs):
@@ -95,14 +95,14 @@ def _pieces(
         ) from error
 
 
-def _joined(share: Share, pieces: Iterator[Tensor]) -> Iterator[Tensor]:
+def _joined(share: CleanImages, pieces: Iterator[Tensor]) -> Iterator[Tensor]:
     """The pieces of one condition as batches."""
     for rows in share.batches:
         found = list(islice(pieces, len(_cut(share, rows))))
         yield found[0] if len(found) == 1 else torch.cat(found)
 
 
-def _cut(share: Share, rows: slice) -> list[slice]:
+def _cut(share: CleanImages, rows: slice) -> list[slice]:
     """A batch in pieces that are not too large."""
     at_once = max(1, _PIECE // int(np.prod(share.size)))
     return [slice(i, min(i + at_once, rows.stop)) for i in range(rows.start, rows.stop, at_once)]

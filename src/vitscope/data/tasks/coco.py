@@ -128,18 +128,18 @@ def _files(root: Path, split: str, spec: str) -> tuple[Path, Path]:
     """The annotation file of a split, and the folder of its pictures."""
     wanted = {"validation": "val", "training": "train"}.get(split, split)
     for name in (wanted, "val") if wanted == "test" else (wanted,):
-        found = sorted((root / "annotations").glob(f"instances_{name}*.json"))
-        if len(found) > 1:
+        files = sorted((root / "annotations").glob(f"instances_{name}*.json"))
+        if len(files) > 1:
             raise BadData(
-                f"{spec}: {found[0]} and {found[1].name} are both of split '{name}'; expected one of them"
+                f"{spec}: {files[0]} and {files[1].name} are both of split '{name}'; expected one of them"
             )
-        if found:
-            stem = found[0].stem.removeprefix("instances_")
+        if files:
+            stem = files[0].stem.removeprefix("instances_")
             folders = [root / stem, root / "images" / stem]
             if folder := next((f for f in folders if f.is_dir()), None):
-                return found[0], folder
+                return files[0], folder
             raise BadData(
-                f"{spec}: there is no folder {folders[0]}; expected the pictures of {found[0]} in it"
+                f"{spec}: there is no folder {folders[0]}; expected the pictures of {files[0]} in it"
             )
     there = ", ".join(sorted(p.name for p in (root / "annotations").glob("*.json"))) or "nothing"
     raise BadData(

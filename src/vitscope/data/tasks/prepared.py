@@ -14,7 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from vitscope.core.errors import BadData
-from vitscope.data.catalog import Entry, open_prepared
+from vitscope.data.catalog import CatalogEntry, open_prepared
 from vitscope.data.images import Indices, Pixels
 from vitscope.data.task_data import Mask, Objects, TaskData, TaskReader
 
@@ -141,7 +141,7 @@ class QuestionArrays(ArrayPictures):
         return int(self.pictures[index])
 
     def overlap_number(self, index: int) -> int:
-        """As of its picture."""
+        """The overlap number of the picture that the question is about."""
         return super().overlap_number(self.picture_number(index))
 
     def question(self, index: int) -> str:
@@ -164,7 +164,7 @@ class QuestionArrays(ArrayPictures):
         return _digest(np.unique(self.pictures[places]), self.images, whole=asked)
 
 
-def open_task_set(entry: Entry, split: str) -> TaskData:
+def open_task_set(entry: CatalogEntry, split: str) -> TaskData:
     """A prepared set as the data of its task."""
     images, *others = open_prepared(entry, split)
     what, lengths = f"{entry.name} ({split})", None

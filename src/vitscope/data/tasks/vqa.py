@@ -190,15 +190,15 @@ def _question(
     given = answered[number].get("answers")
     if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
         raise BadData(f"{answered_in}: {what} has no answers; expected a list of what people said")
-    said = [text(one, "answer", answered_in, what) for one in given]
+    answers = [text(one, "answer", answered_in, what) for one in given]
     scores: dict[int, float] = {}
-    for answer, score in soft_scores(said).items():
-        raw = next((s for s in said if s in place and normalized(s) == answer), answer)
+    for answer, score in soft_scores(answers).items():
+        raw = next((s for s in answers if s in place and normalized(s) == answer), answer)
         if raw in place:
             scores[place[raw]] = score
-    if not scores and listed and len(said) == 1:
+    if not scores and listed and len(answers) == 1:
         raise BadData(
-            f"{answered_in}: {what} has the answer {shown(said[0])}, which is not in {ANSWERS}; add it there"
+            f"{answered_in}: {what} has the answer {shown(answers[0])}, which is not in {ANSWERS}; add it there"
         )
     return Question(number, image_id, words, scores)
 

@@ -25,7 +25,6 @@ from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.core.statistics import Estimate, histogram_percentile
-from vitscope.engine.alone import alone
 from vitscope.engine.exam import Subject
 from vitscope.engine.heads import (
     Geometry,
@@ -35,6 +34,7 @@ from vitscope.engine.heads import (
     geometry,
     visible_keys,
 )
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.attention import QUANTITIES, AttentionResult
 
 LOWEST = 0.15  # the percentile of the entropy
@@ -131,4 +131,4 @@ class AttentionAccumulator(HeadMoments):
         return {**self.means(), "bound": bound, "percentile": numbers}
 
 
-attention = alone(AttentionAccumulator, "what `model`'s attention looks at on `data`")
+attention = single_exam(AttentionAccumulator, "what `model`'s attention looks at on `data`")

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
 from vitscope.anatomy.watch.places import Places
-from vitscope.engine.alone import alone
 from vitscope.engine.heads import HeadMoments, attention_matrix, why_not
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.low_pass import APPLICATIONS, QUANTITIES, LowPassResult
 
 
@@ -77,7 +77,7 @@ class LowPassAccumulator(HeadMoments):
 
     @staticmethod
     def why_not(unit: Unit) -> str | None:
-        """Only attention among one set of tokens can be applied again."""
+        """Why a unit cannot be measured, None if it can: attention among one set of tokens can be applied again."""
         reason = why_not(unit)
         if reason is not None or unit.attention is None:
             return reason
@@ -104,4 +104,6 @@ class LowPassAccumulator(HeadMoments):
         return decay(weights, values, points.to(weights.device))
 
 
-low_pass = alone(LowPassAccumulator, "what is left after `model`'s attention is applied again and again")
+low_pass = single_exam(
+    LowPassAccumulator, "what is left after `model`'s attention is applied again and again"
+)

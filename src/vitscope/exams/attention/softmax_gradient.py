@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
-from vitscope.engine.alone import alone
 from vitscope.engine.heads import HeadMoments, geometry, visible_keys
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.softmax_gradient import QUANTITIES, SoftmaxGradientResult
 
 
@@ -40,4 +40,6 @@ class SoftmaxGradientAccumulator(HeadMoments):
         return torch.stack([gradient, gradient / largest], 2)
 
 
-softmax_gradient = alone(SoftmaxGradientAccumulator, "the slope of `model`'s attention softmax on `data`")
+softmax_gradient = single_exam(
+    SoftmaxGradientAccumulator, "the slope of `model`'s attention softmax on `data`"
+)

@@ -34,9 +34,9 @@ from vitscope.core.statistics import (
     ratio_interval,
     share_interval,
 )
-from vitscope.engine.alone import alone
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.heads import why_not
+from vitscope.engine.single_exam import single_exam
 from vitscope.engine.token_outliers import (
     border,
     medians_of,
@@ -224,6 +224,6 @@ def _bounded(found: Estimate[np.ndarray]) -> Estimate[np.ndarray]:
     return Estimate(value, low, high)
 
 
-token_norms = alone(
+token_norms = single_exam(
     TokenNormsAccumulator, "the norms of `model`'s tokens on `data` and who receives attention"
 )

@@ -90,7 +90,7 @@ def covariance(
         raise VitscopeError(f"draws is {draws}; an interval needs at least {2 * GROUP} noise images")
     groups = max(2, min(draws, request.limit or draws) // GROUP)
     with own_passes(model, data, request) as own:
-        parts = own.mapped_parts
+        parts = own.mapped_anatomy
         units = tuple(UnitRow.of(unit, stream) for unit in parts.mapped)
         grids = [unit.map_shape[1:] for unit in units if unit.map_shape is not None]
         stride = np.array([own.input_shape[1] / height for height, _ in grids])

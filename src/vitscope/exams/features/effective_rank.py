@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.engine.alone import alone
 from vitscope.engine.exam import Subject
 from vitscope.engine.moments import FeatureMoments
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.effective_rank import QUANTITIES, EffectiveRankResult
 from vitscope.results import UnitRow
 
@@ -96,6 +96,6 @@ def _size(unit: UnitRow) -> tuple[int, int]:
     return height * width, channels
 
 
-effective_rank = alone(
+effective_rank = single_exam(
     EffectiveRankAccumulator, "how alike the points of `model`'s feature maps are on `data`"
 )

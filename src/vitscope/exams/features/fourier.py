@@ -29,9 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.engine.alone import alone
 from vitscope.engine.exam import Subject
 from vitscope.engine.moments import FeatureMoments, centred_points
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.fourier import FourierResult
 from vitscope.results import UnitRow
 
@@ -213,4 +213,4 @@ def _grid(unit: UnitRow) -> tuple[int, int]:
     return height, width
 
 
-fourier = alone(FourierAccumulator, "the frequencies in `model`'s feature maps on `data`")
+fourier = single_exam(FourierAccumulator, "the frequencies in `model`'s feature maps on `data`")

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import dissect
 from vitscope.core.errors import warn
 from vitscope.core.statistics import Estimate, paired_interval, share_interval
-from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.lesion_passes import LesionPasses, contrasts, group_weights, positions
 from vitscope.engine.lesion_scores import TaskDrops, no_counts, score_lesions
 from vitscope.engine.own_passes import own_passes
@@ -34,7 +34,7 @@ from vitscope.surgery.lesion import Bypass, Part, middle_convolution
 from vitscope.surgery.tools.record import CannotOperate
 
 
-class LesionOutcomes(OwnNumbers):
+class LesionOutcomes(ProcedureSums):
     """Counts, for every pair of units, the images on which both removals changed the outcome."""
 
     n: Tensor
@@ -133,12 +133,12 @@ def lesion(
     """
     with own_passes(model, data, request, labelled=True, or_task=True) as own:
         bypasses, obstacles = _bypasses(model, own.input_shape) if part == "convolution" else ({}, {})
-        obstacles |= {u.name: u.obstacle for u in own.parts if u.obstacle and u.name not in bypasses}
-        removed = [unit for unit in own.parts if unit.name not in obstacles]
+        obstacles |= {u.name: u.obstacle for u in own.anatomy if u.obstacle and u.name not in bypasses}
+        removed = [unit for unit in own.anatomy if unit.name not in obstacles]
         rows = tuple(UnitRow.of(unit) for unit in removed)
-        place = positions(own.parts)
+        place = positions(own.anatomy)
         position = tuple(place[unit.name] for unit in removed)
-        kept = tuple(KeptUnit(UnitRow.of(u), obstacles[u.name]) for u in own.parts if u.name in obstacles)
+        kept = tuple(KeptUnit(UnitRow.of(u), obstacles[u.name]) for u in own.anatomy if u.name in obstacles)
         if not removed:
             nothing: dict[str, Any] = dict.fromkeys(("value", "low", "high"), np.zeros(0))
             nothing |= no_counts()
@@ -153,7 +153,7 @@ def lesion(
         outcomes = LesionOutcomes(len(removed))
         speechless = torch.zeros(1 + len(removed), dtype=torch.bool)
         with own.progress("lesion") as advance:
-            passes = LesionPasses(model, own.parts, removed, bypasses)
+            passes = LesionPasses(model, own.anatomy, removed, bypasses)
             for images, labels, _ in own.stream:
                 for some, truth in passes.pieces(images.to(own.dtype), labels):
                     logits = passes.logits(some)

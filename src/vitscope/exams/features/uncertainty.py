@@ -25,7 +25,7 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.arguments import Count, Probability
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import mean_interval
-from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.moments import centred_points
 from vitscope.engine.not_finite import look_inside, overflown
 from vitscope.engine.own_passes import own_passes
@@ -69,7 +69,7 @@ class SpreadOverPasses:
         return variance.clamp_min_(0.0).sqrt_().flatten(1).mean(1)
 
 
-class UncertaintySums(OwnNumbers):
+class UncertaintySums(ProcedureSums):
     """Sums over images of the spreads of every unit."""
 
     n: Tensor
@@ -159,12 +159,12 @@ def uncertainty(
         raise VitscopeError(f"passes is {passes}; a spread over passes needs at least 2")
     request = replace(request, limit=min(request.limit or most, most))
     with own_passes(model, data, request) as own:
-        units = own.mapped_parts.mapped
+        units = own.mapped_anatomy.mapped
         rows = tuple(UnitRow.of(unit, stream) for unit in units)
         sums = UncertaintySums(rows)
-        network = random_network(model, own.parts, own.noise(FEW), p, request.seed)
+        network = random_network(model, own.anatomy, own.noise(FEW), p, request.seed)
         subject = model if network is None else network.model
-        parts = own.parts if subject is model else anatomy(subject, own.parts.input_shape)
+        parts = own.anatomy if subject is model else anatomy(subject, own.anatomy.input_shape)
         at_once = max(1, MOST_NUMBERS // sum(math.prod(unit.map_shape or ()) for unit in units))
         with own.progress("uncertainty") as advance:
             for images, _, indices in own.stream:

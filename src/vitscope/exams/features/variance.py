@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.engine.alone import alone
 from vitscope.engine.exam import Subject
 from vitscope.engine.moments import FeatureMoments, centred_points
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.variance import VarianceResult
 
 
@@ -49,4 +49,4 @@ class VarianceAccumulator(FeatureMoments):
         return {"n": int(self.n), **self.levels()._asdict(), **self.change_fields()}
 
 
-variance = alone(VarianceAccumulator, "the variance of `model`'s feature maps on `data`")
+variance = single_exam(VarianceAccumulator, "the variance of `model`'s feature maps on `data`")

@@ -31,7 +31,7 @@ from vitscope.curvature.loss import Convention
 from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.exam import Rows, procedure
 from vitscope.engine.held_batches import find_recipe, penalty_of, training_split
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian import HessianResult
 from vitscope.recipes.recipe import Recipe
@@ -58,7 +58,7 @@ def hessian(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
 ) -> HessianResult:
     """The Hessian max eigenvalue spectrum of `model` on mini-batches of the augmented training set.
 
@@ -104,7 +104,7 @@ def hessian(
 
         shapes = dict.fromkeys(("eigenvalues", "residuals", "converged"), (batches, k))
         rows = Rows(**shapes, **dict.fromkeys(("products", "nll", "l2"), (batches,)))
-        found = passes.measure("hessian", rows, parts or Parts(), 5 * k, search)
+        found = passes.measure("hessian", rows, parts or PartialResults(), 5 * k, search)
     found |= {"converged": found["converged"] > 0, "products": found["products"].astype(np.int64)}
     found |= summed_up(found["eigenvalues"], seed)
     result = HessianResult(**passes.about, mode=mode, tol=tol, **found)

@@ -33,7 +33,7 @@ from vitscope.curvature.loss import Convention
 from vitscope.engine.curvature_passes import CurvatureSetup, curvature_passes
 from vitscope.engine.exam import Rows
 from vitscope.engine.held_batches import find_recipe, penalty_of
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.hessian_density import HessianDensityResult
 from vitscope.recipes.recipe import Recipe
@@ -57,7 +57,7 @@ def hessian_density(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
 ) -> HessianDensityResult:
     """The density of eigenvalues and the trace, from `steps` products per batch; `hessian` documents the others."""
     if steps < 2:
@@ -75,7 +75,7 @@ def hessian_density(
             return {"nodes": np.pad(found.nodes, missing), "weights": np.pad(found.weights, missing)}
 
         rows = Rows(nodes=(batches, steps), weights=(batches, steps))
-        found = passes.measure("hessian density", rows, parts or Parts(), steps, probe)
+        found = passes.measure("hessian density", rows, parts or PartialResults(), steps, probe)
         return _result(found, passes.about)
 
 

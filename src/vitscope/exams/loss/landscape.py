@@ -30,12 +30,12 @@ from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, visit
 from vitscope.engine.held_scores import score, summarise
 from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
 from vitscope.engine.own_passes import placed
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape import Centre, LandscapeResult
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import preserved as draws_preserved
+from vitscope.recipes.seeding import random_state_preserved
 
 
 @takes_interface
@@ -58,7 +58,7 @@ def landscape(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
 ) -> LandscapeResult:
     """The loss landscape of `model` on the augmented training set.
 
@@ -83,8 +83,8 @@ def landscape(
         seed: Of the images, the augmentation and the directions.
     """
     recipe = find_recipe(recipe, data)
-    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
-    with preserved(model), draws_preserved(), placed(model, device), parts:
+    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or PartialResults()
+    with preserved(model), random_state_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts), loss.statistics_restored():
             moved = moved_parameters(model, tuple(loss.batches[0].images.shape[1:]))

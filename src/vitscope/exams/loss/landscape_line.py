@@ -25,12 +25,12 @@ from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, 
 from vitscope.engine.held_scores import summarise
 from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
 from vitscope.engine.own_passes import placed
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import takes_interface
 from vitscope.findings.landscape_line import LandscapeLineResult
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
-from vitscope.recipes.seeding import preserved as draws_preserved
+from vitscope.recipes.seeding import random_state_preserved
 
 
 @takes_interface
@@ -49,15 +49,15 @@ def landscape_line(
     seed: int = 0,
     device: str | torch.device | None = None,
     name: str | None = None,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
 ) -> LandscapeLineResult:
     """The loss on the line from `model` to `other`, a model of the same structure or a run folder of one.
 
     `landscape` documents the other arguments. Statistics of batch norms that are "kept" lie on the line, too.
     """
     recipe = find_recipe(recipe, data)
-    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or Parts()
-    with preserved(model), draws_preserved(), placed(model, device), parts:
+    penalty, parts = penalty_of(recipe, weight_decay, l2), parts or PartialResults()
+    with preserved(model), random_state_preserved(), placed(model, device), parts:
         loss = HeldLoss(model, data, limit, batch_size, recipe, batch_norm, seed)
         with loss.arranged(memory_format, parts):
             state = model.state_dict(keep_vars=True)  # the model's own parameters and kept buffers, no copies

@@ -26,7 +26,6 @@ from vitscope.core.statistics import (
     score_interval,
     standard_error,
 )
-from vitscope.engine.alone import alone
 from vitscope.engine.answer_scores import (
     bits_set,
     either,
@@ -39,8 +38,8 @@ from vitscope.engine.condition_scores import COLUMNS, FILLED
 from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.scores import error_interval, least_error, lengthened
 from vitscope.engine.shown_images import ShowsImages
-from vitscope.findings.answers import KINDS, QUANTITIES, AnswersResult, ByteArray, kind_of
-from vitscope.findings.answers import Asked as Question
+from vitscope.engine.single_exam import single_exam
+from vitscope.findings.answers import KINDS, QUANTITIES, AnsweredQuestion, AnswersResult, ByteArray, kind_of
 from vitscope.results.condition_rows import BINS, MEANS
 
 SIDE = 160  # of pictures that are kept to be shown, at most
@@ -159,7 +158,7 @@ class AnswersAccumulator(ShowsImages):
             "shown": tuple(self._question(slot) for slot in self.slots),
         }
 
-    def _question(self, slot: int) -> Question:
+    def _question(self, slot: int) -> AnsweredQuestion:
         """Picture, question and truth are the data's; the answers are what was kept."""
         data, place = self.subject.pictures, int(self.places[slot])
         assert data is not None
@@ -169,7 +168,7 @@ class AnswersAccumulator(ShowsImages):
         pixels = np.asarray(picture.resize((wide, tall), Image.Resampling.BOX))
         best = [int(k) for k in np.argsort(-target, kind="stable")[:TOP] if target[k] > 0]
         said = [int(k) - 1 for k in self.chosen[slot] if k]
-        return Question(
+        return AnsweredQuestion(
             place,
             ByteArray.of(np.ascontiguousarray(pixels)),
             data.question(place),
@@ -189,4 +188,4 @@ def _shares(counts: Tensor, n: int) -> Estimate[np.ndarray]:
         return Estimate(drawn[0], *score_interval(drawn[0], error, images_behind(asked.T)))
 
 
-answers = alone(AnswersAccumulator, "what `model` answers to the questions of `data`")
+answers = single_exam(AnswersAccumulator, "what `model` answers to the questions of `data`")

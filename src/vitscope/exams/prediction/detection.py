@@ -23,11 +23,11 @@ from torch import Tensor
 
 from vitscope.core.arguments import Share
 from vitscope.core.statistics import Estimate, biased_intervals, difference_interval, of_few, standard_error
-from vitscope.engine.alone import alone
 from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.object_scores import KINDS, Measured, ObjectRows, averages
 from vitscope.engine.scores import error_interval, least_error
 from vitscope.engine.shown_images import ShowsImages
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.detection import (
     CLASS_QUANTITIES,
     QUANTITIES,
@@ -262,7 +262,7 @@ def _decoded(mask: dict[str, Any]) -> np.ndarray:
     return np.asarray(coding.decode(mask), dtype=bool)
 
 
-detection = alone(
+detection = single_exam(
     DetectionAccumulator,
     "which objects of `data` are found by `model`",
     score="Precision, recall and number of boxes are those of boxes with at least this score.",

@@ -24,7 +24,7 @@ from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pass_scores import PassScores, RunningMean, Stopwatch
 from vitscope.engine.random_passes import Members, PassSource, RandomPasses, random_network
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.scores import check_predictions
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.passes import PassesResult
@@ -42,7 +42,7 @@ def passes(
     passes: Sequence[Count] = (1, 2, 5, 10),
     p: Probability = 0.3,
     smooth: bool = False,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
 ) -> PassesResult:
     """Score the average over several passes of `model` against their number.
 
@@ -73,7 +73,7 @@ def passes(
             )
         if plain.most is not None:
             counts = sorted({*(count for count in counts if count <= plain.most), plain.most} - {0})
-        smoothed = plain.smoothed(own.parts.input_shape) if smooth else None
+        smoothed = plain.smoothed(own.anatomy.input_shape) if smooth else None
         sources = [plain] if smoothed is None else [plain, smoothed]
         watch = Stopwatch(own.device)
         each = [0, *counts] if plain.deterministic else counts
@@ -84,7 +84,7 @@ def passes(
             columns, seconds = measure(images.to(own.dtype), labels, indices)
             scores.update(columns, indices, seconds)
 
-        own.take_in("passes", {"passes": scores}, take)
+        own.accumulate("passes", {"passes": scores}, take)
         found = scores.finish()
         found["drawn"] = found["drawn"][len(each) - 1].T.copy()
         return PassesResult(

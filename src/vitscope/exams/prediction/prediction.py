@@ -24,7 +24,6 @@ from vitscope.core.statistics import (
     share_interval,
     standard_error,
 )
-from vitscope.engine.alone import alone
 from vitscope.engine.condition_scores import COLUMNS, score_columns
 from vitscope.engine.conditions import replicates
 from vitscope.engine.exam import Accumulator, Batch, Subject
@@ -45,6 +44,7 @@ from vitscope.engine.scores import (
     scores,
     with_bits,
 )
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.prediction import QUANTITIES, SHADES, PredictionResult, Scaling
 from vitscope.results.condition_rows import BINS, MEANS
 
@@ -220,7 +220,7 @@ class PredictionAccumulator(Accumulator):
         return find_scaling(self.fitting, self.reporting, self.reported_bins, fitted, n - fitted)
 
 
-prediction = alone(
+prediction = single_exam(
     PredictionAccumulator,
     "`model`'s predictions on `data`",
     temperature='Divide the logits by this number. "fit" leaves them as they are, and adds what dividing them by the '

@@ -31,7 +31,6 @@ from vitscope.core.statistics import (
     poisson_weights,
     standard_error,
 )
-from vitscope.engine.alone import alone
 from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.pixel_scores import (
     PIXEL_COLUMNS,
@@ -42,6 +41,7 @@ from vitscope.engine.pixel_scores import (
 )
 from vitscope.engine.scores import error_interval, least_error, lengthened
 from vitscope.engine.shown_images import ShowsImages
+from vitscope.engine.single_exam import single_exam
 from vitscope.findings.segmentation import CLASS_QUANTITIES, QUANTITIES, Overlay, SegmentationResult
 from vitscope.results.condition_rows import BINS, MEANS
 from vitscope.tasks.segmentation import class_iou, mean_iou
@@ -205,7 +205,7 @@ class SegmentationAccumulator(ShowsImages):
         return tuple(found)
 
 
-segmentation = alone(
+segmentation = single_exam(
     SegmentationAccumulator,
     "what `model` takes every pixel of `data` for",
     window="Show it windows of its own size, in a picture whose shorter side is so many times that; scores are "

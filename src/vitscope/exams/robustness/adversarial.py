@@ -29,7 +29,7 @@ from vitscope.engine.conditions import main_headlines, nothing_scored, score_con
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import START, PixelModel, uniform
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.adversarial import CLEAN, FGSM, PGD, AdversarialResult, Attacked
 
@@ -43,7 +43,7 @@ def adversarial(
     model: nn.Module,
     data: Any,
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     strengths: Sequence[Positive] = STRENGTHS,
     steps: CountFromZero = STEPS,
 ) -> AdversarialResult:

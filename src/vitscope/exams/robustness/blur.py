@@ -7,7 +7,7 @@ from torch import nn
 
 from vitscope.core.arguments import Positive
 from vitscope.engine.exam import procedure
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import Asked
 from vitscope.exams.robustness.noise import ascending, scored_under
 from vitscope.findings.blur import BlurResult
@@ -19,7 +19,7 @@ def blur(
     model: nn.Module,
     data: Any,
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     strengths: Sequence[Positive] = (1.0, 2.0),
 ) -> BlurResult:
     """Score `model` under Gaussian blur; `noise` documents the other arguments.

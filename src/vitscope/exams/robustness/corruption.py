@@ -27,7 +27,7 @@ from vitscope.engine.corruption_passes import CorruptionPasses, Replicates
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.own_passes import own_passes
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.corruption import CLEAN, CorruptionResult
 
@@ -39,7 +39,7 @@ def corruption(
     model: nn.Module,
     data: Any,
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     types: Sequence[str] = TYPES,
     severities: Sequence[int] = SEVERITIES,
     source: str | Path | None = None,
@@ -67,7 +67,7 @@ def corruption(
     published = None
     if source is not None:
         published = open_published(source, data, conditions, _chosen(data, request.limit, request.seed))
-    parts = parts or Parts()
+    parts = parts or PartialResults()
     with own_passes(model, data, request, labelled=True, or_task=True) as own, parts:
         asked = (
             own.pictures is not None and own.pictures.task == "vqa"

@@ -25,7 +25,7 @@ from vitscope.engine.conditions import drawn_score, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import NOISE, PixelModel, gaussian
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.frequency_noise import CLEAN, HIGH, HIGH_MINUS_LOW, LOW, FrequencyNoiseResult
 from vitscope.results.condition_rows import Headline
@@ -73,7 +73,7 @@ def frequency_noise(
     model: nn.Module,
     data: Any,
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     strength: Positive = 32.0,
 ) -> FrequencyNoiseResult:
     """Score `model` under noise of each of ten bands of frequencies; `examine` documents the other arguments.
@@ -113,7 +113,7 @@ def frequency_noise(
 
 def _kinds(own: OwnPasses) -> tuple[str, ...]:
     try:
-        return tuple(dict.fromkeys(unit.kind for unit in own.parts))
+        return tuple(dict.fromkeys(unit.kind for unit in own.anatomy))
     except UnsupportedModel:  # its robustness can be measured all the same
         return ()
 

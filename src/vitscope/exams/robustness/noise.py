@@ -32,7 +32,7 @@ from vitscope.engine.conditions import (
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import PixelModel
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import Asked, Request
 from vitscope.findings.noise import BLUR, CLEAN, GAUSSIAN, SHOT, NoiseResult, Perturbation
 
@@ -66,7 +66,7 @@ def scored_under(
     model: nn.Module,
     data: Any,
     request: Request,
-    parts: Parts | None,
+    parts: PartialResults | None,
     perturbations: Sequence[Perturbation],
     draws: int,
 ) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def noise(
     model: nn.Module,
     data: Any,
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     strengths: Sequence[Positive] = (5.0, 10.0),
     draws: Count = 5,
 ) -> NoiseResult:

@@ -33,7 +33,7 @@ from vitscope.engine.conditions import main_headlines, score_conditions, scored
 from vitscope.engine.exam import procedure
 from vitscope.engine.own_passes import own_passes
 from vitscope.engine.pixels import PATCHES, PixelModel, best_scores, image_generators
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.occlusion import CENTRE, CLEAN, NON_SALIENT, RANDOM, SALIENT, Occluded, OcclusionResult
 from vitscope.results.condition_rows import Headline
@@ -87,7 +87,7 @@ def occlusion(
     model: nn.Module,
     data: Any,
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     fill: Fill = "mean",
     side: Count = 8,
     shares: Sequence[Share] = SHARES,

@@ -32,10 +32,10 @@ from torch import Tensor, nn
 from vitscope.core.arguments import Positive
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import REPLICATES, Estimate, poisson_weights, score_interval, standard_error
-from vitscope.engine.exam import OwnNumbers, procedure
+from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import PAIRS, PixelModel, image_generators
-from vitscope.engine.resuming import Parts
+from vitscope.engine.resuming import PartialResults
 from vitscope.engine.scores import check_predictions
 from vitscope.engine.takes_interface import Asked
 from vitscope.exams.robustness.frequency_noise import below
@@ -76,7 +76,7 @@ def pairs(labels: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-class Decisions(OwnNumbers):
+class Decisions(ProcedureSums):
     """Sums over pairs, plain (first row) and in every bootstrap replicate, per way of mixing."""
 
     n: Tensor
@@ -109,7 +109,7 @@ def shape_bias(
     model: nn.Module,
     data: Any,
     request: Asked,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
     cutoffs: Sequence[Positive] = CUTOFFS,
 ) -> ShapeBiasResult:
     """Show `model` pictures that are mixed of two classes; `examine` documents the other arguments.
@@ -130,7 +130,7 @@ def shape_bias(
         def take(*batch: Tensor) -> None:
             decisions.update(len(batch[0]), *measure(*batch))
 
-        own.take_in("shape_bias", {"decisions": decisions}, take)
+        own.accumulate("shape_bias", {"decisions": decisions}, take)
         return ShapeBiasResult(**own.common, cutoff=ordered, **_summarise(ordered, **decisions.finish()))
 
 

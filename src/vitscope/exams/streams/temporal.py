@@ -22,14 +22,14 @@ from vitscope.core.tensors import dtype_of
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
 from vitscope.data.frames import FrameData, pieces
-from vitscope.engine.choosing import require_frames
+from vitscope.engine.choose_exams import require_frames
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.frame_scores import FrameScores, blocks_of
 from vitscope.engine.own_passes import compare_classes, placed, progress
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.random_passes import RandomPasses, random_network, without_grafts
-from vitscope.engine.resuming import Parts, ResumablePass
+from vitscope.engine.resuming import PartialResults, ResumablePass
 from vitscope.engine.sequence_scorer import SequenceScorer, predictors
 from vitscope.engine.takes_interface import Asked
 from vitscope.findings.temporal import TemporalResult
@@ -52,7 +52,7 @@ def temporal(
     p: Probability = 0.3,
     smooth: bool = False,
     block: Count | None = None,
-    parts: Parts | None = None,
+    parts: PartialResults | None = None,
 ) -> TemporalResult:
     """Score `model`'s predictions on a stream of frames, alone and smoothed over time.
 

@@ -40,9 +40,9 @@ class Dense(nn.Module):
     ) -> None:
         super().__init__()
         body = dissect(backbone, size)
-        found = find_levels(body)
-        plain = is_plain(found)
-        self.levels = tuple(found if levels is None else found[-levels:])
+        all_levels = find_levels(body)
+        plain = is_plain(all_levels)
+        self.levels = tuple(all_levels if levels is None else all_levels[-levels:])
         self.feeding = tuple(dict.fromkeys(f"backbone.{level.block}" for level in self.levels))
         self.backbone = backbone
         self.neck: nn.Module = PyramidNeck(self.levels[0].channels, norm) if plain else NoNeck()

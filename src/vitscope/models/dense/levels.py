@@ -109,22 +109,22 @@ def find_levels(body: Dissection) -> list[Level]:
     Raises:
         UnsupportedModel: No module of the backbone hands its maps on.
     """
-    found = [level for unit in body.parts.mapped if (level := _level(body, unit)) is not None]
-    if not found:
+    levels = [level for unit in body.parts.mapped if (level := _level(body, unit)) is not None]
+    if not levels:
         raise UnsupportedModel(
             f"no module of {body.parts.model_name} gives the map after one of its units, so that nothing can be put "
             "on it; give its blocks modules of their own"
         )
     stages: dict[tuple[int, ...], Level] = {}
-    for level in found:
+    for level in levels:
         grid = level.grid
         finer = [other for other in stages if math.prod(other) < math.prod(grid)]
         if not finer:  # maps that grow again are a decoder's
             stages[grid] = level
     if len(stages) > 1:
         return list(stages.values())
-    n = len(found)
-    return [found[max((k + 1) * n // DEPTHS, 1) - 1] for k in range(DEPTHS)]
+    n = len(levels)
+    return [levels[max((k + 1) * n // DEPTHS, 1) - 1] for k in range(DEPTHS)]
 
 
 def is_plain(levels: Sequence[Level]) -> bool:

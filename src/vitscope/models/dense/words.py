@@ -43,7 +43,7 @@ class Words:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """How many different token numbers there are."""
         return len(SPECIAL) + len(self.vocabulary)
 
     @cached_property

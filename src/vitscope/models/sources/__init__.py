@@ -25,7 +25,7 @@ _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 @dataclass(frozen=True)
-class Request:
+class ModelRequest:
     """What `create_model` was asked for."""
 
     name: str
@@ -111,7 +111,7 @@ def is_cut_off() -> bool:
 
 
 @contextmanager
-def no_vain_tries() -> Iterator[bool]:
+def without_retries() -> Iterator[bool]:
     """Inside, where there is no network, only what is in the cache is looked for; gives whether that is so."""
     from huggingface_hub import constants
 
@@ -130,7 +130,7 @@ def fetching(name: str, local: bool = False) -> Iterator[None]:
 
     Those of a `local` model lie in this package, if it has any.
     """
-    with nullcontext(False) if local else no_vain_tries() as cut_off:
+    with nullcontext(False) if local else without_retries() as cut_off:
         try:
             yield
         except (TypeError, VitscopeError):

@@ -18,7 +18,7 @@ from vitscope.core.interface import class_count
 from vitscope.data import data_config
 from vitscope.models.errors import CannotBuild
 from vitscope.models.origin import Origin, origin, remember_random_weights, set_input, still_random
-from vitscope.models.sources import Request, signature_of
+from vitscope.models.sources import ModelRequest, signature_of
 
 HEADS = {  # file and class of each prefix
     "upernet": ("segmentation", "UperNet"),
@@ -38,7 +38,9 @@ def backbone_of(name: str) -> str:
     return name.partition(":")[2] if has(name) else name
 
 
-def build(request: Request, create: Callable[..., nn.Module], redo: Callable[..., nn.Module]) -> nn.Module:
+def build(
+    request: ModelRequest, create: Callable[..., nn.Module], redo: Callable[..., nn.Module]
+) -> nn.Module:
     """The backbone by `create`, and what the task needs on it; `redo` operates on it as a record says.
 
     Without a number of classes it has as many as the backbone.
@@ -47,8 +49,12 @@ def build(request: Request, create: Callable[..., nn.Module], redo: Callable[...
     if has(inner) or not inner:
         raise CannotBuild(f"'{request.name}' names no backbone; expected {kind}:NAME, as in {kind}:vit_mini")
     cls = _class(kind)
-    own = {key: value for key, value in request.arguments.items() if key in signature_of(cls)}
-    given = {key: value for key, value in request.arguments.items() if key not in own and key not in _OURS}
+    decoder_arguments = {key: value for key, value in request.arguments.items() if key in signature_of(cls)}
+    given = {
+        key: value
+        for key, value in request.arguments.items()
+        if key not in decoder_arguments and key not in _OURS
+    }
     backbone = create(
         inner,
         pretrained=request.pretrained,
@@ -63,11 +69,11 @@ def build(request: Request, create: Callable[..., nn.Module], redo: Callable[...
     own_classes = class_count(backbone) or 1
     classes = own_classes if request.num_classes is None else check(request.num_classes, Count, "num_classes")
     prepared = data_config(backbone)
-    model: nn.Module = cls(backbone, prepared.input_size, classes, **own)
+    model: nn.Module = cls(backbone, prepared.input_size, classes, **decoder_arguments)
     set_input(model, num_classes=classes, **{key: getattr(prepared, key) for key in prepared.to_dict()})
-    name, again = _again(kind, inner, backbone, {**given, **own})
-    said = {} if request.img_size is None else {"img_size": request.img_size}
-    model.vitscope_origin = Origin(name, {**again, **said, "num_classes": classes})  # type: ignore[assignment]
+    name, again = _again(kind, inner, backbone, {**given, **decoder_arguments})
+    sizes = {} if request.img_size is None else {"img_size": request.img_size}
+    model.vitscope_origin = Origin(name, {**again, **sizes, "num_classes": classes})  # type: ignore[assignment]
     if all_random:
         remember_random_weights(model)
     return model

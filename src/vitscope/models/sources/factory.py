@@ -13,11 +13,11 @@ from vitscope.core.errors import VitscopeError, alike
 from vitscope.data.config import image_channels
 from vitscope.models.errors import CannotBuild, UnknownModel
 from vitscope.models.origin import set_input
-from vitscope.models.sources import Request, call, signature_of
+from vitscope.models.sources import ModelRequest, call, signature_of
 from vitscope.models.trust import OUR_FACTORIES
 
 
-def build(request: Request) -> nn.Module:
+def build(request: ModelRequest) -> nn.Module:
     """Import the module (also from the working directory) and call the factory with what was asked for.
 
     `trust_code` goes to our own factories, which make what their arguments name.
@@ -42,7 +42,7 @@ def build(request: Request) -> nn.Module:
         raise
     except Exception as error:
         raise CannotBuild(
-            f"{name} fails with {said(error)}; expected a function that returns a model"
+            f"{name} fails with {error_text(error)}; expected a function that returns a model"
         ) from error
     if not isinstance(model, nn.Module):
         raise VitscopeError(f"{name} returned a {type(model).__name__}; expected a torch.nn.Module")
@@ -64,7 +64,7 @@ def find(name: str) -> Callable[..., Any]:
             f"'{name}' is no model's name; expected package.module:factory, or: vitscope models"
         )
     try:
-        with from_here():
+        with working_directory_importable():
             module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise UnknownModel(
@@ -74,7 +74,9 @@ def find(name: str) -> Callable[..., Any]:
     except VitscopeError:
         raise
     except Exception as error:
-        raise CannotBuild(f"'{module_name}' of model '{name}' cannot be imported: {said(error)}") from error
+        raise CannotBuild(
+            f"'{module_name}' of model '{name}' cannot be imported: {error_text(error)}"
+        ) from error
     factory = getattr(module, attribute, None)
     if not callable(factory):
         public = sorted(k for k, v in vars(module).items() if callable(v) and not k.startswith("_"))
@@ -87,7 +89,7 @@ def find(name: str) -> Callable[..., Any]:
 
 
 @contextmanager
-def from_here() -> Iterator[None]:
+def working_directory_importable() -> Iterator[None]:
     """Inside, modules are found in the working directory, too: the command `vitscope` does not look there itself."""
     here = str(Path.cwd())
     sys.path.insert(0, here)
@@ -98,6 +100,6 @@ def from_here() -> Iterator[None]:
             sys.path.remove(here)
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """What code of the user's own ended with, in one line."""
     return " ".join(f"{type(error).__name__} ({error})".split())

@@ -17,14 +17,14 @@ from vitscope.data.processors import stated
 from vitscope.models.dense.words import HubWords
 from vitscope.models.errors import BadWeights, UnknownArgument, UnknownModel, UntrustedCode
 from vitscope.models.origin import pair, set_input
-from vitscope.models.sources import Request, no_vain_tries
+from vitscope.models.sources import ModelRequest, without_retries
 from vitscope.models.trust import HOW, HUGGING_FACE
 
 PREFIX = HUGGING_FACE
 _KERNELS = ("_implementation", "_implementation_internal")  # "owner/name": code that is fetched from the hub
 
 
-def build(request: Request) -> nn.Module:
+def build(request: ModelRequest) -> nn.Module:
     """`AutoModelForImageClassification` from its configuration, with its weights if they are wanted.
 
     A model that brings code of its own is made with `trust_code` only; nobody is asked on the terminal.
@@ -37,7 +37,7 @@ def build(request: Request) -> nn.Module:
         ) from error
     if _is_folder(request.name.removeprefix(PREFIX)):
         return _build(transformers, request)
-    with no_vain_tries():
+    with without_retries():
         check_name(request.name)
         return _build(transformers, request)
 
@@ -51,7 +51,7 @@ def check_name(name: str) -> None:
         raise UnknownModel(
             f"no Hugging Face model '{where}'; expected hf:owner/name, or hf: and a folder with a config.json"
         )
-    with no_vain_tries() as cut_off:
+    with without_retries() as cut_off:
         if cut_off and not _is_cached(where):
             raise UnknownModel(
                 f"no Hugging Face model '{where}' in the cache, and there is no network; expected hf: and a folder "
@@ -73,7 +73,7 @@ def _is_folder(where: str) -> bool:
     return bool(where) and Path(where).is_dir()
 
 
-def _build(transformers: Any, request: Request) -> nn.Module:
+def _build(transformers: Any, request: ModelRequest) -> nn.Module:
     name, size, trust_code = request.name, request.size, request.trust_code
     where = name.removeprefix(PREFIX)
     try:
@@ -155,13 +155,13 @@ def _preprocessing(where: str, config: Any, size: tuple[int, int] | None, trust_
 
     known: dict[str, Any] = {"crop_pct": 1.0}
     with suppress(OSError, ValueError):  # it has none
-        said, _ = ImageProcessingMixin.get_image_processor_dict(where)
+        processor, _ = ImageProcessingMixin.get_image_processor_dict(where)
         with suppress(ValueError):  # it has code of its own, which is not run: what its file says has to do
-            said = AutoImageProcessor.from_pretrained(where, trust_remote_code=trust_code).to_dict()
-        known |= stated(said)
+            processor = AutoImageProcessor.from_pretrained(where, trust_remote_code=trust_code).to_dict()
+        known |= stated(processor)
     if "mean" in known:
         known["said_by"] = "its image processor"
-    own = getattr(config, "image_size", None) or known.pop("side", 224)
+    side = getattr(config, "image_size", None) or known.pop("side", 224)
     known.pop("side", None)
-    height, width = size or pair(own if isinstance(own, int) else tuple(own))  # type: ignore[misc]
+    height, width = size or pair(side if isinstance(side, int) else tuple(side))  # type: ignore[misc]
     return {**known, "input_size": (getattr(config, "num_channels", 3), height, width)}

@@ -162,9 +162,9 @@ def check_model(folder: Path, trust_code: bool) -> dict[str, Any]:
             "build it the same way, then: vitscope.models.load_run_weights(model, folder)"
         )
     allow_model(name, arguments, folder / CONFIG, trust_code)
-    own = backbone_of(name)  # of a dense model: what it stands on
-    known = from_timm.has(own) or from_vqa.has(own)
-    if ":" not in own and (Path(own).name != own or not known):
+    backbone = backbone_of(name)  # of a dense model: what it stands on
+    known = from_timm.has(backbone) or from_vqa.has(backbone)
+    if ":" not in backbone and (Path(backbone).name != backbone or not known):
         raise BadResult(
             f"{folder / CONFIG} is damaged: it names a folder, {shown(name)}, where a model's name is expected; "
             "copy the folder again"

@@ -13,7 +13,7 @@ from torch import nn
 from vitscope.core.errors import VitscopeError, did_you_mean, warn
 from vitscope.models.errors import TwinWarning, UnknownModel
 from vitscope.models.origin import set_input
-from vitscope.models.sources import Request, arguments_of, call, fetching, no_vain_tries
+from vitscope.models.sources import ModelRequest, arguments_of, call, fetching, without_retries
 from vitscope.models.zoo import OURS, fitting, timms_own
 
 PREFIXES = ("hf-hub:", "hf_hub:", "local-dir:")  # timm's own prefixes, passed on to it
@@ -46,7 +46,7 @@ def _described(name: str) -> Iterator[None]:
     if not name.startswith(PREFIXES):
         yield
         return
-    with no_vain_tries() as cut_off:
+    with without_retries() as cut_off:
         try:
             yield
         except VitscopeError:
@@ -84,7 +84,7 @@ def names() -> list[str]:
     return timm.list_models()
 
 
-def build(request: Request) -> nn.Module:
+def build(request: ModelRequest) -> nn.Module:
     """`timm.create_model`; `img_size` goes to the models that take one, and into every data configuration.
 
     A small image without weights to load gets the model's twin for small images, if there is one, and a note of it.

@@ -6,7 +6,7 @@ import torchvision
 from torch import nn
 
 from vitscope.models.origin import set_input
-from vitscope.models.sources import Request, arguments_of, call, fetching, signature_of
+from vitscope.models.sources import ModelRequest, arguments_of, call, fetching, signature_of
 
 PREFIX = "tv:"
 
@@ -21,7 +21,7 @@ def has(name: str) -> bool:
     return name in names()
 
 
-def build(request: Request) -> nn.Module:
+def build(request: ModelRequest) -> nn.Module:
     """`torchvision.models.get_model`; square images only where the model fixes their size (`image_size`)."""
     own_name, size = request.name.removeprefix(PREFIX), request.size
     builder = torchvision.models.get_model_builder(own_name)

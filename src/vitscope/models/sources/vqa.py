@@ -6,7 +6,7 @@ from vitscope.core.arguments import Count, check
 from vitscope.core.errors import VitscopeError
 from vitscope.models.errors import BadWeights, CannotBuild, UnknownArgument
 from vitscope.models.origin import set_input
-from vitscope.models.sources import Request
+from vitscope.models.sources import ModelRequest
 from vitscope.models.sources.huggingface import logits_alone
 
 MINI = "vilt_mini"
@@ -14,7 +14,7 @@ _ANSWERS = 2  # where nobody says how many
 
 
 def names() -> list[str]:
-    """All of them."""
+    """The names of all models that answer questions."""
     return [MINI]
 
 
@@ -23,7 +23,7 @@ def has(name: str) -> bool:
     return name == MINI
 
 
-def build(request: Request) -> nn.Module:
+def build(request: ModelRequest) -> nn.Module:
     """From its configuration; `vocabulary` are the words of the questions, `question_length` how many it reads."""
     try:
         from transformers import ViltConfig

@@ -101,10 +101,10 @@ class WindowAttention(nn.Module):
             bias = bias + _padding_bias(points, height, width, tall, wide)
         # scaling the scores is cheaper than scaling q, and in the backward pass q and k: they are the larger ones
         scores = torch.add(bias, query @ key.transpose(-2, -1), alpha=self.dim_head**-0.5)
-        found = self._join(scores.softmax(-1) @ value, points.shape[1:3], tall, wide)
+        output = self._join(scores.softmax(-1) @ value, points.shape[1:3], tall, wide)
         if below or right:
-            found = found[:, :height, :width]
-        return self.proj(found).permute(0, 3, 1, 2)
+            output = output[:, :height, :width]
+        return self.proj(output).permute(0, 3, 1, 2)
 
     def _cut(self, points: Tensor, tall: int, wide: int) -> Tensor:
         """(N, H, W, heads x channels) to (N, windows, heads, points, channels)."""

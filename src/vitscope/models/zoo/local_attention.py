@@ -193,14 +193,14 @@ class LocalAttention(nn.Module):
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         scores = queries @ self._windows(key).transpose(-2, -1)
         weights = torch.add(self.bias.to(query.dtype), scores, alpha=scale).softmax(-1)
-        found = F.dropout(weights, dropout_p) @ self._windows(value)
-        found = found.unflatten(-2, (rows.tile, columns.tile)).unflatten(-4, (columns.count, rows.count))
-        found = found.movedim(-5, -3).flatten(-3, -2).flatten(-4, -3)
-        found = columns.join(rows.join(found, -3), -2).flatten(-3, -2)
+        output = F.dropout(weights, dropout_p) @ self._windows(value)
+        output = output.unflatten(-2, (rows.tile, columns.tile)).unflatten(-4, (columns.count, rows.count))
+        output = output.movedim(-5, -3).flatten(-3, -2).flatten(-4, -3)
+        output = columns.join(rows.join(output, -3), -2).flatten(-3, -2)
         if not self.prefix:
-            return found
+            return output
         overall = F.scaled_dot_product_attention(first, key, value, dropout_p=dropout_p, scale=scale)
-        return torch.cat([overall, found], -2)
+        return torch.cat([overall, output], -2)
 
     def _windows(self, tokens: Tensor) -> Tensor:
         """What each tile sees, the prefix first: (..., tiles, tokens, channels), tiles by columns."""

@@ -43,7 +43,7 @@ class StandIn:
 
     @property
     def path(self) -> str:
-        """The module's."""
+        """The path of the module that is replaced."""
         return self.projections.call.path
 
     @property
@@ -95,14 +95,14 @@ def prove(body: Dissection, unit: Unit, projections: Projections, seen: SeenCall
     wanted = seen.output if outputs is None else seen.output[projections.output_slot]
     with preserved(body.model):
         dropout = _dropout(unit, module, seen, wanted)
-        found = StandIn(projections, tokens, outputs, dropout)
+        stand_in = StandIn(projections, tokens, outputs, dropout)
         with torch.no_grad():
-            made = found.build(found.heads).eval()(*seen.args, **seen.kwargs)
+            made = stand_in.build(stand_in.heads).eval()(*seen.args, **seen.kwargs)
     made = made if outputs is None else made[projections.output_slot]
     allowed = torch.finfo(wanted.dtype).eps ** 0.5 * float(wanted.abs().max())
     if made.shape != wanted.shape or not float((made - wanted).abs().max()) <= allowed:
         raise not_plain(unit, "heads and projections alone do not give its output")
-    return found
+    return stand_in
 
 
 def _outputs(unit: Unit, output: Any) -> int | None:

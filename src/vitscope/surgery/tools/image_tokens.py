@@ -124,7 +124,7 @@ class TextLength(nn.Module):
         self.name, self.length = name, length
 
     def forward(self, words: Tensor) -> Tensor:
-        """The same words."""
+        """The same words; refused if they are not as many as context was planned for."""
         if words.shape[1] != self.length:
             raise VitscopeError(
                 f"{self.name} has {words.shape[1]} words, but context is broadcast among {self.length}; "

@@ -39,7 +39,7 @@ class MapNote(nn.Module):
         self.axes, self.seen = axes, SeenMap()
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same map."""
+        """The same map, of which the number of images and the grid are noted."""
         rows, columns = self.axes
         self.seen.images, self.seen.grid = x.shape[0], (x.shape[rows], x.shape[columns])
         return x
@@ -100,7 +100,7 @@ class Windows:
     source: MapSource
 
     def count(self, x: Tensor, axis: int) -> int:
-        """How many there are."""
+        """How many windows each image has, of those along this axis of `x`."""
         seen, rows = self.source.seen, x.shape[axis]
         if seen.grid is None:
             return self.made

@@ -42,8 +42,8 @@ class UniformHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """One token per image, shaped so that it meets every token."""
         axis = self.tokens.channel_axis
-        found: Tensor = self.proj(self.value(self.tokens.mean(x).movedim(axis, -1))).movedim(-1, axis)
-        return found
+        output: Tensor = self.proj(self.value(self.tokens.mean(x).movedim(axis, -1))).movedim(-1, axis)
+        return output
 
     def masked(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Uniform among the tokens that a mask lets a token see: (N, L, C) and an additive (N or 1, 1, L or 1, L)."""
@@ -88,17 +88,17 @@ class PlainAttention(nn.Module):
             for part in (self.query, self.key, self.value)
         )
         on_weights, on_output = self.dropout if self.training else (0.0, 0.0)
-        found = F.scaled_dot_product_attention(query, key, value, mask, on_weights, scale=self.scale)
-        found = self.proj(found.transpose(1, 2).flatten(2))
+        output = F.scaled_dot_product_attention(query, key, value, mask, on_weights, scale=self.scale)
+        output = self.proj(output.transpose(1, 2).flatten(2))
         if self.uniform is not None and mask is not None:
-            found = found + self.uniform.masked(tokens, mask)
-        found = found.transpose(0, 1) if self.batch_axis == 1 else found
+            output = output + self.uniform.masked(tokens, mask)
+        output = output.transpose(0, 1) if self.batch_axis == 1 else output
         if self.uniform is not None and mask is None:
-            found = found + self.uniform(x)
-        found = F.dropout(found, on_output, self.training)
+            output = output + self.uniform(x)
+        output = F.dropout(output, on_output, self.training)
         if self.outputs is None:
-            return found
-        return tuple(found if i == self.output_slot else None for i in range(self.outputs))
+            return output
+        return tuple(output if i == self.output_slot else None for i in range(self.outputs))
 
     def extra_repr(self) -> str:
         """Settings."""

@@ -28,7 +28,7 @@ PRODUCTS = frozenset(("matmul", "__matmul__", "bmm", "baddbmm"))
 
 
 @dataclass(frozen=True)
-class Way:
+class ElementPath:
     """From one node to a later one, by steps that only move elements, and scale them."""
 
     start: int
@@ -69,18 +69,18 @@ def read_projections(body: Dissection, unit: Unit) -> Projections:
     site = _only_site(unit)
     product = _node(graph, site)
     (query, key, value), scale, softmax = _operands(graph, unit, site, product)
-    ways = [_back(graph, unit, node, lambda node: node.name == "linear") for node in (query, key, value)]
-    by_head = [_by_head(graph, site, way, turned=index == 1 and softmax) for index, way in enumerate(ways)]
+    paths = [_back(graph, unit, node, lambda node: node.name == "linear") for node in (query, key, value)]
+    by_head = [_by_head(graph, site, path, turned=index == 1 and softmax) for index, path in enumerate(paths)]
     proj, columns = _output_projection(body, unit, site, product)
     heads, width = by_head[2].weight.shape[:2]
     weight = _constant(graph, proj.inputs[1])
     if weight.shape[1] != heads * width or by_head[0].weight.shape[0] != heads:
         raise not_plain(unit, "its heads do not fill its output projection")
     order = torch.argsort(columns)
-    scale *= ways[0].factor * ways[1].factor
-    sources = {graph[way.start].inputs[0] for way in ways}
-    call, slot, output_slot = _holder(body, unit, sources, [way.start for way in ways], proj.index)
-    _check_nothing_else(body, unit, call, [graph[way.start] for way in ways] + [proj])
+    scale *= paths[0].factor * paths[1].factor
+    sources = {graph[path.start].inputs[0] for path in paths}
+    call, slot, output_slot = _holder(body, unit, sources, [path.start for path in paths], proj.index)
+    _check_nothing_else(body, unit, call, [graph[path.start] for path in paths] + [proj])
     read = weight[:, order].unflatten(1, (heads, width))
     bias = _constant(graph, proj.inputs[2]) if len(proj.inputs) > 2 else None
     return Projections(call, slot, output_slot, by_head[0], by_head[1], by_head[2], read, bias, scale)
@@ -107,9 +107,9 @@ def _node(graph: Graph, site: AttentionSite) -> Node:
     return next(node for node in graph.nodes if node.site == site.product and node.dynamic)
 
 
-def _back(graph: Graph, unit: Unit, node: int, wanted: Callable[[Node], bool]) -> Way:
+def _back(graph: Graph, unit: Unit, node: int, wanted: Callable[[Node], bool]) -> ElementPath:
     try:
-        return way_back(graph, node, wanted)
+        return trace_back(graph, node, wanted)
     except Obstacle as obstacle:
         raise not_plain(unit, f"'{obstacle}' stands between its projections and its heads") from obstacle
 
@@ -129,13 +129,13 @@ def _operands(
     if site.softmax is None:
         raise not_plain(unit, "its probabilities are not formed by a softmax")
     softmax = next(node for node in graph.nodes if node.site == site.softmax and node.dynamic)
-    way = _back(graph, unit, softmax.inputs[0], lambda node: node.name in PRODUCTS)
-    scores = graph[way.start]
+    path = _back(graph, unit, softmax.inputs[0], lambda node: node.name in PRODUCTS)
+    scores = graph[path.start]
     if product.name not in PRODUCTS or site.weights_operand or site.weights_transposed:
         raise not_plain(unit, f"weights and values are multiplied by {product.name}")
     if len(scores.inputs) != 2:
         raise not_plain(unit, "it has a mask or a position bias")
-    return (scores.inputs[0], scores.inputs[1], product.inputs[1]), way.factor, True
+    return (scores.inputs[0], scores.inputs[1], product.inputs[1]), path.factor, True
 
 
 def _split_heads(tensor: Tensor, site: AttentionSite) -> Tensor:
@@ -143,10 +143,10 @@ def _split_heads(tensor: Tensor, site: AttentionSite) -> Tensor:
     return tensor.unflatten(0, (-1, site.heads)) if tensor.dim() == 3 else tensor
 
 
-def _by_head(graph: Graph, site: AttentionSite, way: Way, turned: bool) -> ByHead:
-    linear = graph[way.start]
+def _by_head(graph: Graph, site: AttentionSite, path: ElementPath, turned: bool) -> ByHead:
+    linear = graph[path.start]
     channels = torch.arange(linear.shape[-1]).expand(linear.shape).contiguous()
-    heads = moved(graph, way, channels)
+    heads = moved(graph, path, channels)
     heads = _split_heads(heads.transpose(-2, -1) if turned else heads, site)
     rows = heads[0, :, 0]  # of every image and token alike, or the comparison of outputs will tell
     bias = _constant(graph, linear.inputs[2])[rows] if len(linear.inputs) > 2 else None
@@ -170,11 +170,11 @@ def _output_projection(
     if not after:
         raise not_plain(unit, "no linear map reads its heads")
     proj = graph[min(after)]
-    way = _back(graph, unit, proj.inputs[0], lambda node: node.index == product.index)
+    path = _back(graph, unit, proj.inputs[0], lambda node: node.index == product.index)
     channels = _split_heads(torch.zeros(product.shape, dtype=torch.long), site)
     heads, width = channels.shape[1], channels.shape[-1]
     channels = channels + torch.arange(heads * width).view(heads, 1, width)
-    columns = moved(graph, way, channels.reshape(product.shape)).flatten(0, -2)[0]
+    columns = moved(graph, path, channels.reshape(product.shape)).flatten(0, -2)[0]
     return proj, columns
 
 
@@ -209,7 +209,7 @@ def _check_nothing_else(body: Dissection, unit: Unit, call: ModuleCall, linears:
         raise not_plain(unit, f"it has more parameters than its projections ({', '.join(others[:3])})")
 
 
-def way_back(graph: Graph, node: int, wanted: Callable[[Node], bool]) -> Way:
+def trace_back(graph: Graph, node: int, wanted: Callable[[Node], bool]) -> ElementPath:
     """Back from a node to the nearest one that is wanted; raises `Obstacle` where that is not to be had."""
     steps: list[int] = []
     factor = 1.0
@@ -224,7 +224,7 @@ def way_back(graph: Graph, node: int, wanted: Callable[[Node], bool]) -> Way:
         else:
             steps.append(node)
         node = dynamic[0]
-    return Way(node, tuple(reversed(steps)), factor)
+    return ElementPath(node, tuple(reversed(steps)), factor)
 
 
 def _number(node: Node) -> float | None:
@@ -233,9 +233,9 @@ def _number(node: Node) -> float | None:
     return float(others[0]) if len(others) == 1 and isinstance(others[0], int | float) else None
 
 
-def moved(graph: Graph, way: Way, tensor: Tensor) -> Tensor:
-    """What becomes of a tensor at the start of a way."""
-    for step in way.steps:
+def moved(graph: Graph, path: ElementPath, tensor: Tensor) -> Tensor:
+    """What becomes of a tensor at the start of a path."""
+    for step in path.steps:
         node = graph[step]
         args, kwargs = _with(graph, node.args, tensor), _with(graph, node.kwargs, tensor)
         moved = tensor if node.name in ("to", "type_as", "float") else node.function(*args, **kwargs)

@@ -69,7 +69,7 @@ class AppliedFunction(nn.Module):
         self.function, self.args, self.kwargs = function, args, kwargs
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply it."""
+        """What the function makes of `x` and its other arguments."""
         return self.function(x, *self.args, **self.kwargs)
 
     def extra_repr(self) -> str:

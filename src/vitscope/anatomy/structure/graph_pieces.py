@@ -1,4 +1,4 @@
-"""The parts of a dense model: the backbone, whose units are found as if it stood alone, a neck and a head.
+"""The pieces of a pass through a dense model: backbone, whose units are found as if it stood alone, neck and head.
 
 A model says that it has parts by `vitscope_parts`, the names of three children: the second takes, as its arguments, the
 maps that the first makes. What a decoder adds to what would otherwise look like residual units of the model, and where
@@ -16,8 +16,8 @@ from vitscope.anatomy.watch.graph import Graph, ModuleCall
 
 
 @dataclass(frozen=True)
-class Parts:
-    """A dense model's parts in the pass that was watched."""
+class GraphPieces:
+    """Where the pass that was watched goes through backbone, neck and head of a dense model."""
 
     backbone: Graph  # the pass up to the last map that the neck is given
     names: tuple[str, str, str]
@@ -40,8 +40,8 @@ class Parts:
         return units, segments
 
 
-def find_parts(graph: Graph, model: nn.Module) -> Parts | None:
-    """The parts of a model that says it has some, if its neck and head were called in this pass."""
+def find_pieces(graph: Graph, model: nn.Module) -> GraphPieces | None:
+    """Cut a pass at the neck and head the model names; None if it names none, or if one was not called."""
     names = getattr(model, "vitscope_parts", None)
     if names is None:
         return None
@@ -53,7 +53,7 @@ def find_parts(graph: Graph, model: nn.Module) -> Parts | None:
     calls = tuple(call for call in graph.calls if call.end <= neck.begin)
     fed = max(node for node in neck.inputs.values() if node < neck.begin)
     backbone = Graph(nodes, graph.input, (fed,), graph.batch, calls)
-    return Parts(backbone, tuple(names), (neck, head))
+    return GraphPieces(backbone, tuple(names), (neck, head))
 
 
 def _segment(call: ModuleCall, kind: str) -> Segment:

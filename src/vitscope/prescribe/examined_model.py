@@ -24,7 +24,7 @@ from vitscope.surgery import replay
 
 
 @dataclass(frozen=True)
-class Patient:
+class ExaminedModel:
     """A model and what its diagnosis found."""
 
     run: Run
@@ -62,7 +62,7 @@ class Patient:
         return f"vitscope evaluate {self._typed()}{self._images()} --exams prediction --temperature fit"
 
     def _typed(self) -> str:
-        """The model, with what it was made with."""
+        """The model as a command names it, with the options that it was made with: `resnet_mini --img-size 64`."""
         origin = self.run.model.get("origin") or {}
         made = origin.get("arguments") or {} if self.reference == origin.get("name") else {}
         size, classes = made.get("img_size"), made.get("num_classes")
@@ -78,7 +78,7 @@ class Patient:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedImages:
     """The images of a diagnosis; `spec` is None if they were given in Python."""
 
     spec: str | None
@@ -87,7 +87,7 @@ class Examined:
     seed: int
 
 
-def images_of(run: Run, trust_code: bool) -> Examined:
+def images_of(run: Run, trust_code: bool) -> ExaminedImages:
     """`examined_on`, for images that are to be opened: not by a command that the run names, unless it is trusted."""
     place = examined_on(run)
     if place.spec is not None:
@@ -95,15 +95,15 @@ def images_of(run: Run, trust_code: bool) -> Examined:
     return place
 
 
-def examined_on(run: Run) -> Examined:
+def examined_on(run: Run) -> ExaminedImages:
     """The images that the exams of a run were made on, from the record of the last diagnosis in it."""
     for record in _records(run):
         options = record.get("options") or {}
         if isinstance(options, Mapping) and "exams" in options:
             named = re.fullmatch(r"(.+) \((\w+)\)", str(options.get("data")))
             spec, split = named.groups() if named else (None, "test")
-            return Examined(spec, split, options.get("limit"), int(options.get("seed") or 0))
-    return Examined(None, "test", None, 0)
+            return ExaminedImages(spec, split, options.get("limit"), int(options.get("seed") or 0))
+    return ExaminedImages(None, "test", None, 0)
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
@@ -118,12 +118,12 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     return Run.open(path)
 
 
-def find_patient(
+def find_examined_model(
     run: Run,
     model: nn.Module | str | None = None,
     said: Interface = NOTHING_SAID,
     trust_code: bool = False,
-) -> Patient:
+) -> ExaminedModel:
     """The model of a run: the one named, else the one in the folder, else the one that its record leads to.
 
     It is spoken to as it was when it was examined, and as `said`. Code that the run names needs `trust_code`.
@@ -149,7 +149,7 @@ def find_patient(
             f"{run.path} was examined with other weights than {reference} has now; name the model that was "
             "examined with --model, or examine this one again"
         )
-    return Patient(run, made, reference, results)
+    return ExaminedModel(run, made, reference, results)
 
 
 def _make(run: Run, model: nn.Module | str | None, trust_code: bool) -> tuple[nn.Module, str]:

@@ -21,7 +21,7 @@ from vitscope.models.sources.run_folder import CONFIG, WEIGHTS
 from vitscope.results import Run
 
 
-def refuse_another(folder: Path, model: nn.Module, exams: Collection[str]) -> None:
+def refuse_other_model(folder: Path, model: nn.Module, exams: Collection[str]) -> None:
     """Refuse a folder that is about another model.
 
     Args:

@@ -1,4 +1,4 @@
-"""The parts of a study: arms that are compared, exams that look at them, comparisons with the rule of their verdict."""
+"""The design of a study: arms that are compared, exams that look at them, comparisons with their rules."""
 
 from __future__ import annotations
 

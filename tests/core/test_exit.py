@@ -9,7 +9,7 @@ from tests.processes import ROOT, Done, alive, run
 
 ENDS = """
 import atexit, multiprocessing, os, sys, tempfile, threading, time
-from vitscope.core.ending import run_program
+from vitscope.core.exit import run_program
 
 class TakenApart:
     def __del__(self):
@@ -116,9 +116,9 @@ def test_who_watches_sees_the_end(tmp_path: Path, watch: str) -> None:
     """`python -m cProfile -m vitscope.cli.app ...` prints its table after that."""
     body = "".join(
         [
-            "import vitscope.core.ending as ending\n",
+            "import vitscope.core.exit as exit_\n",
             f"sys.{watch}(lambda *_: None)\n",
-            "ending._leave = lambda code: print('left')\n",
+            "exit_._leave = lambda code: print('left')\n",
             "return 4",
         ]
     )
@@ -129,8 +129,8 @@ def test_who_watches_sees_the_end(tmp_path: Path, watch: str) -> None:
 
 SHOWN = """
 import runpy, sys
-import vitscope.core.ending as ending
-ending._leave = lambda code: print("left", code)
+import vitscope.core.exit as exit_
+exit_._leave = lambda code: print("left", code)
 sys.argv = ["vitscope", "--version"]
 runpy.run_module("vitscope.cli.app", run_name="__main__")
 """

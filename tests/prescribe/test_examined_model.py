@@ -8,28 +8,28 @@ import vitscope as vs
 from tests.prescribe.conftest import Change
 from vitscope.core.errors import VitscopeError
 from vitscope.models import save_model
-from vitscope.prescribe.patient import Examined, examined_on, find_patient
+from vitscope.prescribe.examined_model import ExaminedImages, examined_on, find_examined_model
 from vitscope.results import Run
 
 
 def test_a_name_leads_back_to_the_model(diagnosed: Path) -> None:
-    patient = find_patient(Run.open(diagnosed / "vit_mini"))
-    assert patient.reference == patient.name == "vit_mini"
+    examined = find_examined_model(Run.open(diagnosed / "vit_mini"))
+    assert examined.reference == examined.name == "vit_mini"
     trained = vs.create_model("vit_mini", pretrained=True)
     for name, value in trained.state_dict().items():
-        assert torch.equal(patient.model.state_dict()[name], value)
-    assert examined_on(patient.run) == Examined("fashion", "test", 20, 0)
+        assert torch.equal(examined.model.state_dict()[name], value)
+    assert examined_on(examined.run) == ExaminedImages("fashion", "test", 20, 0)
     out = str(diagnosed / "vit_mini")
     wanted = f"vitscope diagnose vit_mini --data fashion --split test --limit 20 --exams hessian --out {out}"
-    assert patient.command(("hessian",)) == wanted
+    assert examined.command(("hessian",)) == wanted
     wanted = "vitscope evaluate vit_mini --data fashion --split test --limit 20 --exams prediction --temperature fit"
-    assert patient.fit_command() == wanted
+    assert examined.fit_command() == wanted
 
 
 def test_commands_make_the_model_as_it_was_made(tmp_path: Path) -> None:
     model = vs.create_model("vit_mini", img_size=64, num_classes=7)
     vs.diagnose(model, torch.rand(4, 3, 64, 64), ["variance"], out=tmp_path)
-    typed = find_patient(Run.open(tmp_path), model).command(("fourier",))
+    typed = find_examined_model(Run.open(tmp_path), model).command(("fourier",))
     assert typed.startswith("vitscope diagnose vit_mini --img-size 64 --num-classes 7 --data DATA"), typed
 
 
@@ -38,9 +38,9 @@ def test_a_run_folder_leads_back_to_an_operated_model(tmp_path: Path) -> None:
     save_model(model, tmp_path / "model", classes=[str(i) for i in range(10)])
     images = vs.load_data("fashion", split="test")
     vs.diagnose(tmp_path / "model", images, ["variance"], limit=4, out=tmp_path / "elsewhere")
-    patient = find_patient(Run.open(tmp_path / "elsewhere"))
-    assert patient.reference == str(tmp_path / "model")
-    assert [entry["operation"] for entry in vs.surgery.record(patient.model)] == ["smooth"]
+    examined = find_examined_model(Run.open(tmp_path / "elsewhere"))
+    assert examined.reference == str(tmp_path / "model")
+    assert [entry["operation"] for entry in vs.surgery.record(examined.model)] == ["smooth"]
     assert vs.prescribe(tmp_path / "elsewhere")["smooth"].state == "unknown"  # predictions were not examined
 
 
@@ -48,9 +48,9 @@ def test_other_weights_than_examined_are_refused(changed: Change) -> None:
     torch.manual_seed(1)
     run = changed("resnet_mini")
     with pytest.raises(VitscopeError, match="other weights"):
-        find_patient(Run.open(run), vs.create_model("resnet_mini"))
+        find_examined_model(Run.open(run), vs.create_model("resnet_mini"))
     with pytest.raises(VitscopeError, match="other weights"):
-        find_patient(Run.open(run), "vit_mini")
+        find_examined_model(Run.open(run), "vit_mini")
 
 
 def test_a_model_that_cannot_be_made_again_has_to_be_named(changed: Change) -> None:
@@ -59,18 +59,18 @@ def test_a_model_that_cannot_be_made_again_has_to_be_named(changed: Change) -> N
     record["model"] |= {"name": "my own model", "origin": None}
     (run / "run.json").write_text(json.dumps(record))
     with pytest.raises(VitscopeError, match="--model MODEL"):
-        find_patient(Run.open(run))
-    assert find_patient(Run.open(run), "resnet_mini").name == "my own model"
+        find_examined_model(Run.open(run))
+    assert find_examined_model(Run.open(run), "resnet_mini").name == "my own model"
 
 
 def test_a_run_without_exams_says_how_to_make_some(tmp_path: Path) -> None:
     with Run.start(tmp_path / "run"):
         pass
     with pytest.raises(VitscopeError, match="vitscope diagnose MODEL"):
-        find_patient(Run.open(tmp_path / "run"))
+        find_examined_model(Run.open(tmp_path / "run"))
 
 
 def test_images_given_in_python_have_no_name(tmp_path: Path) -> None:
     with Run.start(tmp_path / "run", options={"data": "tensors", "exams": ["variance"]}):
         pass
-    assert examined_on(Run.open(tmp_path / "run")) == Examined(None, "test", None, 0)
+    assert examined_on(Run.open(tmp_path / "run")) == ExaminedImages(None, "test", None, 0)

@@ -17,7 +17,7 @@ from tests.exams.every_exam import images, small_vit
 from vitscope.cli.app import main
 from vitscope.cli.words import expand
 from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError
-from vitscope.engine.choosing import find_exams, fitting, options_of, read_options
+from vitscope.engine.choose_exams import find_exams, fitting, options_of, read_options
 from vitscope.exams import EXAMS
 from vitscope.results.numbers import READINGS
 

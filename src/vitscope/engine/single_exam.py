@@ -13,7 +13,7 @@ from vitscope.engine.takes_interface import Asked, AskedUnnamed, TakesInterface,
 from vitscope.results import Result
 
 
-def alone(exam: type[Accumulator], what: str, **meanings: str) -> TakesInterface[..., Any]:
+def single_exam(exam: type[Accumulator], what: str, **meanings: str) -> TakesInterface[..., Any]:
     """The function that does one exam alone.
 
     Args:

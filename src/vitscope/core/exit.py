@@ -54,11 +54,11 @@ def _unless_for_want_of_memory(failure: Any) -> None:
         sys.__unraisablehook__(failure)
 
 
-def _code(said: Any) -> int:
-    """An exit code, as Python understands what a program ends with."""
-    if said is None or isinstance(said, int):
-        return int(said or 0)
-    print(said, file=sys.stderr)
+def _code(returned: Any) -> int:
+    """The exit code for what a program returns, as Python has it: None is 0, a text is printed as an error and is 1."""
+    if returned is None or isinstance(returned, int):
+        return int(returned or 0)
+    print(returned, file=sys.stderr)
     return 1
 
 

@@ -14,13 +14,13 @@ from vitscope.results.atomic import atomic_write
 Facts = dict[str, tuple[int, int, int]]  # inode, size and time of every file, by its path
 
 
-class _Found(NamedTuple):
+class _Kept(NamedTuple):
     content: bytes
     times: tuple[int, int]
 
 
-class AsItWas:
-    """What a folder holds.
+class FolderRollback:
+    """Remembers what a folder holds, and undoes what a command has written there.
 
     Args:
         folder: Where a command is about to write.
@@ -33,7 +33,7 @@ class AsItWas:
         self, folder: Path, own: Sequence[str], new: Sequence[str] = (), made: Sequence[Path] = ()
     ) -> None:
         self._folder, self._made = folder, made
-        self._own = {name: None if name in new else _found(folder / name) for name in (*own, *new)}
+        self._own = {name: None if name in new else _read(folder / name) for name in (*own, *new)}
         self._others = self._seen()
 
     def put_back(self) -> bool:
@@ -41,12 +41,12 @@ class AsItWas:
         if self._seen() != self._others:
             return False
         with contextlib.suppress(OSError):  # others may have begun to use them
-            for name, found in self._own.items():
-                if found is None:
+            for name, kept in self._own.items():
+                if kept is None:
                     (self._folder / name).unlink(missing_ok=True)
                 else:
-                    atomic_write(self._folder / name, found.content)
-                    os.utime(self._folder / name, ns=found.times)
+                    atomic_write(self._folder / name, kept.content)
+                    os.utime(self._folder / name, ns=kept.times)
             for folder in self._made:
                 folder.rmdir()
         return True
@@ -58,8 +58,8 @@ class AsItWas:
         return {path: (one.st_ino, one.st_size, one.st_mtime_ns) for path, one in facts.items()}
 
 
-def _found(path: Path) -> _Found | None:
+def _read(path: Path) -> _Kept | None:
     if not path.is_file():
         return None
     status = path.stat()
-    return _Found(path.read_bytes(), (status.st_atime_ns, status.st_mtime_ns))
+    return _Kept(path.read_bytes(), (status.st_atime_ns, status.st_mtime_ns))

@@ -18,25 +18,25 @@ EXAM_SCORES = {  # quantity and label of the exam that measures how good a model
 }
 
 
-class OwnScore(NamedTuple):
+class TaskScore(NamedTuple):
     """Where the score of a training stands, and what it is called."""
 
     columns: tuple[str, str, str]  # value, and the ends of its interval
     label: str
 
     def of(self, row: Mapping[str, Any]) -> Estimate[float]:
-        """In one row; NaN where nothing was measured."""
+        """The score with its interval in one row of `metrics.csv`; NaN where nothing was measured."""
         told = (row.get(name) for name in self.columns)
         return Estimate(*(math.nan if value in (None, "") else float(value) for value in told))
 
 
-def own_score(columns: Iterable[str], task: str | None = None) -> OwnScore:
-    """The score among the columns of `metrics.csv`."""
+def task_score(columns: Iterable[str], task: str | None = None) -> TaskScore:
+    """Which of the columns of `metrics.csv` hold the score."""
     there = set(columns)
     for name, label in _LABELS.items():
         if name in there:
-            return OwnScore((name, f"{name}_low", f"{name}_high"), label)
-    return OwnScore(("accuracy", "low", "high"), "Soft accuracy" if task == "vqa" else "Accuracy")
+            return TaskScore((name, f"{name}_low", f"{name}_high"), label)
+    return TaskScore(("accuracy", "low", "high"), "Soft accuracy" if task == "vqa" else "Accuracy")
 
 
 def exam_scores(exams: Iterable[str]) -> dict[str, tuple[str, str]]:

@@ -24,7 +24,7 @@ from vitscope.data.task_data import TaskData
 from vitscope.data.tasks.frames import as_frames
 from vitscope.engine.exam import EXAMS, Exam, Procedure
 from vitscope.engine.facts import data_name
-from vitscope.engine.of_tasks import is_of, require_task, task_of_model
+from vitscope.engine.task_inputs import is_of, require_task, task_of_model
 from vitscope.findings.prediction import PredictionResult
 from vitscope.recipes.recipe import Recipe
 from vitscope.results import Result
