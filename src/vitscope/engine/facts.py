@@ -154,7 +154,7 @@ def _add_files(digest: Any, names: Iterable[str]) -> None:
 def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
     """Name, size, cost, units, surgery and training of a model, as JSON can hold them."""
     size = data_config(model).input_size
-    double = _double(model, size)
+    shown = _to_look_at(model, size)
     made, home = origin(model), run_of(model)
     return {
         "name": name,
@@ -163,8 +163,8 @@ def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
         "input_size": size,
         "weights_sha256": weights_hash(model),
         "random_weights": still_random(model) or bool(home and random_weights(Path(home))),
-        "flops": _flops(double, size),
-        "units": _units(double, size) or _units(model, size),
+        "flops": _flops(shown, size),
+        "units": _units(shown, size) or _units(model, size),
         "surgery": getattr(model, "vitscope_surgery", []),
         "interface": interface_of(model).to_dict(),
         "origin": {"name": made.name, "arguments": dict(made.arguments)} if made else None,
@@ -217,16 +217,26 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _double(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:
-    """A copy without a user's hooks: looking at it costs little, and nobody notices."""
+def _to_look_at(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:
+    """The model, where exams would watch it the same way, so that they find its anatomy; else a copy.
+
+    The copy of a large model has no weights: looking at it costs little. It has no user's hooks: nobody notices.
+    """
     try:
         double = stand_in(model, size)
     except Exception:  # whatever a foreign module does not like about being copied
         return model
-    for module in double.modules():
-        for hooks in (module._forward_hooks, module._forward_pre_hooks):
-            for key in [k for k, hook in hooks.items() if not hook.__module__.startswith("vitscope.")]:
-                del hooks[key]
+    users = [
+        (hooks, key)
+        for module in double.modules()
+        for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        for key, hook in hooks.items()
+        if not hook.__module__.startswith("vitscope.")
+    ]
+    if not users and not any(p.is_meta for p in double.parameters()):
+        return model
+    for hooks, key in users:
+        del hooks[key]
     return double
 
 
