@@ -4,8 +4,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.exams.landscape_cases import convolutional, images, linear
+from vitscope.core.bootstrap import of_few
 from vitscope.core.errors import BadData
-from vitscope.core.statistics import of_few, score_interval
+from vitscope.core.statistics import score_interval
 from vitscope.curvature.plane import Plane
 from vitscope.engine.exam import Rows
 from vitscope.engine.held_loss import COLUMNS, HeldLoss, Scores, score, summarise, visit

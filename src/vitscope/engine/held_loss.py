@@ -24,8 +24,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from vitscope.core import distributed
+from vitscope.core.bootstrap import of_few
 from vitscope.core.interrupt import Interruptible
-from vitscope.core.statistics import Estimate, mean_interval, of_few, score_interval, share_interval
+from vitscope.core.statistics import Estimate, mean_interval, score_interval, share_interval
 from vitscope.core.tensors import dtype_of
 from vitscope.curvature.loss import Penalty
 from vitscope.curvature.plane import Plane

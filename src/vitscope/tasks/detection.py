@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vitscope.core.bootstrap import biased_intervals, poisson_weights
 from vitscope.core.errors import BadData, NotFinite, VitscopeError, warn
 from vitscope.core.interface import unwrap
-from vitscope.core.statistics import biased_intervals, poisson_weights
 from vitscope.data import DataConfig
 from vitscope.data.task_data import Objects
 from vitscope.models import name_of

@@ -21,9 +21,9 @@ from torch.nn import functional as F
 
 from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import runs_on
+from vitscope.core.bootstrap import biased_intervals, mean_interval_of_few, poisson_weights
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.outputs import class_scores
-from vitscope.core.statistics import biased_intervals, mean_interval_of_few, poisson_weights
 from vitscope.core.tensors import dtype_of
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS

@@ -21,10 +21,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision import transforms
 
+from vitscope.core.bootstrap import of_few
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.interface import unwrap
 from vitscope.core.outputs import class_scores
-from vitscope.core.statistics import of_few, score_interval
+from vitscope.core.statistics import score_interval
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.models import name_of

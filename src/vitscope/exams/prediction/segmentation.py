@@ -22,16 +22,15 @@ from torch import Tensor, nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Positive
-from vitscope.core.statistics import (
+from vitscope.core.bootstrap import (
     REPLICATES,
-    Estimate,
     biased_intervals,
-    difference_interval,
     known_intervals,
     of_few,
     poisson_weights,
     standard_error,
 )
+from vitscope.core.statistics import Estimate, difference_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.one_pass import examine
 from vitscope.engine.pixel_scores import (
