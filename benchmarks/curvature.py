@@ -44,7 +44,7 @@ from vitscope.core.tensors import kept_memory
 from vitscope.curvature import HessianProduct, hessian_of, lanczos
 from vitscope.curvature.dots import norm
 from vitscope.data import batches, load_data
-from vitscope.engine.held_loss import FORMATS
+from vitscope.engine.memory_format import FORMATS
 from vitscope.engine.resuming import PartialResults
 from vitscope.exams.loss.landscape import landscape as loss_landscape
 from vitscope.models import create_model

@@ -193,12 +193,14 @@ def test_a_model_is_watched_once_for_each_size_where_anatomies_are_kept():
     assert vs.anatomy(model, (3, 32, 32)) is not first
 
 
-def test_a_diagnosis_watches_its_model_once(monkeypatch):
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_diagnosis_watches_its_model_once(kept, monkeypatch, tmp_path):
     watched = []
     plain = vitscope.anatomy.dissect
     monkeypatch.setattr(
         "vitscope.anatomy.dissect", lambda model, example: watched.append(model) or plain(model, example)
     )
     data = (torch.randn(4, 3, 32, 32), torch.zeros(4, dtype=torch.long))
-    vs.diagnose(vs.create_model("vit_mini"), data, ["fourier", "lesion", "covariance", "maps"], batch_size=4)
+    exams = ["fourier", "lesion", "covariance", "maps"]
+    vs.diagnose(vs.create_model("vit_mini"), data, exams, batch_size=4, out=tmp_path if kept else None)
     assert len(watched) == 1

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vitscope.core.statistics import (
+from vitscope.core.bootstrap import (
     correlation,
     mean_interval_of_few,
     percentile_interval,

@@ -14,8 +14,8 @@ from vitscope.cli.app import read_options
 from vitscope.core.errors import BadArgument
 from vitscope.core.interface import Interface, declared, interface_of
 from vitscope.data import data_config
+from vitscope.engine.cache_key import exam_keys
 from vitscope.engine.exam import EXAMS, Procedure
-from vitscope.engine.facts import exam_keys
 from vitscope.engine.takes_interface import Request, takes_interface
 from vitscope.models import create_model, save_model
 

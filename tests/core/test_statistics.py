@@ -3,18 +3,16 @@ import math
 import numpy as np
 import pytest
 
+from vitscope.core.bootstrap import few_interval, images_behind, poisson_weights
 from vitscope.core.statistics import (
     NORMAL,
     Estimate,
     difference_interval,
     difference_of,
-    few_interval,
     histogram_percentile,
-    images_behind,
     mean_interval,
     mean_share_interval,
     paired_interval,
-    poisson_weights,
     score_interval,
     share_interval,
     student,

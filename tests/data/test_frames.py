@@ -10,7 +10,7 @@ from PIL import Image
 from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, FrameData, batches
 from vitscope.data.frames import MaskFiles, moving_crops, pieces, window_path
-from vitscope.engine.facts import data_fingerprint
+from vitscope.engine.cache_key import data_fingerprint
 
 
 def stream(lengths: tuple[int, ...], masks: np.ndarray | None = None) -> FrameData:

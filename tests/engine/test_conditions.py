@@ -3,7 +3,8 @@
 import numpy as np
 import torch
 
-from vitscope.core.statistics import poisson_weights, score_interval
+from vitscope.core.bootstrap import poisson_weights
+from vitscope.core.statistics import score_interval
 from vitscope.engine.condition_scores import ConditionScores
 from vitscope.engine.conditions import Scored, scored
 from vitscope.results.condition_rows import QUANTITIES

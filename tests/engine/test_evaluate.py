@@ -10,7 +10,7 @@ import vitscope as vs
 from tests.exams.factories import small_transformer
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.data import ImageData, relabel
-from vitscope.engine.facts import data_fingerprint
+from vitscope.engine.cache_key import data_fingerprint
 from vitscope.exams.prediction.prediction import PredictionResult
 from vitscope.models import create_model
 from vitscope.results import Run

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitscope.core.statistics import mean_interval_of_few
+from vitscope.core.bootstrap import mean_interval_of_few
 from vitscope.engine.condition_scores import COLUMNS, ConditionScores, score_columns
 from vitscope.engine.conditions import replicates
 from vitscope.engine.frame_scores import FrameScores, blocks_of, frame_columns, true_probability, unchanged

@@ -66,7 +66,7 @@ class Quiet(FeatureMoments):
         return {"n": int(self.n), **self.levels()._asdict()}
 
 
-channel_sparsity = alone(Quiet, "how quiet `model` is on `data`", least="What is smaller is quiet. Not more.")
+channel_sparsity = single_exam(Quiet, "how quiet `model` is on `data`", least="What is smaller is quiet. Not more.")
 '''
 TRIED = """
 import json, sys

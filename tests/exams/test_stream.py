@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import vitscope as vs
 from vitscope.core.errors import VitscopeError
 from vitscope.data import DataConfig, ImageData, batches
-from vitscope.engine.facts import exam_keys
+from vitscope.engine.cache_key import exam_keys
 from vitscope.engine.takes_interface import Request
 from vitscope.exams import EXAMS
 

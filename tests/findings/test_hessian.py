@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import gaussian_kde
 
 from vitscope import plots
 from vitscope.core.statistics import Estimate
@@ -65,6 +66,23 @@ def test_a_density_per_sign_that_integrates_to_one() -> None:
     assert np.trapezoid(y[below], x[below]) == pytest.approx(spectrum().nep, abs=0.01)
     convex = drawn(plots.plot_hessian, spectrum(negative=False))
     assert convex.lines[0].get_xdata().min() >= 0.0
+
+
+def test_each_side_is_the_density_that_scipy_estimates_of_it_and_its_mirror_image() -> None:
+    result = spectrum()
+    ax = drawn(plots.plot_hessian, result)
+    x, y = ax.lines[0].get_data()
+    values = result.eigenvalues.ravel()
+    for sign in (-1, 1):
+        side = values[np.sign(values) == sign]
+        mirrored = np.concatenate([side, -side])
+        spread = min(side.std(), np.diff(np.percentile(side, [25, 75]))[0] / 1.349)
+        width = 0.9 * spread * len(side) ** -0.2
+        expected = gaussian_kde(mirrored, width / mirrored.std(ddof=1))
+        drawn_there = x * sign > 0
+        np.testing.assert_allclose(
+            y[drawn_there], expected(x[drawn_there]) * len(mirrored) / len(values), rtol=0, atol=1e-12
+        )
 
 
 def test_marks_and_legend_of_several_models() -> None:

@@ -7,7 +7,7 @@ from tests.findings.landscape_results import WAY, around, bowl, line, with_holes
 from vitscope import plots
 from vitscope.drawing.figures import new_panel, render
 from vitscope.drawing.style import styled
-from vitscope.findings.landscape import Mark, common_height
+from vitscope.findings.landscape import Mark
 
 
 def drawn(draw, *args, **kwargs):
@@ -73,22 +73,6 @@ def test_axes_of_the_steepest_directions_state_their_curvature() -> None:
     assert ax.get_ylabel() == "Eigenvector 2 (λ = -7.5)"
 
 
-def test_the_surface_takes_the_place_of_flat_axes() -> None:
-    ax = drawn(plots.plot_landscape_surface, bowl(), quantity="loss")
-    assert ax.name == "3d"
-    assert ax.get_zlabel() == "NLL + l2"
-    assert len(ax.figure.axes) == 1
-    assert ax.get_zlim()[0] == pytest.approx(6.0, abs=0.3)
-
-
-def test_surfaces_of_several_models_have_one_height() -> None:
-    first, second = plots.plot_landscape_surfaces(
-        [bowl(), replace(bowl(nll=around(5.0 * bowl().nll.value)), model="steep")]
-    )
-    assert first.get_zlim() == second.get_zlim() == (1.0, 20.0)
-    assert second.get_title() == "steep"
-
-
 def test_the_line_between_two_models() -> None:
     ax = drawn(plots.plot_landscape_line, line())
     np.testing.assert_allclose(ax.lines[0].get_ydata(), line().nll.value)
@@ -117,10 +101,3 @@ def test_several_models_are_drawn_to_one_scale() -> None:
             assert panels[0].collections[0].levels[-1] > flat.nll.value.max()
     nowhere = bowl(nll=around(np.full((11, 11), np.nan)))
     assert [plot.common([nowhere] * 2) for plot in plots.PLOTS["landscape"] if plot.common] == [{}, {}]
-
-
-def test_a_wall_does_not_flatten_the_surfaces_of_others() -> None:
-    nll = bowl().nll.value.copy()
-    nll[0, 0] = 1e4
-    assert common_height([bowl(), bowl(nll=around(nll))])["height"][1] < 20.0
-    assert common_height([bowl(nll=around(nll))]) == {}  # a single model is shown as it is

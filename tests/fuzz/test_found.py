@@ -22,7 +22,7 @@ from vitscope.data import DataConfig, load_data
 from vitscope.data.corruptions import cache as caching
 from vitscope.data.corruptions.cache import scratch_folder
 from vitscope.data.decode import decoding
-from vitscope.data.folder import natural_order
+from vitscope.data.frame_folders import natural_order
 from vitscope.data.tasks.json_files import are_numbers
 from vitscope.data.tasks.outlines import run_lengths, wrong_outline
 from vitscope.models import list_checkpoints

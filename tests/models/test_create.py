@@ -1,20 +1,17 @@
-"""Models by name, and what is printed about them."""
+"""Models by name."""
 
 from pathlib import Path
 
 import pytest
 import timm
 import torch
-import torchvision
 
-from vitscope.anatomy.flops import count_flops
 from vitscope.core.errors import BadArgument
 from vitscope.models import (
     OURS,
     UnknownArgument,
     UnknownModel,
     create_model,
-    describe,
     list_models,
     origin,
     save_model,
@@ -86,27 +83,3 @@ def test_list_holds_every_source_once() -> None:
     assert "tv:resnet50" in names
     assert list_models("vit_min*") == ["vit_mini"]
     assert names[: len(OURS)] == list(OURS)
-
-
-@pytest.mark.parametrize(
-    ("name", "source"), [("vit_mini", "vitscope"), ("resnet18", "timm"), ("tv:resnet18", "torchvision")]
-)
-def test_counts_what_a_real_model_has(name: str, source: str) -> None:
-    info = describe(name)
-    model = create_model(name)
-    assert info.parameters == sum(p.numel() for p in model.parameters())
-    assert info.input_size == model.pretrained_cfg["input_size"]
-    assert info.source == source
-    assert info.flops == count_flops(model, info.input_size)
-
-
-def test_constructor_that_calculates_with_tensors() -> None:
-    info = describe("tv:regnet_x_400mf")
-    published = torchvision.models.RegNet_X_400MF_Weights.DEFAULT.meta
-    assert info.parameters == published["num_params"]
-    assert info.flops is not None
-    assert info.flops / 2e9 == pytest.approx(published["_ops"], abs=5e-4)  # multiply-adds, rounded
-
-
-def test_pass_that_needs_weights_has_no_flops() -> None:
-    assert describe("tests.models.factories:NeedsValues").flops is None

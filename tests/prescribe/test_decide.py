@@ -8,7 +8,7 @@ import vitscope as vs
 from tests.data.test_folder import fill
 from tests.prescribe.conftest import Change, kept
 from vitscope.core.errors import BadData
-from vitscope.engine.facts import weights_hash
+from vitscope.engine.cache_key import weights_hash
 from vitscope.prescribe import RULES, apply
 
 

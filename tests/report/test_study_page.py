@@ -5,8 +5,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.report.study_tables import a_study, compared
-from vitscope.report.interval_strip import HEIGHT, WIDTH, strip
 from vitscope.report.study_page import render_study, write_study_page
+from vitscope.report.study_verdicts import STRIP_HEIGHT, STRIP_WIDTH, strip
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def place(svg: str, tag: str, name: str) -> list[float]:
 
 def test_a_strip_is_to_scale() -> None:
     svg = str(strip((2.0, 1.0, 3.0), "above", 1.0, [1.5, 2.5], "#123456"))
-    middle = WIDTH / 2
+    middle = STRIP_WIDTH / 2
     assert place(svg, "rect", "x") == [middle]
     bound, reach = zip(place(svg, "line", "x1"), place(svg, "line", "x2"), strict=True)
     assert bound == (middle, middle)
@@ -110,6 +110,6 @@ def test_a_strip_of_equivalence_has_two_bounds() -> None:
     svg = str(strip((0.1, -0.1, 0.3), "within", 0.5, [], "#123456"))
     (left,), (width,) = place(svg, "rect", "x"), place(svg, "rect", "width")
     assert sorted(place(svg, "line", "x1"))[0] == left
-    assert left + width / 2 == pytest.approx(WIDTH / 2)
-    assert place(svg, "rect", "height") == [HEIGHT]
+    assert left + width / 2 == pytest.approx(STRIP_WIDTH / 2)
+    assert place(svg, "rect", "height") == [STRIP_HEIGHT]
     assert str(strip((float("nan"),) * 3, "above", 0.0, [], "#123456")) == ""

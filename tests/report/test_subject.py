@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -11,8 +12,13 @@ from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.drawing.style import MODELS
 from vitscope.engine.facts import training_facts
 from vitscope.engine.resuming import read_tensors
-from vitscope.report.subject import exam_order, find_runs, left_out
+from vitscope.models.trust import names_code
+from vitscope.report.subject import exam_order, find_runs, is_function, left_out
 from vitscope.results import Run
+
+NAMES = (
+    "vit_mini tv:resnet50 hf:google/vit upernet:vit_mini unet:tv:resnet50 mine:make a.b:make upernet:a.b:make"
+)
 
 
 def test_a_folder_of_runs_stands_for_the_runs(runs: Path) -> None:
@@ -126,3 +132,17 @@ def test_a_pipe_in_a_run_is_not_waited_for(tmp_path: Path) -> None:
     assert training_facts(tmp_path) is None
     os.mkfifo(tmp_path / "0.safetensors")
     assert read_tensors(tmp_path / "0.safetensors") == ({}, {})
+
+
+def test_a_training_without_exams_says_what_it_was_trained_on(tmp_path: Path) -> None:
+    Run.start(tmp_path, options={"model": "mine:make", "data": "folder:my photos"}).finish()
+    command = f"vitscope diagnose {tmp_path} --data 'folder:my photos' --out {tmp_path} --trust-code"
+    with pytest.raises(BadResult) as caught:
+        find_runs([tmp_path])
+    assert str(caught.value).endswith(f"make some: {command}")
+    assert shlex.split(command)[4] == "folder:my photos"
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_code_is_where_models_see_it(name: str) -> None:
+    assert is_function(name) == names_code(name)

@@ -6,14 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from vitscope.core.statistics import (
-    NORMAL,
-    few_interval,
-    poisson_weights,
-    score_interval,
-    standard_error,
-    student,
-)
+from vitscope.core.bootstrap import few_interval, poisson_weights, standard_error
+from vitscope.core.statistics import NORMAL, score_interval, student
 from vitscope.results.over_seeds import Measured, OverSeeds, difference, holm, over_seeds
 
 REPLICATES = 200

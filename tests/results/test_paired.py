@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
+from vitscope.core.bootstrap import poisson_weights
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import poisson_weights
 from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.scores import error_interval, least_error
 from vitscope.exams.prediction.prediction import PredictionAccumulator, PredictionResult, prediction, scores

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from vitscope.core.errors import BadResult
 from vitscope.core.statistics import share_interval
@@ -12,9 +13,9 @@ from vitscope.studies.build_up_search import (
     BuildUp,
     Position,
     Step,
-    mean_interval,
+    interval_of_mean,
+    interval_of_scores,
     per_image,
-    score_interval,
     upcoming,
 )
 
@@ -125,9 +126,9 @@ def test_damage_is_noticed(tmp_path):
 def test_mean_interval_against_the_closed_form():
     """30 of 100 differ by one: mean 0.3, variance 0.3 x 0.7 x 100/99."""
     values = np.array([1.0] * 30 + [0.0] * 70)
-    half = 1.959963984540054 * math.sqrt(0.3 * 0.7 / 99)
-    assert mean_interval(values) == pytest.approx((0.3, 0.3 - half, 0.3 + half))
-    mean, low, high = mean_interval(np.array([2.0]))
+    half = scipy.stats.t.ppf(0.975, 99) * math.sqrt(0.3 * 0.7 / 99)
+    assert interval_of_mean(values) == pytest.approx((0.3, 0.3 - half, 0.3 + half))
+    mean, low, high = interval_of_mean(np.array([2.0]))
     assert mean == 2.0
     assert math.isnan(low)
     assert math.isnan(high)
@@ -137,7 +138,7 @@ def test_its_interval_holds_the_truth_19_times_of_20():
     generator = np.random.default_rng(0)
     held = 0
     for _ in range(4000):
-        _, low, high = mean_interval(generator.normal(0.1, 1.0, size=80))
+        _, low, high = interval_of_mean(generator.normal(0.1, 1.0, size=80))
         held += low <= 0.1 <= high
     assert 0.935 < held / 4000 < 0.96
 
@@ -145,14 +146,14 @@ def test_its_interval_holds_the_truth_19_times_of_20():
 @pytest.mark.parametrize("right", [0, 1, 40, 99, 100])
 def test_shares_have_wilsons_interval(right):
     values = np.array([1.0] * right + [0.0] * (100 - right))
-    assert score_interval(values) == pytest.approx(
+    assert interval_of_scores(values) == pytest.approx(
         (right / 100, *map(float, share_interval(right, 100))), abs=1e-6
     )
 
 
-def test_other_scores_have_the_normal_one():
+def test_other_scores_have_students():
     values = np.array([0.0, 0.5, 1.0])
-    assert score_interval(values) == mean_interval(values)
+    assert interval_of_scores(values) == interval_of_mean(values)
 
 
 @pytest.mark.parametrize("measured", [[], [[1.0, 2.0]], [1.0, math.nan]])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vitscope.core.statistics import biased_intervals, known_intervals, percentile_interval, poisson_weights
+from vitscope.core.bootstrap import biased_intervals, known_intervals, percentile_interval, poisson_weights
 from vitscope.tasks.average_precision import Matched, class_precision
 from vitscope.tasks.segmentation import class_iou, mean_iou
 

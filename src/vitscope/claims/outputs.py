@@ -18,8 +18,9 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from vitscope.claims.verdict import ONE_TRAINING, Rule, Verdict
+from vitscope.core.bootstrap import percentile_interval, standard_error
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.core.statistics import Estimate, difference_interval, percentile_interval, standard_error
+from vitscope.core.statistics import Estimate, difference_interval
 from vitscope.findings.frequency_noise import HIGH_MINUS_LOW, FrequencyNoiseResult
 from vitscope.findings.hessian import HessianResult
 from vitscope.findings.prediction import QUANTITIES, PredictionResult

@@ -59,8 +59,7 @@ def run(options: Options) -> None:
 def _model(options: Options) -> "nn.Module":
     """On the meta device nothing is allocated or drawn; models that come with files are built for real."""
     from vitscope import create_model
-    from vitscope.models.create import needs_values
-    from vitscope.models.without_values import without_values
+    from vitscope.models.info import needs_values, without_values
 
     asked: dict[str, Any] = {"img_size": options.img_size, "trust_code": options.trust_code}
     files = options.model.startswith("hf:") or "/" in options.model or Path(options.model).is_dir()

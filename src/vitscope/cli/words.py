@@ -6,9 +6,9 @@ Among them may be options of single exams: `--hessian.batches 4` becomes `--opti
 import dataclasses
 from collections.abc import Collection, Sequence
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any, get_origin
 
-from vitscope.core.arguments.kinds import alternatives, base_of, describe
+from vitscope.core.arguments.kinds import alternatives, base_of, conditions_of, describe
 from vitscope.core.errors import VitscopeError, alike
 from vitscope.core.names import EXAM_NAMES, check_exam_names
 
@@ -44,7 +44,9 @@ class _Known:
     def flags(self) -> list[str]:
         if self.positional:
             return []
-        aliases = [alias for extra in _extras(self.hint) for alias in getattr(extra, "aliases", None) or ()]
+        aliases = [
+            alias for extra in conditions_of(self.hint) for alias in getattr(extra, "aliases", None) or ()
+        ]
         return [self.name, *([self.name.replace("--", "--no-", 1)] if self.switch else []), *aliases]
 
 
@@ -111,11 +113,7 @@ def _pattern(places: Sequence[_Known]) -> str:
 
 def is_positional(hint: Any) -> bool:
     """Whether a field is typed by its place, without a flag."""
-    return any("Positional" in repr(extra) for extra in _extras(hint))
-
-
-def _extras(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return any("Positional" in repr(extra) for extra in conditions_of(hint))
 
 
 def expand(arguments: list[str]) -> list[str]:

@@ -1,17 +1,9 @@
-"""`folder:PATH`: one folder per class, perhaps below folders named after the splits; `frames:PATH`: streams of frames.
+"""`folder:PATH`: one folder per class, perhaps below folders named after the splits.
 
 Pictures that do not lie in two folders or more have no classes: exams that need no labels take them.
-
-    PATH/CLASS/SEQUENCE/*.png                              every frame of a sequence has the same class
-    PATH/SEQUENCE/*.png  PATH/SEQUENCE/labels.txt          a class name per line, a line per frame
-    PATH/SEQUENCE/*.png  PATH/SEQUENCE/masks/*.png         a class number per point; 255, or no mask: not labelled
-
-Frames follow one another by the numbers in their names (2 before 10). `PATH/classes.txt` names the classes, one per
-line; masks need it. If there is a folder PATH/<split>, it is looked at in the place of PATH.
 """
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +14,6 @@ from PIL import Image
 
 from vitscope.core.errors import BadData, warn
 from vitscope.data.decode import MEND, open_image
-from vitscope.data.frames import FrameData, MaskFiles
 from vitscope.data.images import HELD_OUT, NO_LABEL, ImageData
 
 IMAGE_SUFFIXES = frozenset(
@@ -35,10 +26,6 @@ _FOLDERS = {
     "val": ("val", "valid", "validation"),
     "test": ("test", "testing", "val", "valid", "validation"),
 }
-CLASSES, LABELS, MASKS = "classes.txt", "labels.txt", "masks"  # of streams
-_LAYOUT = (
-    "expected PATH/CLASS/SEQUENCE/*.png, or PATH/SEQUENCE/*.png with labels.txt or masks in each sequence"
-)
 _ALIASES = {"validation": "val", "valid": "val", "training": "train", "testing": "test"}
 
 
@@ -188,126 +175,3 @@ def refuse_empty(path: str | Path, mend: str = MEND) -> None:
         raise BadData(f"{path} is no plain file; {mend}")
     if size == 0:
         raise BadData(f"{path} is empty (0 bytes); {mend}")
-
-
-def open_frames(path: str, split: str) -> FrameData:
-    """The stream below `path`; the head of this file shows how it may be laid out."""
-    root = Path(path).expanduser()
-    if not path or not root.is_dir():
-        raise BadData(f"frames:{path} is no folder; {_LAYOUT}")
-    root = root / split if (root / split).is_dir() else root
-    folders = _folders(root)
-    spec = f"frames:{path}"
-    sequences = [folder for folder in folders if frames_in(folder)]
-    if not sequences:
-        return _of_one_class_each(spec, split, folders, root)
-    if len(sequences) < len(folders):
-        empty = next(folder for folder in folders if folder not in sequences)
-        raise BadData(f"{empty} holds no frames and {sequences[0]} does; {_LAYOUT}")
-    if any((folder / MASKS).is_dir() for folder in sequences):
-        return _with_masks(spec, split, sequences, root)
-    return _labelled_frame_by_frame(spec, split, sequences, root)
-
-
-def _of_one_class_each(spec: str, split: str, folders: list[Path], root: Path) -> FrameData:
-    found = [(folder.name, inner) for folder in folders for inner in _folders(folder) if frames_in(inner)]
-    if not found:
-        raise BadData(f"no frames below {root}; {_LAYOUT}")
-    classes = _classes(root) or [folder.name for folder in folders]
-    labels = [_number(name, classes, root) for name, _ in found]
-    frames = [frames_in(folder) for _, folder in found]
-    lengths = [len(paths) for paths in frames]
-    return _stream(spec, split, classes, frames, labels=np.repeat(labels, lengths))
-
-
-def _labelled_frame_by_frame(spec: str, split: str, sequences: list[Path], root: Path) -> FrameData:
-    frames = [frames_in(folder) for folder in sequences]
-    names = []
-    for folder, paths in zip(sequences, frames, strict=True):
-        if not (folder / LABELS).is_file():
-            raise BadData(f"{folder} has neither {LABELS} nor {MASKS}; {_LAYOUT}")
-        lines = _lines(folder / LABELS)
-        if len(lines) != len(paths):
-            raise BadData(
-                f"{folder / LABELS} has {len(lines)} lines for {len(paths)} frames; expected one each"
-            )
-        names += lines
-    classes = _classes(root) or sorted(set(names), key=natural_order)
-    labels = np.array([_number(name, classes, root) for name in names])
-    return _stream(spec, split, classes, frames, labels=labels)
-
-
-def _with_masks(spec: str, split: str, sequences: list[Path], root: Path) -> FrameData:
-    classes = _classes(root)
-    if not classes:
-        raise BadData(
-            f"{root / CLASSES} is missing; masks hold numbers: write the name of a class on each line"
-        )
-    frames = [frames_in(folder) for folder in sequences]
-    masks: list[str | None] = []
-    for folder, paths in zip(sequences, frames, strict=True):
-        by_name = {Path(mask).stem: mask for mask in frames_in(folder / MASKS)}
-        masks += [by_name.pop(Path(path).stem, None) for path in paths]
-        if by_name:
-            raise BadData(
-                f"the mask {next(iter(by_name.values()))} belongs to no frame; name it as its frame"
-            )
-    return _stream(spec, split, classes, frames, masks=MaskFiles(tuple(masks)))
-
-
-def _stream(
-    spec: str,
-    split: str,
-    classes: list[str],
-    frames: list[list[str]],
-    labels: np.ndarray | None = None,
-    masks: MaskFiles | None = None,
-) -> FrameData:
-    reader = FileReader(tuple(path for paths in frames for path in paths))
-    return FrameData(
-        spec, split, classes, labels, [len(paths) for paths in frames], reader=reader, masks=masks
-    )
-
-
-def _folders(folder: Path) -> list[Path]:
-    found = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-    return sorted(
-        (entry for entry in found if entry.name != MASKS), key=lambda entry: natural_order(entry.name)
-    )
-
-
-def frames_in(folder: Path) -> list[str]:
-    """Image files of one folder in the order of the numbers in their names; an empty file is refused now."""
-    if not folder.is_dir():
-        return []
-    found = [entry for entry in folder.iterdir() if entry.suffix.lower() in IMAGE_SUFFIXES]
-    found = sorted(
-        (f for f in found if not f.name.startswith(".")), key=lambda entry: natural_order(entry.name)
-    )
-    for path in found:
-        refuse_empty(path, "replace it")
-    return [str(path) for path in found]
-
-
-def natural_order(name: str) -> list[tuple[int, str]]:
-    """Sorts numbers in names by their size."""
-    return [(int(piece), "") if piece.isdecimal() else (-1, piece) for piece in re.split(r"(\d+)", name)]
-
-
-def _classes(root: Path) -> list[str]:
-    path = root / CLASSES
-    path = path if path.is_file() else root.parent / CLASSES
-    return _lines(path) if path.is_file() else []
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        raise BadData(f"{path} is not text in UTF-8; expected a name on each line") from error
-
-
-def _number(name: str, classes: list[str], root: Path) -> int:
-    if name not in classes:
-        raise BadData(f"'{name}' below {root} is no class; {CLASSES} has: {', '.join(classes[:10])}")
-    return classes.index(name)

@@ -67,10 +67,14 @@ def _held_out(spec: str, check: bool) -> Any:
 
 def _open(spec: str, split: str, check: bool) -> ImageData | TaskData:
     kind, colon, rest = spec.partition(":")
-    if colon and kind in ("folder", "frames"):
-        from vitscope.data.folder import open_folder, open_frames
+    if colon and kind == "folder":
+        from vitscope.data.folder import open_folder
 
-        return open_folder(rest, split, check) if kind == "folder" else open_frames(rest, split)
+        return open_folder(rest, split, check)
+    if colon and kind == "frames":
+        from vitscope.data.frame_folders import open_frames
+
+        return open_frames(rest, split)
     if colon and kind in _FOLDERS:
         module, _, function = _FOLDERS[kind].partition(":")
         return getattr(importlib.import_module(f"vitscope.data.tasks.{module}"), function)(rest, split, check)

@@ -1,8 +1,6 @@
-"""Reliability diagrams, bars per class, and colours of classes: what figures of several tasks are made of."""
+"""Reliability diagrams, as figures of several tasks have them."""
 
 from __future__ import annotations
-
-import colorsys
 
 import numpy as np
 
@@ -11,18 +9,8 @@ from vitscope.drawing.curves import draw_bars, nothing
 from vitscope.drawing.style import INK, grid
 from vitscope.results.calibrated import Calibrated
 
-MANY = 25  # more classes than that are not named one by one
 FEW = 0.001  # bins with a smaller share of what was predicted are drawn faintly
 BELOW = 0.17  # height of the strip in which shares stand
-_FIRST = ("#2f7dc8", "#e8b23a", "#1f9174", "#a75fb0", "#7fc4e8", "#7a4f2a", "#b7c94a", "#e68fac", "#20366b")
-
-
-def class_colour(k: int) -> tuple[float, float, float]:
-    """Of class `k`: chosen for the first ones, then turned by the golden angle, which repeats nothing for long."""
-    if k < len(_FIRST):
-        red, green, blue = mpl.to_rgb(_FIRST[k])
-        return red, green, blue
-    return colorsys.hsv_to_rgb(k * 0.6180339887 % 1.0, (0.75, 0.5)[k % 2], (0.85, 0.6, 0.95)[k % 3])
 
 
 def draw_reliability(ax: mpl.Axes, result: Calibrated, what: str, colour: str) -> mpl.Axes:

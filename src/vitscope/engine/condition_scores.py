@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from vitscope.core import distributed
-from vitscope.core.statistics import REPLICATES, poisson_weights
+from vitscope.core.bootstrap import REPLICATES, poisson_weights
 from vitscope.data.task_data import TaskData
 from vitscope.engine.answer_scores import bits_set, score_answers, seen_once, with_pictures
 from vitscope.engine.exam import ProcedureSums

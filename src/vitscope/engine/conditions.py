@@ -15,15 +15,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from vitscope.core.statistics import (
-    Estimate,
-    biased_intervals,
-    mean_interval_of_few,
-    of_few,
-    score_interval,
-    share_interval,
-    standard_error,
-)
+from vitscope.core.bootstrap import biased_intervals, mean_interval_of_few, of_few, standard_error
+from vitscope.core.statistics import Estimate, score_interval, share_interval
 from vitscope.engine.condition_scores import Part, condition_scores
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.pixel_scores import replicate_tables

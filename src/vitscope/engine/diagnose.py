@@ -22,9 +22,10 @@ from vitscope.core.errors import said_by
 from vitscope.data import load_data
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.drawing.figures import save_figures
+from vitscope.engine.cache_key import exam_keys
 from vitscope.engine.choose_exams import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.exam import EXAMS, Exam, Procedure
-from vitscope.engine.facts import data_name, exam_keys, model_facts
+from vitscope.engine.facts import data_name, model_facts
 from vitscope.engine.one_pass import examine
 from vitscope.engine.resuming import PartialResults
 from vitscope.engine.same_model import refuse_other_model, tell_of_trained_images

@@ -1,33 +1,28 @@
-"""What a run writes down of its model and its images: facts for a page, and keys that a finished exam is known by."""
+"""What a run writes down of its model and its images, as facts for a page."""
 
 import csv
 import hashlib
 import json
 import math
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, TensorDataset
 
 from vitscope.anatomy import anatomy
 from vitscope.anatomy.flops import cheap_copy, count_flops
-from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interface import interface_of
-from vitscope.data import FrameData, ImageData, data_config, readout
+from vitscope.data import ImageData, data_config
 from vitscope.data.fetchers import known_labels
 from vitscope.data.task_data import TaskData
 from vitscope.data.tasks.tensors import TensorMasks
-from vitscope.engine.exam import Accumulator, Procedure
-from vitscope.engine.takes_interface import Request
+from vitscope.engine.cache_key import data_fingerprint, weights_hash
 from vitscope.models.create import random_weights
 from vitscope.models.origin import origin, run_of, still_random
-from vitscope.results.condition_rows import Headlined
 from vitscope.results.plain_files import check_plain, read_plain
 from vitscope.results.task_score import task_score
 
@@ -63,98 +58,10 @@ def images_digest(data: Any) -> str:
     return "" if labels is None else hashlib.sha256(labels.tobytes()).hexdigest()[:16]
 
 
-def weights_hash(model: nn.Module) -> str:
-    """SHA-256 over the names, types, shapes and bytes of everything in the state dict."""
-    digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        if isinstance(value, Tensor):
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            digest.update(_bytes(value))
-    return digest.hexdigest()
-
-
-def data_fingerprint(data: Any) -> str | None:
-    """What the images and labels are; None for data that would have to be read as a whole to know."""
-    digest = hashlib.sha256()
-    if isinstance(data, ImageData):
-        digest.update(f"{data.spec} {data.split} {len(data)}".encode())
-        digest.update(np.ascontiguousarray(data.labels).tobytes())
-        digest.update(readout(data).digest)
-        if isinstance(data, FrameData):
-            digest.update(data.digest)
-        if data.images is not None:
-            for start in range(0, len(data), 4096):
-                digest.update(np.ascontiguousarray(data.images[start : start + 4096]).tobytes())
-        else:
-            _add_files(digest, (data.name(i) for i in range(len(data))))
-    elif isinstance(data, TaskData):
-        digest.update(data.digest)
-    elif isinstance(data, Tensor | np.ndarray):
-        return data_fingerprint((data,))
-    elif isinstance(data, tuple) and all(isinstance(part, (Tensor, np.ndarray)) for part in data):
-        for part in data:
-            tensor = torch.as_tensor(part)
-            digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-            digest.update(_bytes(tensor))
-    else:
-        return None
-    return digest.hexdigest()
-
-
-def exam_keys(
-    model: nn.Module,
-    data: Any,
-    exams: Iterable[type[Accumulator] | Procedure],
-    request: Request,
-    stream: Stream = "read",
-) -> dict[str, str | None]:
-    """Per exam, a key that is the same only if the exam would measure the same; None if that is unknown.
-
-    It is made of the weights, the structure, how images are prepared, what was said about the model's outputs, the
-    images, the subset and the exam's definition. Device and, for most exams, batch size are not part of it: they change
-    digits only by rounding.
-    """
-    images = data_fingerprint(data)
-    if images is None:
-        return {exam.result.exam: None for exam in exams}
-    structure = [repr(model), getattr(model, "vitscope_surgery", [])]
-    common: list[Any] = [weights_hash(model), structure, data_config(model).to_dict(), images]
-    common += [request.limit, request.seed]
-    common += (
-        ["whole pictures"] if isinstance(data, TaskData) else []
-    )  # results of before saw their middle alone
-    if said := interface_of(model).to_dict():
-        common.append(said)
-    keys: dict[str, str | None] = {}
-    pixels = isinstance(data, TaskData) and data.task == "segmentation"
-    for exam in exams:
-        size = [request.batch_size] if exam.batch_matters else []
-        settings = [exam.settings] if exam.settings else []
-        settings += [stream] if exam.needs_maps and stream != "read" else []
-        # results of before had narrower intervals of mIoU
-        settings += ["wider"] if pixels and issubclass(exam.result, Headlined) else []
-        content = json.dumps([exam.result.exam, exam.result.version, *common, *size, *settings]).encode()
-        keys[exam.result.exam] = hashlib.sha256(content).hexdigest()
-    return keys
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
-
-
-def _add_files(digest: Any, names: Iterable[str]) -> None:
-    """File names, with sizes and times where they are files: reading a whole folder would take too long."""
-    for name in names:
-        digest.update(name.encode())
-        if os.path.isfile(name):
-            status = os.stat(name)
-            digest.update(f" {status.st_size} {status.st_mtime_ns}".encode())
-
-
 def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
     """Name, size, cost, units, surgery and training of a model, as JSON can hold them."""
     size = data_config(model).input_size
-    double = _double(model, size)
+    shown = _to_look_at(model, size)
     made, home = origin(model), run_of(model)
     return {
         "name": name,
@@ -163,8 +70,8 @@ def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
         "input_size": size,
         "weights_sha256": weights_hash(model),
         "random_weights": still_random(model) or bool(home and random_weights(Path(home))),
-        "flops": _flops(double, size),
-        "units": _units(double, size) or _units(model, size),
+        "flops": _flops(shown, size),
+        "units": _units(shown, size) or _units(model, size),
         "surgery": getattr(model, "vitscope_surgery", []),
         "interface": interface_of(model).to_dict(),
         "origin": {"name": made.name, "arguments": dict(made.arguments)} if made else None,
@@ -217,16 +124,26 @@ def _known(number: float) -> float | None:
     return None if math.isnan(number) else number
 
 
-def _double(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:
-    """A copy without a user's hooks: looking at it costs little, and nobody notices."""
+def _to_look_at(model: nn.Module, size: tuple[int, int, int]) -> nn.Module:
+    """The model, where exams would watch it the same way, so that they find its anatomy; else a copy.
+
+    The copy of a large model has no weights: looking at it costs little. It has no user's hooks: nobody notices.
+    """
     try:
         double = cheap_copy(model, size)
     except Exception:  # whatever a foreign module does not like about being copied
         return model
-    for module in double.modules():
-        for hooks in (module._forward_hooks, module._forward_pre_hooks):
-            for key in [k for k, hook in hooks.items() if not hook.__module__.startswith("vitscope.")]:
-                del hooks[key]
+    users = [
+        (hooks, key)
+        for module in double.modules()
+        for hooks in (module._forward_hooks, module._forward_pre_hooks)
+        for key, hook in hooks.items()
+        if not hook.__module__.startswith("vitscope.")
+    ]
+    if not users and not any(p.is_meta for p in double.parameters()):
+        return model
+    for hooks, key in users:
+        del hooks[key]
     return double
 
 

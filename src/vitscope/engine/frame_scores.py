@@ -16,19 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.errors import BadData, VitscopeError
-from vitscope.core.statistics import (
+from vitscope.core.bootstrap import (
     REPLICATES,
-    Estimate,
     correlation,
-    difference_interval,
-    difference_of,
     of_few,
     percentile_interval,
     poisson_weights,
-    score_interval,
     standard_error,
 )
+from vitscope.core.errors import BadData, VitscopeError
+from vitscope.core.statistics import Estimate, difference_interval, difference_of, score_interval
 from vitscope.data.frames import UNLABELLED
 from vitscope.engine.condition_scores import COLUMNS, FILLED, filled_bins, score_columns
 from vitscope.engine.conditions import SHARES, mean_scores

@@ -5,13 +5,18 @@ over processes, and those that were finished before an interruption are not visi
 mean over images i of NLL_i there - NLL_i at a reference, so that its interval comes from pairs and is much narrower
 than that of the NLL.
 
-Convolutions are faster with channels last, or slower, depending on their sizes and on the machine: which order in
-memory is taken is found out by trying. Results differ by rounding only.
+The loss of an image is that of its task; NLL is what it is called here, whichever it is. Where the task counts what is
+right (images, pixels, answers in part), the accuracy is what is right of all that counts,
+
+    R = Σ r_i / Σ c_i
+
+Its interval is Wilson's, of images that are right or wrong, or with the standard error of that ratio, which is made of
+the r_i - R c_i.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -19,9 +24,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from vitscope.core import distributed
-from vitscope.core.errors import VitscopeError
+from vitscope.core.bootstrap import of_few
 from vitscope.core.interrupt import Interruptible
-from vitscope.core.tensors import arrange, dtype_of
+from vitscope.core.statistics import Estimate, mean_interval, score_interval, share_interval
+from vitscope.core.tensors import dtype_of
 from vitscope.curvature.loss import Penalty
 from vitscope.curvature.plane import Plane
 from vitscope.data import batches, data_config
@@ -29,67 +35,54 @@ from vitscope.engine.exam import Rows
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batch import HeldBatch
 from vitscope.engine.held_batches import HeldBatches, with_targets
-from vitscope.engine.held_scores import COLUMNS, Scores, score
+from vitscope.engine.memory_format import FORMATS, check_format, faster_format, laid_out
 from vitscope.engine.own_passes import progress
-from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.resuming import PartialResults
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
 
-MemoryFormat = Literal["auto", "contiguous", "channels_last"]
-FORMATS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 BatchNorm = Literal["kept", "estimated"]
 Place = tuple[float, ...]
-_ROUNDS, _IMAGES = 3, 32
-_GAIN = 0.95  # of the usual layout's time that another one may take to be preferred
+COLUMNS = 7  # NLL, NLL², rise, rise², right, right², right times counted
 _FORMAT = "memory format"  # the part that remembers it: other digits would not fit to finished places
 
 
-@contextmanager
-def laid_out(model: nn.Module, memory_format: str) -> Iterator[None]:
-    """The model's weights in this order inside; outside they are the very tensors they were."""
-    parameters = [(parameter, parameter.data) for parameter in model.parameters()]
-    buffers = [
-        (module, name, buffer)
-        for module in model.modules()
-        for name, buffer in module._buffers.items()
-        if buffer is not None
-    ]
-    try:
-        if memory_format != "contiguous":
-            arrange(model, FORMATS[memory_format])
-        yield
-    finally:
-        for parameter, data in parameters:
-            parameter.data = data
-        for module, name, buffer in buffers:
-            module._buffers[name] = buffer
+class Scores(NamedTuple):
+    """Of every image, (n,) float64."""
+
+    nll: Tensor
+    right: Tensor  # how much of it the model is right about; NaN if the task counts nothing
+    counted: Tensor  # out of how much
 
 
-def faster_format(model: nn.Module, batch: HeldBatch) -> str:
-    """The quicker memory format for passes over such a batch; the main process measures it for all."""
-    found = "contiguous"
-    if distributed.is_main() and sum(isinstance(module, nn.Conv2d) for module in model.modules()) > 1:
-        least, watch = dict.fromkeys(FORMATS, float("inf")), Stopwatch(batch.images.device)
-        for _ in range(_ROUNDS):
-            for name, layout in FORMATS.items():
-                with laid_out(model, name), torch.inference_mode():
-                    arranged = batch.part(slice(_IMAGES)).arranged(layout)
-                    with watch.from_zero():
-                        arranged.outputs(model)
-                    least[name] = min(least[name], watch.seconds)
-        if least["channels_last"] < _GAIN * least["contiguous"]:
-            found = "channels_last"
-    return str(distributed.broadcast(found))
+def score(found: Scores, reference: Tensor) -> Tensor:
+    """(COLUMNS,) sums over the images of one place."""
+    nll, right, counted = found
+    rise = nll - reference
+    products = (nll, nll.square(), rise, rise.square(), right, right.square(), right * counted)
+    return torch.stack([product.sum() for product in products])
 
 
-def check_format(memory_format: str) -> None:
-    """Refuse a name that is none."""
-    if memory_format not in get_args(MemoryFormat):
-        raise VitscopeError(
-            f"memory_format is '{memory_format}'; expected {', '.join(get_args(MemoryFormat))}"
-        )
+def summarise(sums: np.ndarray, counted: np.ndarray, yes_or_no: bool) -> dict[str, Any]:
+    """Estimates `nll`, `rise` and `accuracy`, each of the shape of `sums` without its last axis.
+
+    `counted` (n,) is what accuracies are out of, and `yes_or_no` whether images are right or wrong.
+    """
+    n = len(counted)
+    with np.errstate(invalid="ignore", over="ignore"):  # places where the loss is not finite
+        found = {
+            "nll": mean_interval(sums[..., 0], sums[..., 1], n),
+            "rise": mean_interval(sums[..., 2], sums[..., 3], n),
+        }
+    right = sums[..., 4]
+    if yes_or_no:
+        return {**found, "accuracy": Estimate(right / n, *share_interval(right, n))}
+    with np.errstate(invalid="ignore", divide="ignore"):  # NaN where nothing is counted
+        share = right / counted.sum()
+        errors = sums[..., 5] - 2 * share * sums[..., 6] + np.square(share) * np.square(counted).sum()
+        error = np.sqrt(np.maximum(errors, 0.0)) / counted.sum()
+        return {**found, "accuracy": Estimate(share, *score_interval(share, of_few(error, n), n))}
 
 
 class HeldLoss:

@@ -18,16 +18,9 @@ from torch import Tensor
 
 from vitscope.anatomy import Unit
 from vitscope.core import distributed
+from vitscope.core.bootstrap import biased_intervals, correlation, of_few, standard_error
 from vitscope.core.errors import warn
-from vitscope.core.statistics import (
-    Estimate,
-    biased_intervals,
-    correlation,
-    difference_of,
-    of_few,
-    score_interval,
-    standard_error,
-)
+from vitscope.core.statistics import Estimate, difference_of, score_interval
 from vitscope.engine.condition_scores import Part, condition_scores
 from vitscope.engine.conditions import drawn_miou, drawn_score
 from vitscope.engine.lesion_passes import LesionPasses

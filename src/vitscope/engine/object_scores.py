@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vitscope.core.bootstrap import poisson_weights
 from vitscope.core.errors import UnsupportedModel
-from vitscope.core.statistics import poisson_weights
 from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Sums
 from vitscope.tasks.average_precision import (

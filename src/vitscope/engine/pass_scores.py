@@ -26,18 +26,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vitscope.core.statistics import (
+from vitscope.core.bootstrap import (
     REPLICATES,
-    Estimate,
     correlation,
-    difference_interval,
-    difference_of,
     percentile_interval,
     poisson_weights,
     standard_error,
-    student,
-    without_interval,
 )
+from vitscope.core.statistics import Estimate, difference_interval, difference_of, student, without_interval
 from vitscope.engine.condition_scores import COLUMNS, FILLED, filled_bins
 from vitscope.engine.conditions import replicates, scored
 from vitscope.engine.exam import ProcedureSums

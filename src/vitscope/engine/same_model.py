@@ -14,7 +14,8 @@ from torch import nn
 from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.data.folder import without_splits
 from vitscope.data.images import HELD_OUT
-from vitscope.engine.facts import training_facts, weights_hash
+from vitscope.engine.cache_key import weights_hash
+from vitscope.engine.facts import training_facts
 from vitscope.models.checkpoints import read_weights
 from vitscope.models.origin import name_of, run_of
 from vitscope.models.sources.run_folder import CONFIG, WEIGHTS

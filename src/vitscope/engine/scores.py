@@ -41,8 +41,9 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.core.arguments import Positive
+from vitscope.core.bootstrap import correlation, percentile_interval
 from vitscope.core.errors import BadData, VitscopeError
-from vitscope.core.statistics import NORMAL, Estimate, correlation, difference_of, percentile_interval
+from vitscope.core.statistics import NORMAL, Estimate, difference_of
 from vitscope.findings.prediction import SCALED_QUANTITIES, Scaling
 from vitscope.results.condition_rows import BINS
 

@@ -10,10 +10,10 @@ import numpy as np
 from vitscope.core import pd
 from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
+from vitscope.drawing.classes import MANY, class_colour, class_patches, framed
 from vitscope.drawing.curves import draw_bars, nothing
 from vitscope.drawing.figures import axes_or_new, figure
-from vitscope.drawing.overlays import class_patches, framed
-from vitscope.drawing.reliability import MANY, class_colour, draw_reliability
+from vitscope.drawing.reliability import draw_reliability
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
 from vitscope.results.calibrated import Calibrated, calibration_in_words, class_columns

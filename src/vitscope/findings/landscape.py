@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from vitscope.core import pd
-from vitscope.core.arguments import NotEmpty, checked
 from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
-from vitscope.drawing.figures import axes_or_new, figure, projected
-from vitscope.drawing.style import MODELS, styled
+from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.style import MODELS
 from vitscope.results import About, Result, tidy
 from vitscope.results.loss_numbers import CLASSIFICATION, LossPoints
 from vitscope.results.numbers import by_name, reads
@@ -153,13 +152,7 @@ def common_levels(results: Sequence[LandscapeResult]) -> dict[str, Any]:
     """Levels for the NLL of several models: on the same colours it is seen which one is flat."""
     values = [masked(result.of("nll")[0]).compressed() for result in results]
     together = masked(np.concatenate(values))
-    return {"levels": _levels(together)} if together.count() else {}
-
-
-def common_height(results: Sequence[LandscapeResult]) -> dict[str, Any]:
-    """Where the surfaces of several models begin and end: beside a single spike all others would be flat."""
-    levels = common_levels(results).get("levels") if len(results) > 1 else None
-    return {} if levels is None else {"height": (float(levels[0]), float(levels[-1]))}
+    return {"levels": round_levels(together)} if together.count() else {}
 
 
 @figure(
@@ -185,7 +178,7 @@ def plot_landscape(
     values = masked(result.of(quantity)[0])
     ax.set_facecolor("#b9bec4")  # shows where values are masked
     if values.count():
-        levels = _levels(values) if levels is None else levels
+        levels = round_levels(values) if levels is None else levels
         extend = "max" if float(values.max()) > levels[-1] else "neither"
         filled = ax.contourf(result.x, result.y, values, levels=levels, cmap=COLOURS, extend=extend)
         ax.contour(result.x, result.y, values, levels=levels, colors="white", linewidths=0.5, alpha=0.7)
@@ -196,92 +189,10 @@ def plot_landscape(
     ax.set_aspect("equal" if _square(result) else "auto")
     ax.set_xlim(result.x[0], result.x[-1])
     ax.set_ylim(result.y[0], result.y[-1])
-    ax.set_xlabel(_direction(result, 0))
-    ax.set_ylabel(_direction(result, 1))
+    ax.set_xlabel(direction(result, 0))
+    ax.set_ylabel(direction(result, 1))
     note_missing(ax, result.not_finite, result.nll.value.size)
     return ax
-
-
-@figure(
-    "landscape",
-    "The same as a surface; of several models, walls above the common scale are cut off.",
-    "landscape_surface",
-    common_height,
-)
-def plot_landscape_surface(
-    result: LandscapeResult,
-    ax: mpl.Axes | None = None,
-    colour: str = MODELS[0],
-    quantity: str = "nll",
-    height: tuple[float, float] | None = None,
-) -> mpl.Axes:
-    """A quantity as a surface in space, as the paper draws it; the axes given are replaced by axes in space.
-
-    `height` is where the vertical axis and the colours begin and end, and where walls are cut off; default: where the
-    model's own values begin and end.
-    """
-    space: Any = projected(axes_or_new(ax), "3d")
-    value = masked(result.of(quantity)[0])
-    if height is not None:
-        value = np.ma.minimum(value, height[1])
-    x, y = np.meshgrid(result.x, result.y)
-    top = _levels(value)[-1] if value.count() else 1.0
-    space.plot_surface(
-        x,
-        y,
-        value.filled(np.nan),
-        cmap=COLOURS,
-        vmin=float(value.min()) if value.count() else 0.0,
-        vmax=top,
-        rcount=len(result.y),
-        ccount=len(result.x),
-        linewidth=0.25,
-        edgecolor=(1.0, 1.0, 1.0, 0.45),
-        antialiased=True,
-    )
-    space.view_init(elev=28, azim=-58)
-    space.set_box_aspect((1.0, 1.0, 0.75), zoom=1.0)
-    for axis in (space.xaxis, space.yaxis, space.zaxis):
-        axis.pane.set_alpha(0.0)
-        axis.set_major_locator(mpl.MaxNLocator(5, steps=[1, 2, 5, 10]))
-        axis.set_tick_params(labelsize=8.0, pad=0.0)
-        axis._axinfo["grid"].update(color="#80808040", linewidth=0.5)
-    space.set_xlabel(_direction(result, 0), labelpad=0.0)
-    space.set_ylabel(_direction(result, 1), labelpad=0.0)
-    space.set_zlabel(result.label(quantity), labelpad=1.0)
-    if height is not None:
-        _raise_to(space, height)
-    if result.not_finite:
-        space.text2D(
-            0.02, 0.96, _missing(result.not_finite, result.nll.value.size), transform=space.transAxes
-        )
-    return space
-
-
-@checked
-def plot_landscape_surfaces(
-    results: Annotated[Sequence[LandscapeResult], NotEmpty], quantity: str = "nll"
-) -> list[mpl.Axes]:
-    """The surfaces of several models side by side, of equal height, in a new figure."""
-    with styled():
-        drawing = mpl.Figure(figsize=(4.6 * len(results), 3.6), layout="constrained")
-        panels: list[Any] = []
-        for place, result in enumerate(results):
-            panel = drawing.add_subplot(1, len(results), place + 1, projection="3d")
-            panels.append(plot_landscape_surface(result, panel, quantity=quantity))
-            panel.set_title(result.model, y=0.97)
-            panel.set_box_aspect((1.0, 1.0, 0.75), zoom=0.9)
-    values = [masked(result.of(quantity)[0]) for result in results]
-    low, high = (float(end) for end in (min(v.min() for v in values), max(v.max() for v in values)))
-    for panel in panels:
-        _raise_to(panel, (low, high))
-    return panels
-
-
-def _raise_to(space: Any, height: tuple[float, float]) -> None:
-    space.set_zlim(*height)
-    for surface in space.collections:
-        surface.set_clim(*height)
 
 
 def masked(values: np.ndarray) -> np.ma.MaskedArray[Any, Any]:
@@ -289,7 +200,7 @@ def masked(values: np.ndarray) -> np.ma.MaskedArray[Any, Any]:
     return np.ma.masked_invalid(values)
 
 
-def _levels(values: np.ma.MaskedArray[Any, Any]) -> np.ndarray:
+def round_levels(values: np.ma.MaskedArray[Any, Any]) -> np.ndarray:
     """Round levels from the bottom up to the top, or to a height beyond which there are only walls."""
     low, high = float(values.min()), float(values.max())
     top = min(high, low + _TALL * (float(np.ma.median(values)) - low))
@@ -317,7 +228,7 @@ def _outlined(width: float) -> list[mpl.AbstractPathEffect]:
     return [mpl.withStroke(linewidth=width, foreground="white")]
 
 
-def _direction(result: LandscapeResult, place: int) -> str:
+def direction(result: LandscapeResult, place: int) -> str:
     """What stands at an axis."""
     if result.directions == "pca":
         return f"PC {place + 1} ({100 * result.explained[place]:.0f} %)"
@@ -330,11 +241,12 @@ def _square(result: LandscapeResult) -> bool:
     return bool(np.isclose(np.ptp(result.x), np.ptp(result.y), rtol=0.5))
 
 
-def _missing(count: int, total: int) -> str:
+def missing(count: int, total: int) -> str:
+    """In words."""
     return f"{count} of {total} points not finite"
 
 
 def note_missing(ax: mpl.Axes, count: int, total: int) -> None:
     """Say on the figure how many points could not be measured."""
     if count:
-        ax.text(0.0, 1.02, _missing(count, total), transform=ax.transAxes, fontsize=9.0)
+        ax.text(0.0, 1.02, missing(count, total), transform=ax.transAxes, fontsize=9.0)

@@ -1,25 +1,17 @@
-"""From a name to a model: timm's, ours, torchvision's, Hugging Face's, a user's own, a run folder's.
-
-And what `vitscope models` prints about one, found without giving it weights.
-"""
+"""From a name to a model: timm's, ours, torchvision's, Hugging Face's, a user's own, a run folder's."""
 
 import os
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
 
-import torch
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
-from vitscope.anatomy.flops import count_flops
 from vitscope.core.arguments import ModelName, Probability, Range, check, checked
 from vitscope.core.arguments.files import reason
-from vitscope.core.errors import BadResult, VitscopeError, alike, warn
+from vitscope.core.errors import BadResult, alike, warn
 from vitscope.models.errors import CannotBuild, TwinWarning, UnknownModel
 from vitscope.models.origin import remember_random_weights, set_origin
 from vitscope.models.sources import ModelRequest, run_folder
@@ -30,7 +22,6 @@ from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
 from vitscope.models.sources import vqa as from_vqa
 from vitscope.models.trust import names_code
-from vitscope.models.without_values import without_values
 from vitscope.models.zoo import OURS
 from vitscope.results.run import Run
 
@@ -204,53 +195,3 @@ def _unknown(name: str) -> UnknownModel:
     near += [known for known in names if name and known.startswith(name) and known not in near][:2]
     hint = f"did you mean {', '.join(near)}?" if near else "no name is near it."
     return UnknownModel(f"no model '{name}'; {hint} See the names with: vitscope models '*{name[:4]}*'")
-
-
-@dataclass(frozen=True)
-class ModelInfo:
-    """Name, size, cost and home of a model that can be created."""
-
-    name: str
-    parameters: int
-    flops: int | None  # of one image, 2 per multiply-add; None if the pass needs weights to find its way
-    input_size: tuple[int, int, int]
-    source: str
-
-
-def describe(name: str, **arguments: Any) -> ModelInfo:
-    """Build the model on the meta device (no memory, no arithmetic) and count; `arguments` as for `create_model`."""
-    try:
-        with torch.device("cpu") if needs_values(name) else without_values(), _NoInitialValues():
-            model = create_model(name, **arguments)
-    except NotImplementedError:  # its constructor calculates with tensors, and meta ones hold no values
-        model = create_model(name, **arguments)
-    channels, height, width = model.pretrained_cfg["input_size"]  # type: ignore[index]
-    try:
-        flops = count_flops(model, (channels, height, width))
-    except VitscopeError:
-        flops = None
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    other = "torchvision" if name.startswith(from_torchvision.PREFIX) else "timm"
-    source = "vitscope" if name in OURS or from_dense.has(name) or from_vqa.has(name) else other
-    return ModelInfo(name, parameters, flops, (channels, height, width), source)
-
-
-def needs_values(name: str) -> bool:
-    """Whether a model of this name is built with weights only: it is watched while it is built, or reads them."""
-    return from_dense.has(name) or from_vqa.has(name)
-
-
-class _NoInitialValues(TorchFunctionMode):
-    """Leaves out what fills new weights: without memory it has no effect, and takes longer than all the rest."""
-
-    _FILLING = frozenset("normal_ uniform_ trunc_normal_ clamp_ erfinv_ mul_ add_ fill_ zero_".split())
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Sequence[type], args: Any = (), kwargs: Any = None
-    ) -> Any:
-        named = kwargs or {}
-        if getattr(func, "__name__", "") in self._FILLING:
-            tensor = args[0] if args else named["tensor"]  # torch.nn.init names its argument
-            if tensor.is_meta:
-                return tensor
-        return func(*args, **named)

@@ -14,7 +14,7 @@ from vitscope.anatomy import Dissection, dissect
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interface import NOTHING_SAID, Interface, declare, declared
 from vitscope.data import ImageData, load_data
-from vitscope.engine.facts import weights_hash
+from vitscope.engine.cache_key import weights_hash
 from vitscope.models import UntrustedCode, create_model
 from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources.run_folder import CONFIG

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from vitscope.claims import Verdict
 from vitscope.core import pd
-from vitscope.report.measured_on import images_of, is_augmented
+from vitscope.report.subject import images_of, is_augmented
 from vitscope.report.verdicts import by_chance
 from vitscope.results import Result
 from vitscope.results.numbers import label, with_interval

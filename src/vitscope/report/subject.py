@@ -4,6 +4,7 @@ A page is made without results of an older definition, or kept in another form, 
 """
 
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,11 +16,18 @@ from vitscope.core.errors import BadResult
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import ModelCard, make_card
-from vitscope.report.how_to_diagnose import diagnose_command
-from vitscope.report.measured_on import images_of, is_augmented
 from vitscope.results import Result, Run
 from vitscope.results.plain_files import is_shortage
 from vitscope.results.result import read_checked
+
+_HEADS = ("upernet", "unet", "maskrcnn")  # in front of a backbone's name
+_SOURCES = (
+    "hf",
+    "tv",
+    "hf-hub",
+    "hf_hub",
+    "local-dir",
+)  # in front of names that lead to no code of the user's
 
 
 @dataclass(frozen=True)
@@ -92,6 +100,22 @@ class RunSubject:
             ("Versions", ", ".join(f"{k} {v}" for k, v in versions.items())),
         ]
         return [(label, str(value)) for label, value in items if value not in (None, "")]
+
+
+def images_of(result: Result) -> str:
+    """The data, and what was done to its images: `fashion (train), augmented by recipe hdv`."""
+    recipe, prepared, _ = _augmentation(result).partition(", ")
+    done = f", {'mixed' if prepared else 'augmented'} by recipe {recipe}"
+    return result.data + (done if is_augmented(result) else "")
+
+
+def is_augmented(result: Result) -> bool:
+    """Whether images were not shown as they are: the loss is then no other exam's."""
+    return _augmentation(result) != "none"
+
+
+def _augmentation(result: Result) -> str:
+    return str(getattr(result, "augmentation", "none"))
 
 
 def find_runs(
@@ -204,3 +228,21 @@ def _read_result(folder: Path, run: Run) -> Result | Outdated:
 def _command(path: Path, run: Run) -> str:
     made = read_checked(path).get("provenance") or {}
     return str(made.get("command") or run.record.get("command") or "vitscope diagnose")
+
+
+def diagnose_command(run: Run) -> str:
+    """With the data that it was trained on, and leave to run the function that makes the model, if one does."""
+    options: Mapping[str, Any] = run.record.get("options") or {}
+    words = ["vitscope", "diagnose", str(run.path)]
+    if isinstance(data := options.get("data"), str):
+        words += ["--data", data]
+    words += ["--out", str(run.path)]
+    if isinstance(name := options.get("model"), str) and is_function(name):
+        words.append("--trust-code")
+    return shlex.join(words)
+
+
+def is_function(name: str) -> bool:
+    """Whether a model's name leads to a function: `package.module:function`, also as a backbone."""
+    source, colon, rest = name.partition(":")
+    return is_function(rest) if source in _HEADS else bool(colon) and source not in _SOURCES

@@ -9,13 +9,8 @@ from typing import Any
 import numpy as np
 
 from vitscope.core import pd
-from vitscope.core.statistics import (
-    Estimate,
-    HasEstimate,
-    difference_interval,
-    percentile_interval,
-    standard_error,
-)
+from vitscope.core.bootstrap import percentile_interval, standard_error
+from vitscope.core.statistics import Estimate, HasEstimate, difference_interval
 from vitscope.results import Result, column, tidy
 from vitscope.results.numbers import by_name, with_interval
 

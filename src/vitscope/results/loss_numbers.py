@@ -14,17 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from vitscope.core.statistics import (
-    REPLICATES,
-    Estimate,
-    difference_interval,
-    few_interval,
-    of_few,
-    poisson_weights,
-    score_interval,
-    standard_error,
-    without_interval,
-)
+from vitscope.core.bootstrap import REPLICATES, few_interval, of_few, poisson_weights, standard_error
+from vitscope.core.statistics import Estimate, difference_interval, score_interval, without_interval
 
 Quantity = Literal["nep", "ape"]
 

@@ -33,7 +33,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vitscope.core.statistics import NORMAL, Estimate, standard_error
+from vitscope.core.bootstrap import standard_error
+from vitscope.core.statistics import NORMAL, Estimate
 from vitscope.results.paired import difference_of_replicates
 
 _LEAST_P = 1e-12

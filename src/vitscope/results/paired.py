@@ -22,17 +22,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from vitscope.core import pd
+from vitscope.core.bootstrap import correlation, of_few, percentile_interval, standard_error
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import (
-    Estimate,
-    correlation,
-    difference_interval,
-    difference_of,
-    of_few,
-    paired_interval,
-    percentile_interval,
-    standard_error,
-)
+from vitscope.core.statistics import Estimate, difference_interval, difference_of, paired_interval
 from vitscope.results import Result, tidy
 from vitscope.results.numbers import by_name
 

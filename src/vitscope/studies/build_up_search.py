@@ -4,14 +4,13 @@ A candidate is its counts of MSA blocks per stage, nothing else: it does not dep
 those that may come next can be done at the same time, on speculation.
 
 All candidates are measured on the same images. With a(i) the number of image i under the model kept so far and b(i)
-under the candidate, the difference is mean(b - a) and its 95 % interval +- 1.96 sd(b - a) / sqrt(n): what both models
-get right, or both wrong, does not count, so the interval is narrower than those of the two scores.
+under the candidate, the difference is mean(b - a) and its 95 % interval +- t sd(b - a) / sqrt(n), t Student's: what
+both models get right, or both wrong, does not count, so the interval is narrower than those of the two scores.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections import deque
@@ -24,7 +23,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.errors import BadResult
-from vitscope.core.statistics import NORMAL, share_interval
+from vitscope.core.statistics import Estimate, mean_interval, share_interval
 from vitscope.results import atomic_write
 from vitscope.results.codec import decode, encode
 from vitscope.results.record_file import read_record
@@ -109,20 +108,17 @@ class BuildUp:
             raise BadResult(f"{path} is damaged ({error}); start the search again, it goes on") from error
 
 
-def score_interval(values: np.ndarray) -> tuple[float, float, float]:
+def interval_of_scores(values: np.ndarray) -> Estimate[float]:
     """Mean and its 95 % interval: Wilson's where all values are 0 or 1, which stays between them."""
-    n, mean = len(values), float(values.mean())
     if not np.isin(values, (0.0, 1.0)).all():
-        return mean_interval(values)
-    low, high = share_interval(values.sum(), n)
-    return mean, float(low), float(high)
+        return interval_of_mean(values)
+    low, high = share_interval(values.sum(), len(values))
+    return Estimate(float(values.mean()), float(low), float(high))
 
 
-def mean_interval(values: np.ndarray) -> tuple[float, float, float]:
-    """Mean and its 95 % interval (normal); the interval is NaN for fewer than two values."""
-    mean = float(values.mean())
-    half = NORMAL * float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return mean, mean - half, mean + half
+def interval_of_mean(values: np.ndarray) -> Estimate[float]:
+    """Mean and Student's 95 % interval; the interval is NaN for fewer than two values."""
+    return mean_interval(values.sum(), np.square(values).sum(), len(values)).each(float)
 
 
 def per_image(measured: Sequence[float], like: np.ndarray | None = None) -> np.ndarray:
@@ -226,7 +222,7 @@ class Search:
         scores: np.ndarray,
         before: np.ndarray | None,
     ) -> Step:
-        difference = (np.nan,) * 3 if before is None else mean_interval(scores - before)
+        difference = (np.nan,) * 3 if before is None else interval_of_mean(scores - before)
         gain = difference[1] if self.rule.significant else difference[0]
         unit = None if stage is None else self.stages[stage].replaceable[counts[stage] - 1].unit.name
         return Step(
@@ -234,7 +230,7 @@ class Search:
             None if stage is None else stage + 1,
             unit,
             counts,
-            *score_interval(scores),
+            *interval_of_scores(scores),
             *difference,
             kept=before is None or gain > self.rule.min_gain,
             n=len(scores),

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from vitscope.core.statistics import NORMAL, of_few, standard_error
+from vitscope.core.bootstrap import of_few, standard_error
+from vitscope.core.statistics import NORMAL
 from vitscope.results.over_seeds import Measured, difference
 from vitscope.studies.design import Comparison
 from vitscope.studies.quantities import (

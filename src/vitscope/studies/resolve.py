@@ -19,9 +19,9 @@ from vitscope.core.arguments.calling import hints_of
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.data import ImageData
 from vitscope.data.catalog import CATALOG
+from vitscope.engine.cache_key import data_fingerprint
 from vitscope.engine.choose_exams import find_exams, options_of, with_options
 from vitscope.engine.exam import Exam
-from vitscope.engine.facts import data_fingerprint
 from vitscope.models.create import check_name
 from vitscope.models.errors import UntrustedCode
 from vitscope.models.trust import allow_data, allow_model, names_code

@@ -13,7 +13,8 @@ from typing import Any
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
 from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean, warn
 from vitscope.models import list_models
-from vitscope.models.create import describe, random_weights
+from vitscope.models.create import random_weights
+from vitscope.models.info import describe
 from vitscope.models.zoo import fitting, timms_own
 from vitscope.report.atlas import write_atlas
 from vitscope.results import atomic_write

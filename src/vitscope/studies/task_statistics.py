@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vitscope.core.statistics import mean_interval_of_few
+from vitscope.core.bootstrap import mean_interval_of_few
 from vitscope.findings.noise import PerturbedRows
 from vitscope.findings.segmentation import SegmentationResult
 from vitscope.findings.temporal import TemporalResult

@@ -1,6 +1,5 @@
 """Images with one label each."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -93,9 +92,3 @@ class Classification(Task):
         correct, loss, n = (sum(values) for values in zip(*sums, strict=True))
         low, high = share_interval(correct, n)
         return {"accuracy": correct / n, "low": float(low), "high": float(high), "nll": loss / n, "n": n}
-
-    def words(self, row: dict[str, Any]) -> str:
-        """See `Task`."""
-        if math.isnan(row["accuracy"]):
-            return ""
-        return f"accuracy {row['accuracy']:.2%} (95 % interval {row['low']:.2%} to {row['high']:.2%})"

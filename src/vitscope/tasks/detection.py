@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from vitscope.core.bootstrap import biased_intervals, poisson_weights
 from vitscope.core.errors import BadData, NotFinite, VitscopeError, warn
 from vitscope.core.interface import unwrap
-from vitscope.core.statistics import biased_intervals, poisson_weights
 from vitscope.data import DataConfig
 from vitscope.data.task_data import Objects
 from vitscope.models import name_of
@@ -28,11 +28,9 @@ from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.tasks.average_precision import Found, Kind, average_precision
 from vitscope.tasks.objects import ObjectsExample
-from vitscope.tasks.segmentation import refuse_choices
 from vitscope.tasks.task import Draws, Measuring, Task, decoded, unhalved, whole_pictures
 
 DECODER = "maskrcnn"
-_MEANINGLESS = ("auto_augment", "erase", "mixup", "cutmix", "label_smoothing")
 _REPLICATES = 200
 
 
@@ -48,14 +46,11 @@ class Detection(Task):
     )
     batch_size = 8
     recipe = "dense"
+    meaningless = ("auto_augment", "erase", "mixup", "cutmix", "label_smoothing")
 
     def model_name(self, name: str | os.PathLike[str]) -> str | os.PathLike[str]:
         """A backbone gets a Mask R-CNN."""
         return decoded(name, DECODER)
-
-    def check_recipe(self, recipe: Recipe) -> None:
-        """See `Task`."""
-        refuse_choices(recipe, _MEANINGLESS, self.name)
 
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
         """See `Task`."""

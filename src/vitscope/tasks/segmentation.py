@@ -21,9 +21,9 @@ from torch.nn import functional as F
 
 from vitscope.anatomy.taps.preserve import preserved
 from vitscope.anatomy.watch.example import runs_on
-from vitscope.core.errors import BadArgument, BadData, VitscopeError
+from vitscope.core.bootstrap import biased_intervals, mean_interval_of_few, poisson_weights
+from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.outputs import class_scores
-from vitscope.core.statistics import biased_intervals, mean_interval_of_few, poisson_weights
 from vitscope.core.tensors import dtype_of
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS
@@ -36,7 +36,6 @@ from vitscope.tasks.upsampled import IN_DOUBLE, at_size, strips
 from vitscope.tasks.windows import scaled_picture, windowed_scores
 
 DECODER = "upernet"
-_MEANINGLESS = ("auto_augment", "erase", "mixup", "cutmix", "label_smoothing")
 _REPLICATES = 1000
 
 
@@ -55,6 +54,7 @@ class Segmentation(Task):
     best = "miou"
     columns = ("miou", "miou_low", "miou_high")
     recipe = "dense"
+    meaningless = ("auto_augment", "erase", "mixup", "cutmix", "label_smoothing")
 
     def __init__(self, window: float | None = None) -> None:
         self.window = window  # see `windows`; None: the whole picture at the size of the model
@@ -62,10 +62,6 @@ class Segmentation(Task):
     def model_name(self, name: str | os.PathLike[str]) -> str | os.PathLike[str]:
         """A backbone gets the usual decoder."""
         return decoded(name, DECODER)
-
-    def check_recipe(self, recipe: Recipe) -> None:
-        """See `Task`."""
-        refuse_choices(recipe, _MEANINGLESS, self.name)
 
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
         """See `Task`."""
@@ -217,13 +213,3 @@ def mean_iou(tables: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         found: np.ndarray = np.where(occurs, iou, 0.0).sum(-1) / occurs.sum(-1)
     return found
-
-
-def refuse_choices(recipe: Recipe, names: Iterable[str], task: str) -> None:
-    """Refuse choices of a recipe that mean nothing for a task."""
-    given = [name for name in names if getattr(recipe, name)]
-    if given:
-        raise BadArgument(
-            f"recipe {recipe.name}: {', '.join(f'{name} is {getattr(recipe, name)}' for name in given)}; {task} knows "
-            "no such thing: give --recipe dense, or set them to 0 or null in a recipe of your own"
-        )

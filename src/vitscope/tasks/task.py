@@ -7,6 +7,7 @@ number of them finds the same digits.
 """
 
 import itertools
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
+from vitscope.core.errors import BadArgument
 from vitscope.curvature.loss import BatchLoss
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
@@ -76,6 +78,7 @@ class Task(ABC):
         batch_size: Of held-out images.
         recipe: Where none is named.
         yes_or_no: Whether an image is either right or wrong; else it may be so in part.
+        meaningless: Choices of a recipe that mean nothing here.
     """
 
     name: ClassVar[str]
@@ -84,6 +87,7 @@ class Task(ABC):
     batch_size: ClassVar[int] = 16
     recipe: ClassVar[str] = "mini"
     yes_or_no: ClassVar[bool] = False
+    meaningless: ClassVar[tuple[str, ...]] = ()
 
     def model_name(self, name: str | os.PathLike[str]) -> str | os.PathLike[str]:
         """What `create_model` is asked for where somebody names `name` for this task."""
@@ -96,8 +100,15 @@ class Task(ABC):
     def bind(self, model: nn.Module) -> None:  # noqa: B027 most have nothing to take
         """Take from the model what makes examples of items."""
 
-    def check_recipe(self, recipe: Recipe) -> None:  # noqa: B027 nothing, where all choices have a meaning
+    def check_recipe(self, recipe: Recipe) -> None:
         """Refuse choices that mean nothing here."""
+        given = [name for name in self.meaningless if getattr(recipe, name)]
+        if given:
+            choices = ", ".join(f"{name} is {getattr(recipe, name)}" for name in given)
+            raise BadArgument(
+                f"recipe {recipe.name}: {choices}; {self.name} knows no such thing: give --recipe dense, or set them "
+                "to 0 or null in a recipe of your own"
+            )
 
     @abstractmethod
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
@@ -161,9 +172,11 @@ class Task(ABC):
     def scores(self, sums: Iterable[Any]) -> dict[str, float]:
         """nll, accuracy, low, high and `columns`, from the sums of all batches in their order."""
 
-    @abstractmethod
     def words(self, row: dict[str, Any]) -> str:
         """How good a model is, in a few words; empty where nothing was measured."""
+        if math.isnan(row["accuracy"]):
+            return ""
+        return f"accuracy {row['accuracy']:.2%} (95 % interval {row['low']:.2%} to {row['high']:.2%})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,6 @@ Intervals are of a bootstrap over questions.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,20 +21,18 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchvision import transforms
 
+from vitscope.core.bootstrap import of_few
 from vitscope.core.errors import BadData, VitscopeError
 from vitscope.core.interface import unwrap
 from vitscope.core.outputs import class_scores
-from vitscope.core.statistics import of_few, score_interval
+from vitscope.core.statistics import score_interval
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.models import name_of
 from vitscope.models.dense.words import Words
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.recipe import Recipe
-from vitscope.tasks.segmentation import refuse_choices
 from vitscope.tasks.task import Measuring, Prepared, Task, unhalved
-
-_MEANINGLESS = ("auto_augment", "erase", "flip", "mixup", "cutmix", "label_smoothing")
 
 
 class VQA(Task):
@@ -44,6 +41,8 @@ class VQA(Task):
     name = "vqa"
     batch_size = 64
     recipe = "vqa-mini"
+    # a mirrored picture has other answers
+    meaningless = ("auto_augment", "erase", "flip", "mixup", "cutmix", "label_smoothing")
 
     def __init__(self) -> None:
         self._words: Any = None
@@ -63,10 +62,6 @@ class VQA(Task):
     def model_arguments(self, name: str | os.PathLike[str], data: Any) -> dict[str, Any]:
         """The words of the questions to learn from, for a model that does not bring its own."""
         return {"vocabulary": Words.of(data.questions).vocabulary} if os.fspath(name) == "vilt_mini" else {}
-
-    def check_recipe(self, recipe: Recipe) -> None:
-        """See `Task`; a mirrored picture has other answers."""
-        refuse_choices(recipe, _MEANINGLESS, self.name)
 
     def outputs(self, model: nn.Module, config: DataConfig, device: torch.device) -> int:
         """See `Task`."""
@@ -146,12 +141,6 @@ class VQA(Task):
             "nll": float(rows[:, 1].mean()),
             "n": float(len(rows)),
         }
-
-    def words(self, row: dict[str, Any]) -> str:
-        """See `Task`."""
-        if math.isnan(row["accuracy"]):
-            return ""
-        return f"accuracy {row['accuracy']:.2%} (95 % interval {row['low']:.2%} to {row['high']:.2%})"
 
 
 class QuestionExample:

@@ -13,7 +13,8 @@ from tests.exams.every_exam import masked
 from tests.exams.task_cases import detector, squares, vilt
 from tests.exams.task_models import SmallDetector, boxed
 from tests.tasks.test_average_precision import published
-from vitscope.core.statistics import poisson_weights, score_interval
+from vitscope.core.bootstrap import poisson_weights
+from vitscope.core.statistics import score_interval
 from vitscope.data import data_config
 from vitscope.data.preprocessing import preprocess
 from vitscope.data.task_data import NO_CLASS

@@ -11,8 +11,8 @@ from torch import nn
 import vitscope as vs
 from tests.exams.every_exam import images, small_vit
 from tests.exams.task_models import ANSWERS, SmallAnswerer, asked
+from vitscope.core.bootstrap import mean_interval_of_few
 from vitscope.core.errors import BadData, UnsupportedModel
-from vitscope.core.statistics import mean_interval_of_few
 from vitscope.data import DataConfig
 from vitscope.data.task_data import TaskData
 from vitscope.engine.answer_scores import bits_set, either, with_pictures

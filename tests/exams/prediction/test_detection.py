@@ -12,8 +12,9 @@ import vitscope as vs
 from tests.exams.every_exam import images, small_vit
 from tests.exams.task_models import CLASSES, SmallDetector, boxed
 from tests.tasks.test_average_precision import published
+from vitscope.core.bootstrap import biased_intervals
 from vitscope.core.errors import BadData, NotFinite, UnsupportedModel
-from vitscope.core.statistics import biased_intervals, share_interval
+from vitscope.core.statistics import share_interval
 from vitscope.data import DataConfig
 from vitscope.data.preprocessing import preprocess
 from vitscope.data.task_data import TaskData

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.exams.scores_by_hand import scores as scores_by_hand
+from vitscope.core.bootstrap import mean_interval_of_few
 from vitscope.core.errors import BadData, VitscopeError
-from vitscope.core.statistics import mean_interval_of_few
 from vitscope.data import ImageData
 from vitscope.engine.exam import Batch, Subject
 from vitscope.exams.prediction.prediction import (

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 import vitscope as vs
 from tests.exams.every_exam import Masks, SmallSegmenter, images, masked, small_vit
 from tests.exams.scores_by_hand import scores as scores_by_hand
+from vitscope.core.bootstrap import biased_intervals
 from vitscope.core.errors import BadData, UnsupportedModel
-from vitscope.core.statistics import biased_intervals
 from vitscope.data import DataConfig
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.engine.pixel_scores import score_pixels

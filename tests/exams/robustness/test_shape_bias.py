@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from tests.exams.robustness_models import Plain
+from vitscope.core.bootstrap import poisson_weights
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import poisson_weights, score_interval
+from vitscope.core.statistics import score_interval
 from vitscope.data import ImageData, batches
 from vitscope.exams import shape_bias
 from vitscope.exams.robustness.shape_bias import pairs, swap_bands, swap_phase

@@ -11,7 +11,7 @@ import vitscope as vs
 from vitscope.anatomy import Tap
 from vitscope.anatomy.flops import count_flops
 from vitscope.models.errors import CannotBuild
-from vitscope.models.zoo.alternet import AlterNet, MSABlock, PointConv2d, msa_places
+from vitscope.models.zoo.alternet import AlterNet, MSABlock, msa_places
 
 FEW, MANY, ONE_EACH = (0, 1, 1, 2), (0, 1, 3, 2), (0, 1, 1, 1)
 BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 4), 50: (3, 4, 6, 4), 101: (3, 4, 23, 4), 152: (3, 8, 36, 4)}
@@ -94,15 +94,6 @@ def test_arguments() -> None:
     assert is_msa(model) == [[False, True], [False, False], [False, False], [False, True]]
     assert (first.attn.heads, last.attn.heads, last.attn.window) == (1, 5, 2)
     assert (first.drop_path.drop_prob, last.drop_path.drop_prob) == pytest.approx((0.1, 0.7))
-
-
-def test_point_convolution_is_a_convolution_in_both_layouts() -> None:
-    conv, x = PointConv2d(6, 4).double(), torch.randn(2, 6, 5, 3, dtype=torch.float64)
-    expected = F.conv2d(x, conv.weight)
-    for memory_format in (torch.contiguous_format, torch.channels_last):
-        found = conv(x.to(memory_format=memory_format))
-        assert found.is_contiguous(memory_format=memory_format)
-        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_block_computes_what_the_formula_says() -> None:

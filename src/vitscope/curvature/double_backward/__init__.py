@@ -20,7 +20,7 @@ import torchvision  # registers its operations  # noqa: F401
 from torch import Tensor
 
 from vitscope.anatomy.watch.one_forward import OperationMode, scaled_dot_product_probabilities
-from vitscope.curvature.double_backward.linear import conv2d, gelu, linear
+from vitscope.curvature.double_backward.convolution import conv2d
 from vitscope.curvature.double_backward.normalisation import batch_norm, layer_norm
 from vitscope.curvature.double_backward.regions import roi_align
 
@@ -34,8 +34,6 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: A
 
 REPLACED: dict[Any, Callable[..., Tensor]] = {
     torch.conv2d: conv2d,
-    F.linear: linear,
-    F.gelu: gelu,
     F.layer_norm: layer_norm,
     F.batch_norm: batch_norm,
     F.scaled_dot_product_attention: attention,

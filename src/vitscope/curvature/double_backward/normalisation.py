@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from vitscope.curvature.double_backward.linear import total
+from vitscope.curvature.double_backward.convolution import total
 
 
 def batch_norm(

@@ -16,7 +16,7 @@ back over the last frames never looks into another split. Frames follow one anot
 from pathlib import Path
 
 from vitscope.core.errors import BadData
-from vitscope.data.folder import frames_in, natural_order
+from vitscope.data.frame_folders import frames_in, natural_order
 from vitscope.data.task_data import NO_CLASS, TaskData
 from vitscope.data.tasks.masks import MaskFolder, folder_of, pairs
 from vitscope.data.tasks.numbering import Numbering, by_colour, by_number, read_lines

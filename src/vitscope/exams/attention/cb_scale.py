@@ -16,7 +16,7 @@ import numpy as np
 from torch import nn
 
 from vitscope.anatomy import Anatomy, Unit, anatomy
-from vitscope.core.statistics import REPLICATES, percentile_interval
+from vitscope.core.bootstrap import REPLICATES, percentile_interval
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.not_finite import require_finite_weights

@@ -21,8 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.anatomy.taps.capture import Stream
+from vitscope.core.bootstrap import few_interval, poisson_weights
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import Estimate, few_interval, poisson_weights, without_interval
+from vitscope.core.statistics import Estimate, without_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
 from vitscope.engine.one_pass import examine

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from vitscope.core.arguments import checked
+from vitscope.core.bootstrap import few_interval, standard_error
 from vitscope.core.errors import BadResult, VitscopeError
-from vitscope.core.statistics import Estimate, few_interval, standard_error
+from vitscope.core.statistics import Estimate
 from vitscope.exams.loss.hessian import hessian
 from vitscope.findings.hessian import HessianResult
 from vitscope.findings.hessian_training import HessianTrainingResult, Slope

@@ -26,9 +26,9 @@ from vitscope.curvature.parameters import moved_parameters
 from vitscope.curvature.plane import Normalisation, Plane, PlanePenalty
 from vitscope.engine.exam import procedure
 from vitscope.engine.held_batches import find_recipe, penalty_of, training_split
-from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, visit
-from vitscope.engine.held_scores import score, summarise
+from vitscope.engine.held_loss import BatchNorm, HeldLoss, score, summarise, visit
 from vitscope.engine.landscape_axes import Directions, Other, Points, choose_axes, find_near
+from vitscope.engine.memory_format import MemoryFormat
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import takes_interface

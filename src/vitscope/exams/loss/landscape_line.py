@@ -21,9 +21,9 @@ from vitscope.core.arguments import NotNegative
 from vitscope.curvature.loss import Convention
 from vitscope.curvature.plane import Plane, PlanePenalty
 from vitscope.engine.held_batches import find_recipe, penalty_of
-from vitscope.engine.held_loss import BatchNorm, HeldLoss, MemoryFormat, Place, visit
-from vitscope.engine.held_scores import summarise
+from vitscope.engine.held_loss import BatchNorm, HeldLoss, Place, summarise, visit
 from vitscope.engine.landscape_axes import Other, Points, difference, other_name, state_of
+from vitscope.engine.memory_format import MemoryFormat
 from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import PartialResults
 from vitscope.engine.takes_interface import takes_interface

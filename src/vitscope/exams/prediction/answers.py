@@ -15,17 +15,15 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from vitscope.core.statistics import (
+from vitscope.core.bootstrap import (
     REPLICATES,
-    Estimate,
-    difference_interval,
     images_behind,
     known_intervals,
     of_few,
     poisson_weights,
-    score_interval,
     standard_error,
 )
+from vitscope.core.statistics import Estimate, difference_interval, score_interval
 from vitscope.engine.answer_scores import (
     bits_set,
     either,

@@ -22,7 +22,8 @@ from PIL import Image
 from torch import Tensor
 
 from vitscope.core.arguments import Share
-from vitscope.core.statistics import Estimate, biased_intervals, difference_interval, of_few, standard_error
+from vitscope.core.bootstrap import biased_intervals, of_few, standard_error
+from vitscope.core.statistics import Estimate, difference_interval
 from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.object_scores import KINDS, Measured, ObjectRows, averages
 from vitscope.engine.scores import error_interval, least_error

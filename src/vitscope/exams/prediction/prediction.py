@@ -13,17 +13,9 @@ import torch
 from torch import Tensor
 
 from vitscope.core import distributed
+from vitscope.core.bootstrap import REPLICATES, mean_interval_of_few, poisson_weights, standard_error
 from vitscope.core.errors import warn
-from vitscope.core.statistics import (
-    REPLICATES,
-    Estimate,
-    difference_interval,
-    mean_interval,
-    mean_interval_of_few,
-    poisson_weights,
-    share_interval,
-    standard_error,
-)
+from vitscope.core.statistics import Estimate, difference_interval, mean_interval, share_interval
 from vitscope.engine.condition_scores import COLUMNS, score_columns
 from vitscope.engine.conditions import replicates
 from vitscope.engine.exam import Accumulator, Batch, Subject

@@ -21,16 +21,15 @@ from torch import Tensor
 
 from vitscope.core import distributed
 from vitscope.core.arguments import Positive
-from vitscope.core.statistics import (
+from vitscope.core.bootstrap import (
     REPLICATES,
-    Estimate,
     biased_intervals,
-    difference_interval,
     known_intervals,
     of_few,
     poisson_weights,
     standard_error,
 )
+from vitscope.core.statistics import Estimate, difference_interval
 from vitscope.engine.exam import Batch, Subject
 from vitscope.engine.pixel_scores import (
     PIXEL_COLUMNS,

@@ -30,8 +30,9 @@ import torch
 from torch import Tensor, nn
 
 from vitscope.core.arguments import Positive
+from vitscope.core.bootstrap import REPLICATES, poisson_weights, standard_error
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import REPLICATES, Estimate, poisson_weights, score_interval, standard_error
+from vitscope.core.statistics import Estimate, score_interval
 from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.own_passes import OwnPasses, own_passes
 from vitscope.engine.pixels import PAIRS, PixelModel, image_generators

@@ -140,19 +140,6 @@ def _padding_bias(points: Tensor, height: int, width: int, tall: int, wide: int)
     return bias.masked_fill(outside, float("-inf")).reshape(-1, 1, 1, tall * wide)
 
 
-class PointConv2d(nn.Conv2d):
-    """A 1x1 convolution without bias, as a matrix product where the map lies a point per row (channels_last)."""
-
-    def __init__(self, in_channels: int, out_channels: int) -> None:
-        super().__init__(in_channels, out_channels, 1, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The same numbers either way; on maps of few points the product is faster on a CPU."""
-        if not x.is_contiguous(memory_format=torch.channels_last):
-            return super().forward(x)
-        return F.linear(x.permute(0, 2, 3, 1), self.weight.flatten(1)).permute(0, 3, 1, 2)
-
-
 class MSABlock(nn.Module):
     """The MSA block of AlterNet; takes the place of a residual block that keeps the shape of its map.
 
@@ -172,7 +159,7 @@ class MSABlock(nn.Module):
         width = max(channels // 4, 1) if width is None else width
         self.norm1 = nn.BatchNorm2d(channels)
         self.act = nn.GELU()
-        self.conv = PointConv2d(channels, width)
+        self.conv = nn.Conv2d(channels, width, 1, bias=False)
         self.norm2 = nn.BatchNorm2d(width)
         self.attn = WindowAttention(width, heads, window, channels, dim_head)
         self.drop_path = DropPath(drop_path) if drop_path > 0 else nn.Identity()

@@ -1,12 +1,23 @@
-"""Pictures side by side with what is in them: the legend of classes below, no axes."""
+"""Classes in figures: their colours, and pictures side by side with the legend of classes below, without axes."""
 
 from __future__ import annotations
 
+import colorsys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vitscope.drawing import mpl
-from vitscope.drawing.reliability import class_colour
+
+MANY = 25  # more classes than that are not named one by one
+_FIRST = ("#2f7dc8", "#e8b23a", "#1f9174", "#a75fb0", "#7fc4e8", "#7a4f2a", "#b7c94a", "#e68fac", "#20366b")
+
+
+def class_colour(k: int) -> tuple[float, float, float]:
+    """Of class `k`: chosen for the first ones, then turned by the golden angle, which repeats nothing for long."""
+    if k < len(_FIRST):
+        red, green, blue = mpl.to_rgb(_FIRST[k])
+        return red, green, blue
+    return colorsys.hsv_to_rgb(k * 0.6180339887 % 1.0, (0.75, 0.5)[k % 2], (0.85, 0.6, 0.95)[k % 3])
 
 
 def class_patches(numbers: Iterable[int], names: Sequence[str]) -> list[Any]:
