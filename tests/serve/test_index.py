@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.conftest import HEADER, epoch
+import vitscope as vs
 from vitscope.report.atlas import render_atlas
 from vitscope.results import Run
 from vitscope.results.study_result import StudyResult
@@ -130,3 +131,32 @@ def test_random_weights_are_marked(runs: Path) -> None:
     assert Index(runs).entry(runs / "a" / "exam").random_weights
     assert not Index(runs).entry(runs / "train").random_weights
     assert "random weights" in Pages(Index(runs)).front()
+
+
+def test_a_survey_that_ended_with_failures_is_done_and_names_them(runs: Path) -> None:
+    folder = runs / "noise"
+    shutil.copytree(CLAIM, folder)
+    content = json.loads((folder / "study.json").read_text())
+    failed = content["tables"]["arms"][0]
+    failed["note"] = "no network"
+    content["missing"] = [f"{failed['arm']}, seed 0: no fourier"]
+    (folder / "study.json").write_text(json.dumps(content))
+    entry = Index(runs).entry(folder)
+    assert (entry.state, entry.trouble) == ("done", f"failed: {failed['arm']}")
+    content["missing"].append("another arm, seed 0: no fourier")
+    (folder / "study.json").write_text(json.dumps(content))
+    entry = Index(runs).entry(folder)
+    assert entry.state == "interrupted"
+    assert entry.trouble == f"not complete: 1 of its parts are missing; failed: {failed['arm']}"
+
+
+def test_an_operated_model_names_its_operations(tmp_path: Path) -> None:
+    vs.operate("vit_mini", "broadcast_context", out=tmp_path / "first")
+    vs.operate(str(tmp_path / "first"), {"localize": {}}, out=tmp_path / "second")
+    pages = Pages(Index(tmp_path))
+    entries = [pages.index.entry(tmp_path / name) for name in ("first", "second")]
+    assert entries[0].model == "vit_mini + broadcast_context"
+    assert entries[1].model.endswith("first + localize")
+    page = pages.training(tmp_path / "first")
+    assert "vit_mini + broadcast_context" in page
+    assert "<span hidden>,\n    finished epochs" in page
