@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.conftest import HEADER, epoch
 import vitscope as vs
+from tests.serve.conftest import HEADER, epoch
 from vitscope.report.atlas import render_atlas
 from vitscope.results import Run
 from vitscope.results.study_result import StudyResult
@@ -37,7 +37,7 @@ def test_the_score_is_that_of_the_task(runs: Path) -> None:
     (runs / "train" / "metrics.csv").write_text(heads + row)
     entry = Index(runs).entry(runs / "train")
     assert (entry.score, entry.accuracy, entry.low, entry.high) == ("mIoU", 0.38, 0.32, 0.43)
-    assert percent(entry) == "mIoU 38.0 % [32.0, 43.0]"
+    assert percent(entry) == "mIoU 38.0\u00a0% [32.0,\u00a043.0]"
     folder = runs / "train" / "exams" / "segmentation"
     folder.mkdir(parents=True)
     (folder / "segmentation.csv").write_text("quantity,value,low,high\nmiou,0.4,0.3,0.5\n")
