@@ -78,6 +78,9 @@ def test_does_not_scroll_sideways(browser: Chromium, width: int) -> None:
         new Promise((r) => setTimeout(() => r(document.documentElement.scrollWidth), 300))"""
     )
     assert wide <= width
+    captions = "[...document.querySelectorAll('caption span')].map((e) => e.getBoundingClientRect().right)"
+    assert browser.run(captions)
+    assert max(browser.run(captions)) <= width
 
 
 def test_a_cell_of_the_heat_map_says_its_units_and_value(browser: Chromium, page: Path) -> None:

@@ -52,6 +52,21 @@ def test_fits_the_window_without_complaint_or_network(
     assert all(address.startswith("file:") for address in browser.requests)
 
 
+def test_on_a_phone_no_word_and_no_interval_of_a_difference_breaks(
+    browser: Chromium, pages: dict[str, Path]
+) -> None:
+    browser.look(375)
+    browser.open(pages["study"])
+    lines = """(cell) => { const range = document.createRange(); range.selectNodeContents(cell);
+        return new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size; }"""
+    broken = browser.run(
+        f"[...document.querySelectorAll('.forest td:is(.word, :last-child)')].filter((cell) => ({lines})(cell) > "
+        "cell.textContent.trim().split(/ +/).length).map((cell) => cell.textContent)"
+    )
+    assert browser.run("document.querySelectorAll('.forest td.word').length") > 0
+    assert broken == []
+
+
 def test_models_are_sorted_by_a_click(browser: Chromium, pages: dict[str, Path]) -> None:
     browser.look(1280)
     browser.open(pages["atlas"])

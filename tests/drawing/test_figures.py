@@ -71,3 +71,11 @@ def test_render_gives_the_kind_asked_for(kind: str) -> None:
         assert Image.open(io.BytesIO(content)).format == "PNG"
     else:
         assert b"<svg" in content
+
+
+def test_markers_of_the_first_unit_are_whole(variance_result: VarianceResult) -> None:
+    """In files, on pages and in one's own axes."""
+    ax = plots.variance(variance_result, new_panel())
+    lines = [line for line in ax.lines if line.get_marker() == "o"]
+    assert lines
+    assert not any(line.get_clip_on() for line in lines)

@@ -1,3 +1,4 @@
+import re
 from itertools import combinations
 
 import matplotlib
@@ -5,8 +6,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 
-from vitscope.drawing.figures import new_panel
-from vitscope.drawing.style import MODELS, logarithmic, model_colour, shared_limits, styled
+from vitscope.drawing.figures import new_panel, render
+from vitscope.drawing.style import MODELS, legible, logarithmic, model_colour, shared_limits, styled
 
 
 def luminance(colour: str) -> float:
@@ -84,3 +85,71 @@ def test_style_does_not_leak() -> None:
     with styled():
         assert matplotlib.rcParams["axes.spines.top"] is False
     assert matplotlib.rcParams["axes.spines.top"] == before
+
+
+def labels(ax) -> list[str]:
+    render(ax, "png")
+    low, high = ax.get_ylim()
+    ticks = [*ax.yaxis.get_major_ticks(), *ax.yaxis.get_minor_ticks()]
+    return [t.label1.get_text() for t in ticks if low <= t.get_loc() <= high and t.label1.get_text()]
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_an_axis_does_not_zoom_into_rounding(log: bool) -> None:
+    ax = new_panel()
+    ax.plot([0, 1], [1 - 3e-9, 1 + 2e-9])
+    if log:
+        logarithmic(ax)
+    legible(ax)
+    low, high = ax.get_ylim()
+    assert 0.9e-3 < high - low < 1.1e-3
+    assert low < 1 - 3e-9 < 1 + 2e-9 < high
+    shown = labels(ax)
+    assert len(set(shown)) == len(shown) >= 2
+    assert not any("e" in text for text in shown)
+
+
+@pytest.mark.parametrize("ends", [(2.0, 5.0), (1e-9, 3e-9), (0.0, 0.0)])
+def test_an_axis_wide_enough_stays(ends: tuple[float, float]) -> None:
+    ax = new_panel()
+    ax.plot([0, 1], ends)
+    before = ax.get_ylim()
+    legible(ax)
+    assert ax.get_ylim() == before
+
+
+def test_what_is_drawn_later_still_widens_a_narrow_axis() -> None:
+    ax = new_panel()
+    ax.plot([0, 1], [1, 1 + 1e-9])
+    legible(ax)
+    ax.plot([0, 1], [1, 3])
+    assert ax.get_ylim()[1] > 3
+
+
+@pytest.mark.parametrize(
+    ("ends", "style"),
+    [
+        ((0.3, 3.2), r"[\d.]+"),
+        ((0.0002, 60.0), r"[\d.]+"),
+        ((1e-8, 1.0), r"(\d·)?10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+"),
+        ((2e-6, 7e-6), r"(\d·)?10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+"),
+        ((1e3, 3e7), r"(\d·)?10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+"),
+    ],
+)
+def test_numbers_of_a_logarithmic_axis_have_one_style(ends: tuple[float, float], style: str) -> None:
+    ax = new_panel()
+    ax.plot([0, 1], ends)
+    logarithmic(ax)
+    shown = labels(ax)
+    assert len(set(shown)) == len(shown) >= 2
+    assert all(re.fullmatch(style, text) for text in shown), shown
+
+
+def test_a_marker_on_an_axis_is_whole() -> None:
+    """One beside the axes is not drawn over them."""
+    ax = new_panel()
+    on, beside = ax.plot([0, 0.5], [0, 1], "-o")[0], ax.plot([0.5, 2], [0.2, 0.4], "o")[0]
+    bare = ax.plot([0, 1], [0, 1])[0]
+    ax.set(xlim=(0, 1), ylim=(0, 1))
+    legible(ax)
+    assert (on.get_clip_on(), beside.get_clip_on(), bare.get_clip_on()) == (False, True, True)

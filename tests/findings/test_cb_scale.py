@@ -1,7 +1,9 @@
+from pathlib import Path
+
 import numpy as np
 
 from vitscope import plots
-from vitscope.drawing.figures import new_panel
+from vitscope.drawing.figures import new_panel, save_figures
 from vitscope.findings.cb_scale import CbScaleResult
 from vitscope.results import UnitRow
 
@@ -31,3 +33,9 @@ def test_mean_and_ratio_against_depth() -> None:
 
 def test_a_model_without_one_says_so() -> None:
     assert plots.plot_cb_scale(result(0), new_panel()).texts[0].get_text() == "no CB_S in this model"
+
+
+def test_no_file_is_made_of_nothing(tmp_path: Path) -> None:
+    """And one of an earlier result goes."""
+    assert len(save_figures(result(3), tmp_path)) == len(list(tmp_path.iterdir())) == 4
+    assert save_figures(result(0), tmp_path) == list(tmp_path.iterdir()) == []

@@ -33,6 +33,8 @@ def test_says_the_numbers_with_their_intervals(prediction_result: PredictionResu
 def test_every_bin_says_how_many_images_it_has(prediction_result: PredictionResult) -> None:
     ax = plots.plot_prediction(prediction_result, new_panel())
     assert [text.get_text() for text in ax.texts[1:]] == ["5", "20", "30", "40", "105"]
+    (segments,) = (c.get_segments() for c in ax.collections)
+    assert all(text.get_position()[1] < 0 <= s[0][1] for text, s in zip(ax.texts[1:], segments, strict=True))
 
 
 def test_error_bars_are_the_intervals(prediction_result: PredictionResult) -> None:

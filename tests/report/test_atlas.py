@@ -90,3 +90,15 @@ def test_a_survey_in_which_everything_failed_has_a_page(survey: StudyResult, tmp
     saved = a_study(("one", "two", "broken"), arms=arms, **empty).save(tmp_path)
     assert write_atlas(saved) == saved.page
     assert "no network" in saved.page.read_text()
+
+
+def test_the_step_of_the_first_unit_is_shaded_where_it_has_no_number_before(survey: StudyResult) -> None:
+    """As for changes across units, of which the stem has none."""
+    table = survey.table()
+    rows = table[(table["arm"] == "one") & table["seed"].isna() & (table["quantity"] == "variance")].copy()
+    whole = ElementTree.fromstring(str(spark(Spark.of(rows), 1.0, 3.0)))
+    rows.loc[rows["depth"] == rows["depth"].min(), ["value", "low", "high"]] = np.nan
+    root = ElementTree.fromstring(str(spark(Spark.of(rows), 1.0, 3.0)))
+    assert [one.attrib for one in root.findall("rect")] == [one.attrib for one in whole.findall("rect")]
+    assert len(root.findall("circle")) == len(whole.findall("circle")) - 1
+    assert "nan" not in ElementTree.tostring(root).decode()

@@ -251,3 +251,18 @@ def test_the_script_for_surfaces_is_there_only_if_there_is_one(light: Path) -> N
 
 def test_does_not_grow_large(page: str) -> None:
     assert len(page.encode()) < 600_000
+
+
+def test_a_figure_of_nothing_is_one_line(tmp_path: Path) -> None:
+    """Small models have no outliers: no empty sheet, and no file."""
+    data = vs.load_data("fashion", split="test")
+    vs.diagnose(vs.create_model("vit_mini"), data, ["token_norms"], limit=4, out=tmp_path / "run")
+    assert sorted(file.name for file in (tmp_path / "run/figures").glob("*.png")) == [
+        "attention_sinks.png",
+        "token_norms.png",
+    ]
+    page = render_page(find_runs([tmp_path / "run"]))
+    section = page[page.index('<section id="token_norms">') :]
+    figures = re.findall(r"<figure>.*?</figure>", section[: section.index("</section>")], re.DOTALL)
+    assert [figure.count("<svg") for figure in figures] == [1, 1, 0]
+    assert '<p class="note">No token is an outlier in any of 4 images.</p>' in figures[2]

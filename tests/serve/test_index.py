@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import vitscope as vs
 from tests.serve.conftest import HEADER, epoch
 from vitscope.report.atlas import render_atlas
 from vitscope.results import Run
@@ -36,7 +37,7 @@ def test_the_score_is_that_of_the_task(runs: Path) -> None:
     (runs / "train" / "metrics.csv").write_text(heads + row)
     entry = Index(runs).entry(runs / "train")
     assert (entry.score, entry.accuracy, entry.low, entry.high) == ("mIoU", 0.38, 0.32, 0.43)
-    assert percent(entry) == "mIoU 38.0 % [32.0, 43.0]"
+    assert percent(entry) == "mIoU 38.0\u00a0% [32.0,\u00a043.0]"
     folder = runs / "train" / "exams" / "segmentation"
     folder.mkdir(parents=True)
     (folder / "segmentation.csv").write_text("quantity,value,low,high\nmiou,0.4,0.3,0.5\n")
@@ -130,3 +131,32 @@ def test_random_weights_are_marked(runs: Path) -> None:
     assert Index(runs).entry(runs / "a" / "exam").random_weights
     assert not Index(runs).entry(runs / "train").random_weights
     assert "random weights" in Pages(Index(runs)).front()
+
+
+def test_a_survey_that_ended_with_failures_is_done_and_names_them(runs: Path) -> None:
+    folder = runs / "noise"
+    shutil.copytree(CLAIM, folder)
+    content = json.loads((folder / "study.json").read_text())
+    failed = content["tables"]["arms"][0]
+    failed["note"] = "no network"
+    content["missing"] = [f"{failed['arm']}, seed 0: no fourier"]
+    (folder / "study.json").write_text(json.dumps(content))
+    entry = Index(runs).entry(folder)
+    assert (entry.state, entry.trouble) == ("done", f"failed: {failed['arm']}")
+    content["missing"].append("another arm, seed 0: no fourier")
+    (folder / "study.json").write_text(json.dumps(content))
+    entry = Index(runs).entry(folder)
+    assert entry.state == "interrupted"
+    assert entry.trouble == f"not complete: 1 of its parts are missing; failed: {failed['arm']}"
+
+
+def test_an_operated_model_names_its_operations(tmp_path: Path) -> None:
+    vs.operate("vit_mini", "broadcast_context", out=tmp_path / "first")
+    vs.operate(str(tmp_path / "first"), {"localize": {}}, out=tmp_path / "second")
+    pages = Pages(Index(tmp_path))
+    entries = [pages.index.entry(tmp_path / name) for name in ("first", "second")]
+    assert entries[0].model == "vit_mini + broadcast_context"
+    assert entries[1].model.endswith("first + localize")
+    page = pages.training(tmp_path / "first")
+    assert "vit_mini + broadcast_context" in page
+    assert "<span hidden>,\n    finished epochs" in page

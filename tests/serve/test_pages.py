@@ -39,7 +39,7 @@ def test_a_training_is_shown_row_by_row(runs: Path) -> None:
         assert curve is not None
         assert b"<svg" in curve
         assert pages.curve(runs / "a" / "exam") is None  # no training there
-        assert percent(found["entry"]) == "51.0 % [40.0, 60.0]"
+        assert percent(found["entry"]) == "51.0\u00a0% [40.0,\u00a060.0]"
 
 
 def test_the_policy_of_a_page() -> None:

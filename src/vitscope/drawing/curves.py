@@ -15,7 +15,7 @@ import numpy as np
 from vitscope.core.errors import BadArgument
 from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
-from vitscope.drawing.figures import axes_or_new
+from vitscope.drawing.figures import NOTHING, axes_or_new
 from vitscope.drawing.style import INK, MSA, MSA_BAR, SUBSAMPLE, depth_colours, grid, model_colour
 from vitscope.results import UnitRow
 from vitscope.results.table import HeadRows
@@ -124,8 +124,8 @@ def along_depth(ax: mpl.Axes) -> None:
 
 
 def nothing(ax: mpl.Axes, why: str) -> mpl.Axes:
-    """Say in one line why there is nothing to draw."""
-    ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center")
+    """Say in one line why there is nothing to draw; no file is made of it, and a page has the line alone."""
+    ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center", gid=NOTHING)
     ax.set_axis_off()
     return ax
 

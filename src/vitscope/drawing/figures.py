@@ -6,17 +6,19 @@ import io
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from vitscope.core.arguments import checked
 from vitscope.core.interrupt import check_stop
 from vitscope.drawing import mpl
-from vitscope.drawing.style import styled
+from vitscope.drawing.style import legible, styled
 from vitscope.results import Result, atomic_write
 
 PlotFunction = TypeVar("PlotFunction", bound="Callable[..., mpl.Axes]")
 _DPI = 160
+NOTHING = "nothing"  # marks the line that says why there is nothing to draw
 Common = Callable[[Sequence[Any]], dict[str, Any]]
 
 
@@ -45,8 +47,14 @@ def figure(
     """
 
     def register(draw: PlotFunction) -> PlotFunction:
-        PLOTS.setdefault(exam, []).append(Plot(name or exam, draw, caption, common))
-        return draw
+        @wraps(draw)
+        def drawn(*args: Any, **kwargs: Any) -> mpl.Axes:
+            ax = draw(*args, **kwargs)
+            legible(ax)
+            return ax
+
+        PLOTS.setdefault(exam, []).append(Plot(name or exam, drawn, caption, common))
+        return cast(PlotFunction, drawn)
 
     return register
 
@@ -67,16 +75,25 @@ def new_panel(size: tuple[float, float] = (5.2, 3.6)) -> mpl.Axes:
     return mpl.Figure(figsize=size, layout="constrained").add_subplot()
 
 
+def why_empty(ax: mpl.Axes) -> str:
+    """What `curves.nothing` said of these axes; "" if something is drawn."""
+    return next((text.get_text() for text in ax.texts if text.get_gid() == NOTHING), "")
+
+
 @checked
 def save_figures(result: Result, folder: str | os.PathLike[str]) -> list[Path]:
-    """Draw every figure of a result as `<name>.png` and `<name>.svg`."""
+    """Draw every figure of a result that shows something as `<name>.png` and `<name>.svg`."""
     paths = []
     for plot in PLOTS.get(result.exam, []):
         with styled(**{"svg.hashsalt": plot.name}):
             ax = plot.draw(result, new_panel())  # a plot may put axes of another projection into their place
             for kind in ("png", "svg"):
-                paths.append(Path(folder) / f"{plot.name}.{kind}")
-                atomic_write(paths[-1], render(ax, kind))
+                path = Path(folder) / f"{plot.name}.{kind}"
+                if why_empty(ax):
+                    path.unlink(missing_ok=True)  # of an earlier result
+                else:
+                    atomic_write(path, render(ax, kind))
+                    paths.append(path)
     return paths
 
 
@@ -87,6 +104,8 @@ def render(ax: mpl.Axes, kind: str, **options: Any) -> bytes:
     metadata = {"Date": None} if kind == "svg" else None
     drawing = ax.get_figure()
     assert isinstance(drawing, mpl.Figure)
+    for panel in drawing.axes:
+        legible(panel)
     _lay_out(drawing, kind)
     drawing.savefig(buffer, format=kind, dpi=_DPI, metadata=metadata, **options)
     return buffer.getvalue()

@@ -1,4 +1,7 @@
-"""What of matplotlib figures are made of. Take it from `mpl`, which imports this when something of it is used."""
+"""What of matplotlib figures are made of, and the numbers of their logarithmic axes.
+
+Take it from `mpl`, which imports this when something of it is used.
+"""
 
 from matplotlib import colormaps as colormaps
 from matplotlib import rc_context as rc_context
@@ -25,3 +28,21 @@ from matplotlib.ticker import MaxNLocator as MaxNLocator
 from matplotlib.ticker import NullLocator as NullLocator
 from matplotlib.ticker import PercentFormatter as PercentFormatter
 from matplotlib.ticker import StrMethodFormatter as StrMethodFormatter
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_PLAIN = (1e-4, 1e5)  # an axis between these needs no powers of ten
+
+
+class OneStyle(LogFormatter):
+    """All numbers of an axis as they are, or all as powers of ten; those between decades where there is room."""
+
+    def __init__(self) -> None:
+        super().__init__(minor_thresholds=(1.0, 0.4))
+
+    def _num_to_string(self, x: float, vmin: float, vmax: float) -> str:
+        if _PLAIN[0] <= vmin and vmax <= _PLAIN[1]:
+            return f"{x:.6f}".rstrip("0").rstrip(".") if x < 1e4 else f"{x:.0f}"
+        factor, _, power = f"{x:.6e}".partition("e")
+        raised = f"10{str(int(power)).translate(_RAISED)}"
+        shown = factor.rstrip("0").rstrip(".")
+        return raised if shown == "1" else f"{shown}·{raised}"

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from vitscope.drawing import mpl
 
 INK = "#1c2024"  # text and axes; a page replaces it by its own text colour
@@ -15,6 +17,7 @@ MODELS = ("#2f7dc8", "#d1661f", "#1f9174", "#a75fb0", "#9c7c14", "#6b7682")
 MSA = ("#808080", 0.26)  # colour and opacity of a band
 MSA_BAR = "#8b929b"
 SUBSAMPLE = ("#3f8fe0", 0.26)
+LEAST_SPAN = 1e-3  # of a y axis, relative to its numbers; below is how computers round
 
 RC: dict[str, Any] = {
     "font.size": 10.0,
@@ -25,6 +28,7 @@ RC: dict[str, Any] = {
     "axes.linewidth": 0.8,
     "axes.edgecolor": INK,
     "axes.labelcolor": INK,
+    "axes.formatter.useoffset": False,
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
@@ -58,11 +62,30 @@ def grid(ax: mpl.Axes) -> None:
 
 
 def logarithmic(ax: mpl.Axes) -> None:
-    """A logarithmic y axis with plain numbers on it."""
+    """A logarithmic y axis with numbers of one style on it."""
     ax.set_yscale("log")
     ax.autoscale(axis="y")
-    ax.yaxis.set_major_formatter(mpl.StrMethodFormatter("{x:g}"))
-    ax.yaxis.set_minor_formatter(mpl.LogFormatter(minor_thresholds=(1.0, 0.4)))
+    ax.yaxis.set_major_formatter(mpl.OneStyle())
+    ax.yaxis.set_minor_formatter(mpl.OneStyle())
+
+
+def legible(ax: mpl.Axes) -> None:
+    """Nothing of a drawn figure is finer than its numbers, and no marker is cut in half by an axis."""
+    if ax.name != "rectilinear" or not ax.lines:
+        return
+    low, high = sorted(ax.get_ylim())
+    least = LEAST_SPAN * max(abs(low), abs(high))
+    if high - low < least:
+        middle, reach = (low + high) / 2, (-least / 2, least / 2)
+        ends = [middle + end for end in (reach[::-1] if ax.yaxis_inverted() else reach)]
+        ax.set_ylim(*ends, auto=None)  # what is added later may still widen it
+    for line in ax.lines:
+        if line.get_marker() in ("", " ", "None", None):
+            continue
+        points = (ax.transScale + ax.transLimits).transform(line.get_xydata())
+        points = points[np.isfinite(points).all(1)]
+        if ((points > -1e-6) & (points < 1 + 1e-6)).all():
+            line.set_clip_on(False)
 
 
 def shared_limits(axes: Sequence[mpl.Axes]) -> None:
@@ -70,6 +93,8 @@ def shared_limits(axes: Sequence[mpl.Axes]) -> None:
     if any(ax.get_yscale() == "log" for ax in axes):
         for ax in axes:
             logarithmic(ax)
+    if not axes:
+        return
     x, y = [ax.get_xlim() for ax in axes], [ax.get_ylim() for ax in axes]
     for ax in axes:
         ax.set_xlim(min(low for low, _ in x), max(high for _, high in x))

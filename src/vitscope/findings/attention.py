@@ -91,7 +91,7 @@ def plot_attention_distance(
     plot_heads(ax, result, "distance", colour)
     top = float(np.nanmax(result.of("distance")[0], initial=0.0))
     ax.set_ylim(0.0, 1.08 * top or 1.0)
-    ax.set_ylabel("Relative distance")
+    ax.set_ylabel("Distance (image side = 1)")
     return ax
 
 

@@ -114,7 +114,7 @@ def plot_fourier_spectrum(
     """Log amplitude against frequency on the diagonal, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
     _draw_spectra(ax, result.units, result.row_unit, result.frequency, result.value, 1.0)
-    ax.set_xlabel("Frequency")
+    ax.set_xlabel("Frequency (radians per point)")
     return ax
 
 
@@ -127,7 +127,7 @@ def plot_fourier_radial(
     """Log amplitude against the radius in the frequency plane, one line per unit, coloured by depth."""
     ax = axes_or_new(ax)
     _draw_spectra(ax, result.units, result.ring_unit, result.ring_frequency, result.ring.value, CORNER)
-    ax.set_xlabel("Frequency |f|")
+    ax.set_xlabel("Frequency |f| (radians per point)")
     return ax
 
 

@@ -12,11 +12,12 @@ from vitscope.core.statistics import Estimate
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
+from vitscope.drawing.reliability import draw_bins
 from vitscope.drawing.style import INK, MODELS, grid
 from vitscope.results import About, Result, tidy
 from vitscope.results.calibrated import Calibrated, calibration_in_words
 from vitscope.results.codec import stored_as
-from vitscope.results.condition_rows import BINS, MEANS
+from vitscope.results.condition_rows import MEANS
 from vitscope.results.numbers import by_name, reads
 from vitscope.results.numbers import with_interval as number
 from vitscope.results.table import Estimated
@@ -181,31 +182,11 @@ def plot_prediction(
 ) -> mpl.Axes:
     """Reliability diagram: accuracy of each confidence bin, against the diagonal of perfect calibration."""
     ax = axes_or_new(ax)
-    centres = (np.arange(BINS) + 0.5) / BINS
-    enough = result.bin_count >= FEW
-    for chosen, opacity in ((enough, 0.75), (~enough & (result.bin_count > 0), 0.25)):
-        if chosen.any():
-            height = result.bin_accuracy.value[chosen]
-            ax.bar(centres[chosen], height, 0.9 / BINS, color=colour, alpha=opacity, linewidth=0)
-    filled = result.bin_count > 0
-    draw_bars(
-        ax,
-        centres[filled],
-        result.bin_accuracy.at(filled),
-        fmt="none",
-        ecolor=INK,
-        elinewidth=0.8,
-        capsize=1.5,
-    )
-    ax.plot([0, 1], [0, 1], "--", color=INK, linewidth=1.0, alpha=0.7)
     ax.text(0.0, 1.03, _figures(result), transform=ax.transAxes, fontsize=9, linespacing=1.4)
-    for centre, count in zip(centres[filled], result.bin_count[filled], strict=True):
-        ax.text(centre, 0.012, f"{count:,}", rotation=90, ha="center", va="bottom", fontsize=7)
-    ax.set_xlim(0.0, 1.0)
-    ax.set_ylim(0.0, 1.0)
-    ax.set_xlabel("Confidence")
+    counts = [f"{count:,}" for count in result.bin_count]
+    enough = result.bin_count >= FEW
+    draw_bins(ax, result.bin_count, result.bin_accuracy, enough, counts, colour)
     ax.set_ylabel("Accuracy")
-    grid(ax)
     return ax
 
 

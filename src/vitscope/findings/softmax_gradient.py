@@ -49,7 +49,6 @@ def _gradient(result: Result) -> str:
     if share.empty:
         return ""
     low, high = extremes(share)
-    return (
-        f"Attention passes on {100 * low.value:.0f} % ({low.unit}) to {100 * high.value:.0f} % ({high.unit}) of the "
-        "largest gradient that it could."
-    )
+    least, most = (f"{100 * end.value:.0f} %" for end in (low, high))
+    passed = f"{most} in every layer" if least == most else f"{least} ({low.unit}) to {most} ({high.unit})"
+    return f"Attention passes on {passed} of the largest gradient that it could."

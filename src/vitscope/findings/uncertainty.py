@@ -27,8 +27,8 @@ class UncertaintyResult(Estimated, Result, exam="uncertainty", after="lesion", v
         title="Uncertainty of features",
         shows="How far the feature map after each unit spreads over its points in one pass (data), and over passes of "
         "the same model with dropout on (model). A unit across which a line falls averages it away.",
-        papers="In the papers smoothing lowers both, before every stage's end: averaging points acts like averaging "
-        "over an ensemble.",
+        papers="In the papers smoothing before every stage's end lowers the spread over points and the spread over "
+        "passes: averaging points acts like averaging over an ensemble.",
         misleads="Both spreads have the scale of the features, which a normalisation can change without any effect: "
         "compare the share, or steps across a unit. Where the model has no dropout of its own, dropout that it was "
         "not trained with is put in.",

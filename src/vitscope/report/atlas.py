@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
 from vitscope.core import VERSION, pd
@@ -181,20 +182,18 @@ def _scaled(values: Any, length: int, scale: float) -> list[float | None]:
 
 def _multiples(result: StudyResult, exam: str) -> list[Multiples]:
     table = result.table()
-    rows = table[
-        (table["exam"] == exam) & table["seed"].isna() & table["unit"].notna() & table["value"].notna()
-    ]
+    rows = table[(table["exam"] == exam) & table["seed"].isna() & table["unit"].notna()]
     look = next(one for one in result.study["looks"] if one["label"] == exam)
     about = getattr(result_types().get(look["exam"]), "about", None)
     found = []
     for quantity in depth_quantities(result, exam)[:_DEPTHS]:
         own = rows[rows["quantity"] == quantity]
         drawn = {arm: Spark.of(own[own["arm"] == arm]) for arm in arms_of(result)}
-        known = {arm: one for arm, one in drawn.items() if len(one.depth) > 1}
+        known = {arm: one for arm, one in drawn.items() if np.isfinite(one.value).sum() > 1}
         if not known:
             continue
-        least = min(float(one.value.min()) for one in known.values())
-        most = max(float(one.value.max()) for one in known.values())
+        least = min(float(np.nanmin(one.value)) for one in known.values())
+        most = max(float(np.nanmax(one.value)) for one in known.values())
         panels = [(arm, spark(one, least, most)) for arm, one in known.items()]
         title = about.title if about else exam
         found.append(Multiples(exam, title, spoken(quantity), (f"{least:.3g}", f"{most:.3g}"), panels))

@@ -20,7 +20,7 @@ WIDTH, HEIGHT, EDGE = 200, 80, 4
 
 @dataclass(frozen=True)
 class Spark(HasEstimate[np.ndarray]):
-    """Value and interval after each unit, in order of depth."""
+    """Value and interval after each unit, in order of depth; NaN where it has none, which is left out of the line."""
 
     depth: np.ndarray
     estimate: Estimate[np.ndarray]
@@ -58,11 +58,12 @@ def spark(one: Spark, least: float, most: float) -> Markup:
         there = _points(x(one.depth[known]), y(one.high[known]))
         back = _points(x(one.depth[known])[::-1], y(one.low[known])[::-1])
         parts.append(f'<polygon fill="{MODELS[0]}" opacity=".22" points="{there} {back}"/>')
-    line = _points(x(one.depth), y(one.value))
+    measured = np.isfinite(one.value)
+    line = _points(x(one.depth[measured]), y(one.value[measured]))
     parts.append(f'<polyline fill="none" stroke="{MODELS[0]}" stroke-width="1.6" points="{line}"/>')
     parts += [
         f'<circle fill="{MODELS[0]}" cx="{a}" cy="{b}" r="1.8"/>'
-        for a, b in zip(x(one.depth), y(one.value), strict=True)
+        for a, b in zip(x(one.depth[measured]), y(one.value[measured]), strict=True)
     ]
     return Markup(f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" aria-hidden="true">{"".join(parts)}</svg>')
 

@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from vitscope.core import VERSION
 from vitscope.core.interrupt import check_stop
-from vitscope.drawing.figures import new_panel
+from vitscope.drawing.figures import new_panel, why_empty
 from vitscope.drawing.style import shared_limits, styled
 from vitscope.plots import PLOTS, Plot
 from vitscope.plots.training import plot_curve
@@ -40,6 +40,7 @@ from vitscope.report.sections import (
 from vitscope.report.subject import RunSubject, exam_order, left_out
 from vitscope.report.verdicts import by_chance
 from vitscope.results import About
+from vitscope.results.numbers import capital
 from vitscope.results.provenance import now
 
 
@@ -50,6 +51,7 @@ class Panel:
     subject: RunSubject
     svg: Markup
     widget: Widget | None
+    why: str = ""  # there is no figure
 
 
 @dataclass(frozen=True)
@@ -169,9 +171,12 @@ def _row(plot: Plot, exam: str, subjects: Sequence[RunSubject], styles: SharedSt
     common = plot.common([s.results[exam] for s in subjects]) if plot.common else {}
     with styled():
         axes = [plot.draw(s.results[exam], new_panel(), colour=s.colour, **common) for s in subjects]
-        shared_limits(axes)
+        shared_limits([ax for ax in axes if not why_empty(ax)])
     panels = []
     for position, (subject, ax) in enumerate(zip(subjects, axes, strict=True)):
+        if why := why_empty(ax):
+            panels.append(Panel(subject, Markup(), None, f"{capital(why)}."))
+            continue
         with styled(**{"svg.hashsalt": f"{plot.name} {position}"}):
             svg = inline_svg(ax, f"{plot.caption} Model: {subject.name}.", series(plot.name, ax))
         panels.append(Panel(subject, styles.share(svg), widget(plot.name, subject.results[exam], **common)))

@@ -177,7 +177,8 @@ class StudyFacts:
     models: tuple[str, ...]  # each once
     data: tuple[str, ...]
     exams: int
-    missing: int  # parts that are not done yet, or failed
+    missing: int  # parts that are not done yet
+    failed: tuple[str, ...]  # arms that say why they could not be done
     time: str  # when it was last summed up
 
 
@@ -189,7 +190,9 @@ def study_facts(folder: Path) -> StudyFacts:
     def each(name: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(arm[name] for arm in arms if name in arm))
 
-    counts = len(content["study"]["looks"]), len(content["missing"])
+    failed = tuple(row["arm"] for row in content["tables"].get("arms", []) if row.get("note"))
+    missing = sum(not part.startswith(tuple(f"{arm}, " for arm in failed)) for part in content["missing"])
+    counts = len(content["study"]["looks"]), missing, failed
     return StudyFacts(each("name"), each("model"), each("data"), *counts, str(made.get("time") or ""))
 
 

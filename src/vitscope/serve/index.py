@@ -204,9 +204,10 @@ def _read(root: Path, folder: Path) -> ListedRun:
 
 def _read_study(root: Path, folder: Path) -> ListedRun:
     attempt = _Attempts(root, folder)
-    facts = attempt(lambda: study_facts(folder), StudyFacts((), (), (), 0, 0, ""))
+    facts = attempt(lambda: study_facts(folder), StudyFacts((), (), (), 0, 0, (), ""))
     state = "interrupted" if facts.missing else "done"
-    missing = f"not complete: {facts.missing} of its parts are missing" if facts.missing else ""
+    lacking = [f"not complete: {facts.missing} of its parts are missing"] if facts.missing else []
+    lacking += [f"failed: {_text(', '.join(facts.failed))}"] if facts.failed else []
     return ListedRun(
         attempt.path,
         _text(folder.name),
@@ -219,7 +220,7 @@ def _read_study(root: Path, folder: Path) -> ListedRun:
         None,
         None,
         _text(facts.time),
-        attempt.troubles or missing,
+        attempt.troubles or "; ".join(lacking),
         kind="study",
     )
 
@@ -231,7 +232,19 @@ def _facts(folder: Path) -> tuple[Any, Any, str, Any, bool]:
     options = run.record.get("options")
     data = options.get("data") if isinstance(options, dict) else None
     is_random = run.model.get("random_weights") is True
-    return run.model.get("name") or "", data or "", run.state, run.record.get("time") or "", is_random
+    model = " + ".join([str(run.model.get("name") or ""), *_operations(run.record)])
+    return model, data or "", run.state, run.record.get("time") or "", is_random
+
+
+def _operations(record: dict[str, Any]) -> list[str]:
+    """Those that `vitscope operate` did to the model named in its record; a model of a training names its own."""
+    done, options = record.get("surgery"), record.get("options")
+    asked = options.get("operations") if isinstance(options, dict) else None
+    if not isinstance(done, list):
+        return []
+    if isinstance(asked, list) and asked:  # what is done includes earlier ones
+        return [str(name) for one in asked if isinstance(one, dict) for name in one]
+    return [str(one.get("operation")) for one in done if isinstance(one, dict)]
 
 
 def _text(value: Any, longest: int = _LONGEST) -> str:

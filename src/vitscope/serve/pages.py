@@ -16,6 +16,7 @@ from markupsafe import escape
 from vitscope.core import VERSION
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.interrupt import Stopped, stoppable
+from vitscope.results.numbers import unbroken
 from vitscope.results.plain_files import check_plain, is_shortage
 from vitscope.serve.access import below
 from vitscope.serve.index import Fingerprint, Index, ListedRun, fingerprint, is_study, training_rows
@@ -187,11 +188,11 @@ def policy_of(page: str) -> str:
 
 
 def percent(entry: ListedRun) -> str:
-    """The score of its task with its interval; accuracy goes without saying."""
+    """The score of its task with its interval, which no line breaks; accuracy goes without saying."""
     if entry.accuracy is None or entry.low is None or entry.high is None:
         return "–"
     named = "" if entry.score == "Accuracy" else f"{entry.score} "
-    return f"{named}{100 * entry.accuracy:.1f} % [{100 * entry.low:.1f}, {100 * entry.high:.1f}]"
+    return unbroken(f"{named}{100 * entry.accuracy:.1f} % [{100 * entry.low:.1f}, {100 * entry.high:.1f}]")
 
 
 def _bar(entry: ListedRun) -> str:

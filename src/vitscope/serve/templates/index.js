@@ -28,7 +28,7 @@ function accuracy(run) {
   if (run.accuracy === null) return "–";
   const [value, low, high] = [run.accuracy, run.low, run.high].map((number) => (100 * number).toFixed(1));
   const named = run.score === "Accuracy" ? "" : run.score + " ";
-  return `${named}${value} % [${low}, ${high}]`;
+  return `${named}${value}\u00a0% [${low},\u00a0${high}]`; // at most the interval goes to another line
 }
 
 function passes(run) {
