@@ -17,9 +17,9 @@ from tests.exams.attention_by_hand import (
 )
 from tests.exams.factories import tiny
 from vitscope.anatomy import Tap, anatomy
-from vitscope.core.statistics import ratio_interval
+from vitscope.core.statistics import mean_interval, ratio_interval
 from vitscope.engine.token_attention import FACTOR, norms_of, outliers_of, patch_contrast, received
-from vitscope.exams.attention.token_norms import OUTLIERS, token_norms
+from vitscope.exams.attention.token_norms import OUTLIERS, _bounded, token_norms
 from vitscope.findings.token_norms import OTHERS, QUANTITIES, TokenNormsResult
 from vitscope.results import Result
 
@@ -236,3 +236,8 @@ def test_percentiles_of_norms_of_any_size(scale: float, known: bool) -> None:
         assert median == pytest.approx(float(norms_of(tap.features[parts[0].name]).median()), rel=0.03)
     else:
         assert np.isnan(median)
+
+
+def test_attention_that_sums_to_one_but_for_rounding_is_all_of_it() -> None:
+    share = _bounded(mean_interval(np.array([41 * (1 + 1.4577e-9)]), np.array([41 * (1 + 2.9154e-9)]), 41))
+    assert share.low <= share.value <= share.high == 1.0

@@ -24,7 +24,7 @@ from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import Count
 from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import student
+from vitscope.core.statistics import Estimate, student
 from vitscope.engine.exam import Rows, procedure
 from vitscope.engine.not_finite import look_inside
 from vitscope.engine.own_passes import own_passes
@@ -57,7 +57,7 @@ def _correlation(groups: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """(points,) from the mean over groups (2, points); `centre` says where each point's centre point stands."""
     covariance, variance = groups
     with np.errstate(invalid="ignore", divide="ignore"):
-        return covariance / np.sqrt(variance * variance[centre])
+        return np.clip(covariance / np.sqrt(variance * variance[centre]), -1.0, 1.0)
 
 
 def _jackknife(
@@ -138,7 +138,5 @@ def _summary(grids: Sequence[tuple[int, int]], groups: np.ndarray) -> dict[str, 
         "correlation": _correlation(mean, centre),
         "row_unit": np.array([unit for unit, _ in rings], dtype=np.int64),
         "radius": np.array([radius for _, radius in rings], dtype=np.int64),
-        "value": value,
-        "low": np.clip(value - half, -1.0, 1.0),
-        "high": np.clip(value + half, -1.0, 1.0),
+        **Estimate(value, value - half, value + half).bounded(-1.0, 1.0)._asdict(),
     }

@@ -97,9 +97,9 @@ class UncertaintySums(OwnNumbers):
 
     def compute(self) -> dict[str, Any]:
         """Means over the images of all processes, and their intervals."""
-        value, low, high = mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), int(self.n))
+        found = mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), int(self.n))
         most = np.array([1.0 if quantity == "model_share" else np.inf for quantity in QUANTITIES])
-        return {"n": int(self.n), "value": value, "low": np.maximum(low, 0.0), "high": np.minimum(high, most)}
+        return {"n": int(self.n), **found.bounded(most=most)._asdict()}
 
 
 @torch.inference_mode()

@@ -211,8 +211,9 @@ class PredictionAccumulator(Accumulator):
         low[:, 0], high[:, 0] = share_interval(right, count)
         low[:, 1], high[:, 1] = share_interval(right, predicted)
         for k in np.flatnonzero(count):
-            value[k, 2], low[k, 2], high[k, 2] = mean_interval(confidence[k], squares[k], int(count[k]))
-        low[:, 2], high[:, 2] = np.clip(low[:, 2], 0.0, 1.0), np.clip(high[:, 2], 0.0, 1.0)
+            value[k, 2], low[k, 2], high[k, 2] = mean_interval(
+                confidence[k], squares[k], int(count[k])
+            ).bounded()
         return {
             "class_names": tuple(known[k] if k < len(known) else str(k) for k in outputs),
             "class_count": count.astype(np.int64),
