@@ -91,7 +91,7 @@ def data_fingerprint(data: Any) -> str | None:
         digest.update(data.digest)
     elif isinstance(data, Tensor | np.ndarray):
         return data_fingerprint((data,))
-    elif isinstance(data, tuple) and all(isinstance(part, (Tensor, np.ndarray)) for part in data):
+    elif isinstance(data, tuple) and all(_has_numbers(part) for part in data):
         for part in data:
             tensor = torch.as_tensor(part)
             digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -136,6 +136,10 @@ def exam_keys(
         content = json.dumps([exam.result.exam, exam.result.version, *common, *size, *settings]).encode()
         keys[exam.result.exam] = hashlib.sha256(content).hexdigest()
     return keys
+
+
+def _has_numbers(part: Any) -> bool:
+    return isinstance(part, Tensor) or (isinstance(part, np.ndarray) and part.dtype.kind in "biufc")
 
 
 def _bytes(tensor: Tensor) -> bytes:
