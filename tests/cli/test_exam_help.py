@@ -10,6 +10,34 @@ def test_an_option_has_type_default_and_meaning() -> None:
     assert "  --hessian.k: a whole number, 1 or more (default: 5). Eigenvalues per batch." in lines
 
 
+@pytest.mark.parametrize(
+    ("option", "start"),
+    [
+        ("temporal.block", "a whole number, 0 or more, or None (default: None)"),
+        ("uncertainty.passes", "a whole number, 2 or more (default: 8)"),
+        ("covariance.draws", "a whole number, 16 or more (default: 512)"),
+        ("hessian.recipe", "text, or None (default: auto)"),
+    ],
+)
+def test_what_may_be_typed_is_what_is_taken(option: str, start: str) -> None:
+    (line,) = [
+        one for one in option_lines(EXAMS[option.partition(".")[0]]) if one.startswith(f"  --{option}: ")
+    ]
+    assert line.startswith(f"  --{option}: {start}. ")
+
+
+def test_fit_is_explained() -> None:
+    (line,) = option_lines(EXAMS["prediction"])
+    assert "fit: leave them as they are, and add what dividing them by the best number does" in line
+
+
+def test_exams_without_options_say_so() -> None:
+    assert (
+        epilogue(["--exams", "variance", "attention", "--help"])
+        == "exams without options: variance, attention"
+    )
+
+
 @pytest.mark.parametrize("exam", EXAMS)
 def test_every_exam_can_tell(exam: str) -> None:
     lines = list(option_lines(EXAMS[exam]))

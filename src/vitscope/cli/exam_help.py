@@ -3,10 +3,12 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from types import NoneType
+from typing import Any, Union
 
 from vitscope import exams
 from vitscope.core.arguments import describe
+from vitscope.core.arguments.kinds import alternatives, base_of
 from vitscope.engine.choosing import options_of
 from vitscope.engine.exam import Exam, Procedure
 
@@ -17,7 +19,14 @@ def option_lines(exam: Exam) -> Iterator[str]:
     called = (exam.options or exam.run) if isinstance(exam, Procedure) else getattr(exams, name)
     function = inspect.unwrap(called)
     for option, hint in options_of(exam).items():
-        yield f"  --{name}.{option.replace('_', '-')}: {describe(hint)}{_told(function, option)}"
+        yield f"  --{name}.{option.replace('_', '-')}: {describe(typable(hint))}{_told(function, option)}"
+
+
+def typable(hint: Any) -> Any:
+    """A type without what no word can be, such as a Recipe or a model."""
+    words = (int, float, bool, str, NoneType)
+    kinds = [one for one in alternatives(hint) if base_of(one) in words or not isinstance(base_of(one), type)]
+    return Union[tuple(kinds)] if kinds else hint  # noqa: UP007 - known only when this runs
 
 
 def _told(function: Callable[..., Any], option: str) -> str:

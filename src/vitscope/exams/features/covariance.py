@@ -13,7 +13,7 @@ estimate, and intervals come from the jackknife over groups.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import Unit
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
-from vitscope.core.arguments import Count
-from vitscope.core.errors import VitscopeError
+from vitscope.core.arguments.vocabulary import Range
 from vitscope.core.statistics import Estimate, student
 from vitscope.engine.exam import Rows, procedure
 from vitscope.engine.not_finite import look_inside
@@ -33,6 +32,7 @@ from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import UnitRow
 
 GROUP = 8  # noise images that give one estimate
+Draws = Annotated[int, Range(2 * GROUP, 1_000_000_000)]  # an interval needs two estimates
 
 
 def centre_covariance(feature: Tensor, group: int = GROUP) -> Tensor:
@@ -76,7 +76,7 @@ def covariance(
     model: nn.Module,
     data: Any,
     request: Asked,
-    draws: Count = 512,
+    draws: Draws = 512,
     stream: Stream = "read",
 ) -> CovarianceResult:
     """Measure how `model`'s feature maps correlate with their centre point when it is shown noise.
@@ -86,8 +86,6 @@ def covariance(
     Args:
         draws: Noise images, in groups of 8; a smaller `limit` makes them fewer.
     """
-    if draws < 2 * GROUP:
-        raise VitscopeError(f"draws is {draws}; an interval needs at least {2 * GROUP} noise images")
     groups = max(2, min(draws, request.limit or draws) // GROUP)
     with own_passes(model, data, request) as own:
         parts = own.mapped_parts

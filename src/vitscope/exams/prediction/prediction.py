@@ -250,8 +250,8 @@ def prediction(
     """Examine `model`'s predictions on `data`; `examine` documents the other arguments.
 
     Args:
-        temperature: Divide the logits by this number. "fit" leaves them as they are, and adds what dividing them by
-            the best number does: fitted on one half of the images, reported on the other.
+        temperature: Divide the logits by this number; fit: leave them as they are, and add what dividing them by the
+            best number does, fitted on one half of the images and reported on the other.
     """
     exam = at_temperature(temperature)
     results = examine(model, data, [exam], **vars(request))
