@@ -1,5 +1,6 @@
 import pytest
 
+from vitscope.cli.app import main
 from vitscope.cli.exam_help import meaning_of, option_lines
 from vitscope.cli.words import epilogue
 from vitscope.exams import EXAMS
@@ -52,3 +53,14 @@ def test_the_first_sentence_may_take_several_lines() -> None:
         "Four.",
         "",
     )
+
+
+@pytest.mark.parametrize(("verb", "said"), [("compare", "RUN|MODEL RUN|MODEL"), ("anatomy", "MODEL")])
+def test_positional_arguments_are_called_what_they_are(
+    verb: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    told = capsys.readouterr().out
+    assert said in told.splitlines()[0]
+    assert "TEXT" not in told.splitlines()[0]
