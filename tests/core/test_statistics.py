@@ -57,6 +57,15 @@ def test_equal_images_have_an_interval_of_no_width() -> None:
     np.testing.assert_allclose([low[0], high[0]], mean[0], atol=1e-8)
 
 
+def test_what_rounding_puts_beside_the_range_of_a_share_is_at_its_end() -> None:
+    values = np.array([1 + 1e-9, 0.5, -1e-12, np.nan])
+    found = Estimate(values, values - 0.6, values + 0.6).bounded()
+    np.testing.assert_array_equal(found.value, [1.0, 0.5, 0.0, np.nan])
+    np.testing.assert_allclose(found.low, [0.4 + 1e-9, 0.0, 0.0, np.nan])
+    np.testing.assert_allclose(found.high, [1.0, 1.0, 0.6 - 1e-12, np.nan])
+    assert Estimate(2.0, -2.0, 9.0).bounded(-1.0, 1.0) == (1.0, -1.0, 1.0)
+
+
 def test_wilson_solves_its_equation() -> None:
     count, n = np.array([3, 50, 97, 1]), np.array([10, 100, 100, 2000])
     for end in share_interval(count, n):  # the shares p at which count / n is 1.96 standard errors away

@@ -10,6 +10,7 @@ from torch.utils.data import ConcatDataset, Subset, TensorDataset
 from vitscope.core.errors import BadData
 from vitscope.data import DataConfig, batches, load_data
 from vitscope.data.fetchers import fetcher_for, known_labels, to_batch
+from vitscope.engine.facts import data_fingerprint
 
 CONFIG = DataConfig((3, 16, 16), (0.0,), (1 / 255,), crop_pct=1.0)
 
@@ -77,3 +78,20 @@ def test_files_are_decoded_in_order_by_several_threads_that_end(tmp_path: Path) 
 def test_what_needs_a_configuration_says_so() -> None:
     with pytest.raises(BadData, match="nothing says how"):
         fetcher_for((np.zeros((2, 8, 8, 3), np.uint8), np.zeros(2, np.int64)), None, None)
+
+
+@pytest.mark.parametrize(
+    ("images", "seen"),
+    [
+        (list(torch.rand(6, 3, 8, 8)), "a list of 6"),
+        (tuple(torch.rand(6, 3, 8, 8)), "a tuple of 6"),
+        ([torch.rand(3, 3, 8, 8)] * 2, "a list of 2"),
+        (np.full((6, 3, 8, 8), 0.5, dtype=object), "an array of object"),
+        (["one.png"] * 6, "a list of 6"),
+        ("six.npy", "a str"),
+    ],
+)
+def test_images_of_a_pair_that_are_no_tensor(images: object, seen: str) -> None:
+    with pytest.raises(BadData, match=f"the images of the pair are {seen}; expected one tensor or array"):
+        fetcher_for((images, torch.zeros(6, dtype=torch.long)), None, None)
+    assert data_fingerprint((images, np.zeros(6))) is None

@@ -70,6 +70,8 @@ def test_words_of_exams_are_told_from_the_others() -> None:
         "hessian.split-batch=true",
         "corruption.types=fog,snow",
     ]
+    for nothing in ("None", "none", "null"):
+        assert read_options([f"hessian.recipe={nothing}"]) == {"hessian": {"recipe": None}}
     assert read_options(["hessian.split-batch=true", "corruption.types=fog,snow"]) == {
         "hessian": {"split_batch": True},
         "corruption": {"types": ["fog", "snow"]},

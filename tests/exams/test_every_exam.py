@@ -39,6 +39,11 @@ def test_values_are_those_of_obvious_code(exam: str) -> None:
     tester.check_value(exam)
 
 
+@every
+def test_numbers_are_between_their_ends(exam: str) -> None:
+    tester.check_intervals(exam)
+
+
 @pytest.mark.parametrize("exam", STREAMING)
 def test_parts_merge_to_the_whole(exam: str) -> None:
     tester.check_merging(exam)

@@ -168,6 +168,15 @@ def check_value(name: str) -> None:
         np.testing.assert_allclose(rows["value"], values, TOLERANCE, scale, err_msg=f"{quantity}, {label}")
 
 
+def check_intervals(name: str) -> None:
+    """A number is between its ends."""
+    table = whole(name).table()
+    value, low, high = (table[column].to_numpy(float) for column in ("value", "low", "high"))
+    known = np.isfinite(value) & np.isfinite(low) & np.isfinite(high)
+    outside = table[known & ~((low <= value) & (value <= high))]
+    assert outside.empty, outside.to_string()
+
+
 def fed(name: str) -> tuple[Subject, list[Batch]]:
     """What a pass tells an accumulator of, and what it gives it."""
     exam, batches, subjects = EXAMS[name], [], []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Options(CodeOptions):
     """Print what a model is made of: its units in the order they run."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
     """A name (see: vitscope models), or a run folder."""
 
     img_size: Side | None = None

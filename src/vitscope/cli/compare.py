@@ -18,9 +18,9 @@ class Options(ImageOptions):
     For example: `vitscope compare resnet_mini vit_mini` or `vitscope compare runs/before runs/after`
     """
 
-    first: Annotated[str, tyro.conf.Positional]
+    first: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|MODEL")]
     """An examined run folder, or a name (see: vitscope models)."""
-    second: Annotated[str, tyro.conf.Positional]
+    second: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|MODEL")]
     """The same; differences are of this one minus the first."""
     data: str | None = None
     """Images to examine names on; default: those of the run beside it, or fashion."""

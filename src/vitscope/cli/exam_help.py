@@ -3,11 +3,13 @@
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
+from types import NoneType
+from typing import Any, Union
 
 from vitscope import exams
 from vitscope.core.arguments import describe
 from vitscope.core.arguments.calling import signature_of
+from vitscope.core.arguments.kinds import alternatives, base_of
 from vitscope.engine.choose_exams import options_of
 from vitscope.engine.exam import Exam, Procedure
 
@@ -19,8 +21,15 @@ def option_lines(exam: Exam) -> Iterator[str]:
     documented = inspect.getdoc(called) or ""
     for option, hint in options_of(exam).items():
         meaning = meaning_of(documented, option)
-        line = f"  --{name}.{option.replace('_', '-')}: {describe(hint)}{_default(exam, option)}"
+        line = f"  --{name}.{option.replace('_', '-')}: {describe(typable(hint))}{_default(exam, option)}"
         yield f"{line}. {meaning}" if meaning else line
+
+
+def typable(hint: Any) -> Any:
+    """A type without what no word can be, such as a Recipe or a model."""
+    words = (int, float, bool, str, NoneType)
+    kinds = [one for one in alternatives(hint) if base_of(one) in words or not isinstance(base_of(one), type)]
+    return Union[tuple(kinds)] if kinds else hint  # noqa: UP007 - known only when this runs
 
 
 def _default(exam: Exam, option: str) -> str:

@@ -116,7 +116,7 @@ def _print_verdicts(records: "Sequence[ClaimRecord]") -> None:
     table = Table("claim", "what is compared", "value", "95 % interval", "seeds", "verdict", box=None)
     for record in records:
         for row in record.verdict_rows:
-            interval = f"{row['low']:+.4g} to {row['high']:+.4g}"
+            interval = f"{row['low']:+.4g} to {row['high']:+.4g}" if row["low"] == row["low"] else ""
             verdict = row["verdict"] if record.verdicts else "no verdict at this scale"
             table.add_row(
                 record.claim, row["statement"], f"{row['value']:+.4g}", interval, str(row["seeds"]), verdict

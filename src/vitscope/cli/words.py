@@ -151,8 +151,12 @@ def epilogue(arguments: list[str]) -> str:
 
     names = arguments[arguments.index("--exams") + 1 :]
     names = [name for name in names if not name.startswith("-")]
-    for exam in find_exams(names or None):
+    chosen = find_exams(names or None)
+    for exam in chosen:
         lines += option_lines(exam)
+    if len(lines) == 1:
+        told = ", ".join(exam.result.exam for exam in chosen)
+        return f"exams without options: {told}"
     return "\n".join(lines)
 
 

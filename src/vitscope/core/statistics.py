@@ -36,6 +36,10 @@ class Estimate(NamedTuple, Generic[Number]):
         """So many times as much: 100 for per cent."""
         return self.each(lambda number: factor * number)
 
+    def bounded(self, least: Any = 0.0, most: Any = 1.0) -> "Estimate[Any]":
+        """Inside the range of such numbers: ends that reach over it, and what rounding puts beside it."""
+        return self.each(lambda number: np.clip(number, least, most))
+
     def at(self, place: Any) -> "Estimate[Any]":
         """The entries of the arrays at a place, given as numpy takes it."""
         return Estimate(*(np.asarray(numbers)[place] for numbers in self))

@@ -182,7 +182,7 @@ class PairFetcher:
         channels_last = isinstance(images, np.ndarray)
         known = labels is not None
         self.what = "the pair of tensors" if known else "the tensor of images"
-        images = torch.as_tensor(images)
+        images = _one_tensor(images)
         labels = _whole_numbers(labels, len(images)) if known else torch.full((len(images),), NO_LABEL)
         if images.dtype == torch.uint8:
             images = nhwc(images, channels_last)
@@ -279,6 +279,21 @@ def _class_numbers(labels: Any) -> Indices | None:
     """Labels as an array, if they are one whole number per image."""
     array = labels.numpy(force=True) if isinstance(labels, Tensor) else np.asarray(labels)
     return array.astype(np.int64) if array.ndim == 1 and array.dtype.kind in "iu" else None
+
+
+def _one_tensor(images: Any) -> Tensor:
+    """The images of a pair."""
+    try:
+        return torch.as_tensor(images)
+    except (TypeError, ValueError, RuntimeError) as error:
+        several = isinstance(images, list | tuple)
+        what = f"a {type(images).__name__} of {len(images)}" if several else f"a {type(images).__name__}"
+        if isinstance(images, np.ndarray):
+            what = f"an array of {images.dtype}"
+        raise BadData(
+            f"the images of the pair are {what}; expected one tensor or array (images, channels, height, width), "
+            "which torch.stack makes of tensors of one size, beside one whole number per image"
+        ) from error
 
 
 def _whole_numbers(labels: Any, n: int) -> Tensor:

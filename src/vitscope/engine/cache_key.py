@@ -84,7 +84,7 @@ def data_fingerprint(data: Any) -> str | None:
         digest.update(data.digest)
     elif isinstance(data, Tensor | np.ndarray):
         return data_fingerprint((data,))
-    elif isinstance(data, tuple) and all(isinstance(part, (Tensor, np.ndarray)) for part in data):
+    elif isinstance(data, tuple) and all(_has_numbers(part) for part in data):
         for part in data:
             tensor = torch.as_tensor(part)
             digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -92,6 +92,10 @@ def data_fingerprint(data: Any) -> str | None:
     else:
         return None
     return digest.hexdigest()
+
+
+def _has_numbers(part: Any) -> bool:
+    return isinstance(part, Tensor) or (isinstance(part, np.ndarray) and part.dtype.kind in "biufc")
 
 
 def _bytes(tensor: Tensor) -> bytes:

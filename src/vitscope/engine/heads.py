@@ -133,9 +133,9 @@ class HeadMoments(Accumulator):
     def means(self) -> dict[str, Any]:
         """The mean over images of every quantity; arrays are (rows, quantities)."""
         n = int(self.n)
-        value, low, high = mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), n)
+        found = mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), n)
         most = np.array([1.0 if quantity in SHARES else np.inf for quantity in self.quantities])
-        return {"n": n, "value": value, "low": np.maximum(low, 0.0), "high": np.minimum(high, most)}
+        return {"n": n, **found.bounded(most=most)._asdict()}
 
     def compute(self) -> dict[str, Any]:
         """The means, for exams that have nothing else."""

@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, Self, TypeVar, get_args
 
 import torch
@@ -19,8 +20,9 @@ from vitscope.core.outputs import Place
 from vitscope.engine.not_finite import finite_scores
 from vitscope.surgery import mc_dropout, smooth
 from vitscope.surgery.ensemble import PassEnsemble
-from vitscope.surgery.mc_dropout import draw_number, dropouts, sampling
+from vitscope.surgery.mc_dropout import draw_number, dropouts, sampled_networks
 from vitscope.surgery.tools.graft import grafts, ungraft
+from vitscope.surgery.tools.own_dropout import own_dropouts
 from vitscope.surgery.tools.record import CannotOperate, NoEffectWarning, record
 
 Where = Literal["subsampling", "stage_ends"]
@@ -35,8 +37,13 @@ class RandomNetwork:
 
     model: nn.Module
     source: str  # what makes it random
+    images: Tensor  # some that the model takes
     own: bool  # it is the model's own dropout, which draws for every image anew
     p: float | None = None  # of MC dropout that was put into a copy
+
+    @cached_property
+    def _drawing(self) -> list[nn.Module]:
+        return own_dropouts(self.model, self.images) if self.own else []
 
     def passes(self, seed: int, first_image: int) -> AbstractContextManager[None]:
         """Inside it pass k is the k-th network of this seed.
@@ -45,7 +52,7 @@ class RandomNetwork:
         that two batches get different ones, whoever computes them, it is seeded by their first image.
         """
         seed = draw_number(seed, first_image) if self.own else seed
-        return sampling(self.model, seed, own_dropout=self.own)
+        return sampled_networks(self.model, seed, self._drawing)
 
 
 def random_network(
@@ -57,8 +64,8 @@ def random_network(
     """
     model, _ = without_grafts(model, PassEnsemble)  # which averages over passes by itself
     if dropouts(model):
-        return RandomNetwork(model, "the model's MC dropout", own=False)
-    own = RandomNetwork(model, "the model's own dropout", own=True)
+        return RandomNetwork(model, "the model's MC dropout", images, own=False)
+    own = RandomNetwork(model, "the model's own dropout", images, own=True)
     if _passes_differ(own, parts, images, seed):
         return own
     copy = deepcopy(model)
@@ -68,7 +75,7 @@ def random_network(
     if not dropouts(copy):
         warn("no branch of the model can take dropout: no spread over passes")
         return None
-    return RandomNetwork(copy, f"MC dropout, p = {p:g}", own=False, p=p)
+    return RandomNetwork(copy, f"MC dropout, p = {p:g}", images, own=False, p=p)
 
 
 def without_grafts(model: nn.Module, kind: type[Kind]) -> tuple[nn.Module, Kind | None]:

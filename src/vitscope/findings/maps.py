@@ -115,9 +115,9 @@ class MapsResult(Result, exam="maps", after="token_norms", version=2):
         for name in ("area", "highest"):
             parts = [np.zeros((self.n, 0)), *(getattr(layer, name) for _, layer in shown)]
             numbers = np.concatenate(parts, 1).T  # (heads of all layers, images)
-            value, low, high = mean_interval(numbers.sum(1), np.square(numbers).sum(1), self.n)
-            high = np.minimum(high, 1.0) if name == "area" else high
-            tables.append(tidy(name, value, np.maximum(low, 0.0), high, self.n, units, head=heads))
+            found = mean_interval(numbers.sum(1), np.square(numbers).sum(1), self.n)
+            ends = found.bounded(most=1.0 if name == "area" else np.inf)
+            tables.append(tidy(name, *ends, self.n, units, head=heads))
         return pd.concat(tables, ignore_index=True)
 
     def summary(self) -> pd.DataFrame:

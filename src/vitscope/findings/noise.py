@@ -10,7 +10,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.arguments import NotEmpty, checked
-from vitscope.core.statistics import mean_interval
+from vitscope.core.statistics import Estimate, mean_interval
 from vitscope.drawing import mpl
 from vitscope.drawing.curves import draw_bars, in_colours, legend_above
 from vitscope.drawing.figures import axes_or_new, figure
@@ -84,10 +84,9 @@ class PerturbedRows(Headlined):
         return self.draw_accuracy if own is None else own
 
 
-def _over_draws(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _over_draws(scores: np.ndarray) -> Estimate[np.ndarray]:
     """Means of (perturbations, draws) with the ends of their intervals, which stay in their range."""
-    value, low, high = mean_interval(scores.sum(1), np.square(scores).sum(1), scores.shape[1])
-    return value, np.maximum(low, 0.0), np.minimum(high, 1.0)
+    return mean_interval(scores.sum(1), np.square(scores).sum(1), scores.shape[1]).bounded()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

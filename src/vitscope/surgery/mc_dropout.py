@@ -23,11 +23,13 @@ from torch import Tensor, nn
 from vitscope.anatomy import Dissection, Unit, dissect
 from vitscope.anatomy.structure.unit import Kind
 from vitscope.anatomy.taps.ports import Port, branch_port, why_shared
+from vitscope.anatomy.watch.example import example_batch
 from vitscope.core.arguments import Seed, checked
 from vitscope.core.errors import UnsupportedModel, warn
 from vitscope.surgery.tools.choose import DropRate, Example, Layers, asked_units, by_name, choose_units
 from vitscope.surgery.tools.graft import graft_at
 from vitscope.surgery.tools.map_source import MapNotes, Windows
+from vitscope.surgery.tools.own_dropout import own_dropouts, without_weights
 from vitscope.surgery.tools.predictions import averages_over
 from vitscope.surgery.tools.record import CannotOperate, Done, operation, record
 
@@ -98,7 +100,9 @@ def dropouts(model: nn.Module) -> list[MCDropout]:
 
 @checked
 @contextmanager
-def sampling(model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False) -> Iterator[None]:
+def sampling(
+    model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False, example: Example = None
+) -> Iterator[None]:
     """Inside it every pass of the model in evaluation mode is that of another sampled network.
 
     Pass k is the same for the same seed, whatever ran before. On leaving, the model is deterministic again.
@@ -106,17 +110,37 @@ def sampling(model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False) -> 
     Args:
         model: With MC dropout.
         seed: Decides the networks.
-        own_dropout: The model's own dropout and stochastic depth are on too (its submodules without weights are in
-            training mode). They use torch's generator, which is seeded inside and restored on leaving.
+        own_dropout: The model's own dropout and stochastic depth are on too: the modules that do nothing but draw in
+            training mode are in it, those of attention among them. They use torch's generator, which is seeded inside
+            and restored on leaving.
+        example: As for `vs.anatomy`, to see which modules these are.
     """
+    with sampled_networks(model, seed, _own(model, example) if own_dropout else []):
+        yield
+
+
+def _own(model: nn.Module, example: Any) -> list[nn.Module]:
+    """The modules that `sampling` puts into training mode; fewer where no pass can be watched."""
+    try:
+        return own_dropouts(model, example_batch(model, example))
+    except UnsupportedModel as error:
+        if example is not None:
+            raise
+        warn(f"{error}; until it has an example=, dropout inside modules with weights stays off")
+        return without_weights(model)
+
+
+@contextmanager
+def sampled_networks(model: nn.Module, seed: int, own: Sequence[nn.Module]) -> Iterator[None]:
+    """`sampling` with the model's `own_dropouts`."""
     if "passes" in averages_over(model):
         raise CannotOperate(
             f"this {type(model).__name__} averages over passes by itself; take a model without ensemble "
             "(in Python vs.surgery.undo(model))"
         )
     places = dropouts(model)
-    stateless = _stateless(model) if own_dropout else []
-    if not places and not stateless:
+    own = [module for module in own if not isinstance(module, MCDropout)]
+    if not places and not own:
         raise CannotOperate(
             f"this {type(model).__name__} has no dropout to sample; put some in: vs.surgery.mc_dropout(model)"
         )
@@ -144,16 +168,6 @@ def sampling(model: nn.Module, seed: Seed = 0, *, own_dropout: bool = False) -> 
                 place.draw = None
             for module, training in modes:
                 module.training = training
-
-
-def _stateless(model: nn.Module) -> list[nn.Module]:
-    """Leaves without weights and buffers: dropout, stochastic depth, and what no mode makes a difference to."""
-    return [
-        module
-        for module in model.modules()
-        if not [*module.children(), *module.parameters(), *module.buffers()]
-        and not isinstance(module, MCDropout)
-    ]
 
 
 @operation

@@ -37,6 +37,27 @@ def test_closed_form_half_identity_half_uniform() -> None:
         assert found[f"remaining_{k}"] == pytest.approx(share**k, rel=1e-3)
 
 
+@pytest.mark.parametrize("spread", [0.3, 1e-2, 1e-3])
+@pytest.mark.parametrize("prefix", [0, 1])
+def test_nearly_uniform_attention_against_float64(spread: float, prefix: int) -> None:
+    generator = torch.Generator().manual_seed(2)
+    weights = (spread * torch.randn(2, 3, 64 + prefix, 64 + prefix, generator=generator)).softmax(-1)
+    values = torch.randn(2, 3, 64 + prefix, 8, generator=generator) + 3
+    points = torch.arange(64 + prefix) >= prefix
+    found = decay(weights[:, None], values[:, None], points)
+    for image in range(2):
+        for head in range(3):
+            a, x = weights[image, head].double().numpy(), values[image, head].double().numpy()
+            a /= a.sum(1, keepdims=True)
+            left = []
+            for _ in range(9):
+                x = x - x[prefix:].mean(0)
+                left.append(np.linalg.norm(x[prefix:]))
+                x = a @ x
+            expected = [(left[8] / left[4]) ** 0.25, *(left[k] / left[0] for k in APPLICATIONS)]
+            np.testing.assert_allclose(found[image, head], expected, rtol=1e-5)
+
+
 def test_the_rate_is_the_second_eigenvalue() -> None:
     generator = torch.Generator().manual_seed(1)
     points = torch.arange(30.0)

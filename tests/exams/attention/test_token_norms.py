@@ -18,10 +18,10 @@ from tests.exams.attention_by_hand import (
 from tests.exams.factories import tiny
 from vitscope import plots
 from vitscope.anatomy import Tap, anatomy
-from vitscope.core.statistics import ratio_interval
+from vitscope.core.statistics import mean_interval, ratio_interval
 from vitscope.drawing.figures import new_panel
 from vitscope.engine.token_outliers import FACTOR, norms_of, outliers_of, patch_contrast, received
-from vitscope.exams.attention.token_norms import OUTLIERS, token_norms
+from vitscope.exams.attention.token_norms import OUTLIERS, _bounded, token_norms
 from vitscope.findings.token_norms import OTHERS, QUANTITIES, TokenNormsResult
 from vitscope.results import Result
 
@@ -261,3 +261,8 @@ def test_shows_percentiles_sinks_and_places() -> None:
 def test_says_what_there_is_not() -> None:
     result = token_norms(tiny(), images(2))
     assert plots.plot_attention_sinks(result, new_panel()).texts
+
+
+def test_attention_that_sums_to_one_but_for_rounding_is_all_of_it() -> None:
+    share = _bounded(mean_interval(np.array([41 * (1 + 1.4577e-9)]), np.array([41 * (1 + 2.9154e-9)]), 41))
+    assert share.low <= share.value <= share.high == 1.0

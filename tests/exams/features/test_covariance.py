@@ -13,7 +13,7 @@ from tests.exams.attention_by_hand import vit_maps
 from tests.exams.every_exam import OPTIONS
 from vitscope.core.errors import VitscopeError
 from vitscope.exams import covariance
-from vitscope.exams.features.covariance import GROUP, _jackknife, centre_covariance, distances
+from vitscope.exams.features.covariance import GROUP, _correlation, _jackknife, centre_covariance, distances
 from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import Result
 
@@ -159,3 +159,9 @@ def test_kept_and_loaded(tmp_path: Path) -> None:
 def test_too_few_draws_are_refused() -> None:
     with pytest.raises(VitscopeError, match="draws is 8"):
         covariance(Convolutions(torch.randn(4, 3, 3, 3)), DATA, draws=8)
+
+
+def test_points_that_are_the_centre_but_for_rounding_have_correlation_one() -> None:
+    covariance, variance = [0.3, 0.3 * (1 + 2e-8), -0.3 * (1 + 2e-8)], [0.3, 0.3, 0.3]
+    found = _correlation(np.array([covariance, variance]), np.zeros(3, dtype=np.int64))
+    np.testing.assert_array_equal(found, [1.0, 1.0, -1.0])

@@ -108,6 +108,40 @@ def test_own_dropout_has_the_spread_of_a_coin() -> None:
     assert result.value[1, 2] == pytest.approx(1.0)
 
 
+class AttendsWithDropout(nn.Module):
+    """A residual attention whose dropout is not a module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 12, 4, 4)
+        self.attn = nn.MultiheadAttention(12, 3, dropout=0.3, batch_first=True)
+        self.mlp = nn.Sequential(nn.Linear(12, 12), nn.GELU(), nn.Dropout(0.1), nn.Linear(12, 12))
+        self.norm = nn.LayerNorm(12)
+        self.head = nn.Linear(12, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x).flatten(2).mT
+        x = x + self.attn(x, x, x, need_weights=False)[0]
+        x = x + self.mlp(x)
+        return self.head(self.norm(x).mean(1))
+
+
+@torch.no_grad()
+def test_dropout_inside_attention_counts() -> None:
+    torch.manual_seed(0)
+    model, images = AttendsWithDropout().eval(), torch.randn(6, 3, 16, 16)
+    result = uncertainty(model, (images, torch.zeros(6, dtype=torch.long)), passes=200)
+    assert result.source == "the model's own dropout"
+    maps: list[Tensor] = []
+    model.mlp.register_forward_pre_hook(lambda _, args: maps.append(args[0]))
+    model.attn.training = True
+    for _ in range(200):
+        model(images)
+    expected = torch.stack(maps).std(0).mean()
+    at = [unit.name for unit in result.units].index("attn")
+    assert result.value[at, 1] == pytest.approx(float(expected), rel=0.05)
+
+
 class DropsInItsHead(KnownSpread):
     def forward(self, x: Tensor) -> Tensor:
         x = self.stem(x)

@@ -152,6 +152,10 @@ def test_bad_options(fashion: ImageData) -> None:
         occlusion(model, fashion, fill="white")  # type: ignore[arg-type]
     with pytest.raises(VitscopeError, match=r"10 in it.*a number from 0 to 1"):
         occlusion(model, fashion, shares=(10,))
+    with pytest.raises(
+        VitscopeError, match=r"side is 100, and the model sees 32 x 32 pixels.*expected 2 to 32"
+    ):
+        occlusion(model, fashion, side=100)
 
 
 @pytest.mark.parametrize("numbers", NUMBERS)

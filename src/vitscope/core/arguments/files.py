@@ -93,11 +93,17 @@ def reason(error: BaseException) -> str:
     return said or type(error).__name__
 
 
+NOTHING = ("None", "none", "null")  # as Python, people and YAML write it
+
+
 def read(text: str, hint: Any, name: str) -> Any:
     """What a word on the command line says, by the type; else refuses it."""
-    for one in alternatives(hint):
+    kinds = alternatives(hint)
+    if text in NOTHING and any(base_of(one) is types.NoneType for one in kinds):
+        return None
+    for one in kinds:
         taken, problem = take(_from_text(text, one), one)
-        if problem is None and not (taken is None and text not in ("None", "none")):
+        if problem is None and taken is not None:
             return taken
     wanted = [one for one in alternatives(hint) if base_of(one) is not types.NoneType]
     problems = [take(_from_text(text, one), one)[1] for one in wanted]
@@ -111,7 +117,7 @@ def read_list(text: str, hint: Any, name: str) -> Any:
     lists = [kind for kind in kinds if is_several(kind)]
     nothing_else = all(is_several(kind) or kind is types.NoneType for kind in kinds)
     bracketed = text.startswith("[") and text.endswith("]")
-    if not lists or not (bracketed or "," in text or nothing_else) or text in ("None", "none"):
+    if not lists or not (bracketed or "," in text or nothing_else) or text in NOTHING:
         return read(text, hint, name)
     inside = text[1:-1].strip() if bracketed else text
     element = (get_args(lists[0]) or (str,))[0]
@@ -150,8 +156,6 @@ def _from_text(text: str, hint: Any) -> Any:
             return text
     if base is bool:
         return {"true": True, "false": False}.get(text.lower(), text)
-    if base is types.NoneType:
-        return None if text in ("None", "none") else text
     if is_path(base):
         return Path(text) if problem_with_path(text) is None else text
     if get_origin(base) is Literal:

@@ -28,21 +28,28 @@ def decay(weights: Tensor, values: Tensor, points: Tensor) -> Tensor:
     `weights` are (N, windows, heads, tokens, tokens), rows sum to 1, `values` (N, windows, heads, tokens, channels);
     `points` says which of the tokens are points of the map.
     """
+    if weights.device.type == "mps":  # which has no float64
+        weights, values, points = weights.cpu(), values.cpu(), points.cpu()
+    weights, x = weights.double(), values.double()
     share = points.to(weights) / points.sum()
-    x, start = _centred(values, share)
-    left = []
+    x, start = _centred(x, share)
+    left = {}
     for k in range(1, max(APPLICATIONS) + 1):
-        x = weights @ x
-        if k in APPLICATIONS:
-            x, amplitude = _centred(x, share)
-            left.append(torch.where(start > 0, amplitude / start, 0.0))
-    rate = torch.where(left[-2] > 0, left[-1] / left[-2], 0.0) ** (1 / (APPLICATIONS[-1] - APPLICATIONS[-2]))
-    return torch.stack([rate, *left], 2)
+        x, amplitude = _centred(weights @ x, share)
+        left[k] = torch.where(start > 0, amplitude / start, 0.0)
+    shown = [left[k] for k in APPLICATIONS]
+    rate = torch.where(shown[-2] > 0, shown[-1] / shown[-2], 0.0) ** (
+        1 / (APPLICATIONS[-1] - APPLICATIONS[-2])
+    )
+    return torch.stack([rate, *shown], 2)
 
 
 def _centred(x: Tensor, share: Tensor) -> tuple[Tensor, Tensor]:
-    """`x` less its mean over points (a constant stays one, and without it rounding does not drown small amplitudes),
-    and the root mean square (N, heads) of what is left."""
+    """`x` less its mean over points, and the root mean square (N, heads) of what is left.
+
+    A constant stays one, and were it kept, rows that sum to 1 but for rounding would make of it more than nearly
+    uniform attention leaves of the rest.
+    """
     x = x - (share @ x)[..., None, :]
     squares = torch.linalg.vector_norm(x, dim=-1).square_() @ share
     return x, squares.mean(1).sqrt()

@@ -218,10 +218,8 @@ def _ratio_sums(y: Tensor, x: Tensor) -> Tensor:
 
 def _bounded(found: Estimate[np.ndarray]) -> Estimate[np.ndarray]:
     """The same means of shares with an interval inside [0, 1]; none where no image has any."""
-    value, low, high = found
-    seen = value > 0
-    low, high = np.where(seen, np.maximum(low, 0.0), np.nan), np.where(seen, np.minimum(high, 1.0), np.nan)
-    return Estimate(value, low, high)
+    value, *ends = found.bounded()
+    return Estimate(value, *(np.where(value > 0, end, np.nan) for end in ends))
 
 
 token_norms = single_exam(

@@ -140,8 +140,7 @@ def _estimate(replicates: np.ndarray, batches: int) -> Estimate[np.ndarray]:
     known = replicates[1:][np.isfinite(replicates[1:]).reshape(len(replicates) - 1, -1).any(1)]
     if batches < 2 or len(known) < 2:
         return without_interval(value)
-    low, high = few_interval(value, known.std(0, ddof=1), batches)
-    return Estimate(value, np.clip(low, -1.0, 1.0), np.clip(high, -1.0, 1.0))
+    return Estimate(value, *few_interval(value, known.std(0, ddof=1), batches)).bounded(-1.0, 1.0)
 
 
 @takes_interface

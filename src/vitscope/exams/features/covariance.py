@@ -13,7 +13,7 @@ estimate, and intervals come from the jackknife over groups.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,9 +22,8 @@ from torch import Tensor, nn
 from vitscope.anatomy import Unit
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
-from vitscope.core.arguments import Count
-from vitscope.core.errors import VitscopeError
-from vitscope.core.statistics import student
+from vitscope.core.arguments.vocabulary import Range
+from vitscope.core.statistics import Estimate, student
 from vitscope.engine.exam import Rows, procedure
 from vitscope.engine.not_finite import look_inside
 from vitscope.engine.own_passes import own_passes
@@ -33,6 +32,7 @@ from vitscope.findings.covariance import CovarianceResult
 from vitscope.results import UnitRow
 
 GROUP = 8  # noise images that give one estimate
+Draws = Annotated[int, Range(2 * GROUP, 1_000_000_000)]  # an interval needs two estimates
 
 
 def centre_covariance(feature: Tensor, group: int = GROUP) -> Tensor:
@@ -57,7 +57,7 @@ def _correlation(groups: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """(points,) from the mean over groups (2, points); `centre` says where each point's centre point stands."""
     covariance, variance = groups
     with np.errstate(invalid="ignore", divide="ignore"):
-        return covariance / np.sqrt(variance * variance[centre])
+        return np.clip(covariance / np.sqrt(variance * variance[centre]), -1.0, 1.0)
 
 
 def _jackknife(
@@ -76,7 +76,7 @@ def covariance(
     model: nn.Module,
     data: Any,
     request: Asked,
-    draws: Count = 512,
+    draws: Draws = 512,
     stream: Stream = "read",
 ) -> CovarianceResult:
     """Measure how `model`'s feature maps correlate with their centre point when it is shown noise.
@@ -86,8 +86,6 @@ def covariance(
     Args:
         draws: Noise images, in groups of 8; a smaller `limit` makes them fewer.
     """
-    if draws < 2 * GROUP:
-        raise VitscopeError(f"draws is {draws}; an interval needs at least {2 * GROUP} noise images")
     groups = max(2, min(draws, request.limit or draws) // GROUP)
     with own_passes(model, data, request) as own:
         parts = own.mapped_anatomy
@@ -138,7 +136,5 @@ def _summary(grids: Sequence[tuple[int, int]], groups: np.ndarray) -> dict[str, 
         "correlation": _correlation(mean, centre),
         "row_unit": np.array([unit for unit, _ in rings], dtype=np.int64),
         "radius": np.array([radius for _, radius in rings], dtype=np.int64),
-        "value": value,
-        "low": np.clip(value - half, -1.0, 1.0),
-        "high": np.clip(value + half, -1.0, 1.0),
+        **Estimate(value, value - half, value + half).bounded(-1.0, 1.0)._asdict(),
     }

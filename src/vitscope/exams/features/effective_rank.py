@@ -78,13 +78,10 @@ class EffectiveRankAccumulator(FeatureMoments):
         """Means over images, and the change across each unit."""
         level = self.levels()
         rows = (len(self.subject.units), len(QUANTITIES))
-        value, low, high = level.each(lambda numbers: numbers.reshape(rows))
         least, most = np.array([0.0, -1.0]), np.array([np.inf, 1.0])
         return {
             "n": int(self.n),
-            "value": value,
-            "low": np.maximum(low, least),
-            "high": np.minimum(high, most),
+            **level.each(lambda numbers: numbers.reshape(rows)).bounded(least, most)._asdict(),
             "bound": np.array([float(min(_size(unit))) for unit in self.subject.units]),
             **self.change_fields(),
         }

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import Anatomy, Tap, Unit, anatomy
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core.arguments import Count, Probability
-from vitscope.core.errors import VitscopeError
+from vitscope.core.arguments.vocabulary import Range
 from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import ProcedureSums, procedure
 from vitscope.engine.moments import centred_points
@@ -34,6 +34,7 @@ from vitscope.engine.takes_interface import Asked
 from vitscope.findings.uncertainty import QUANTITIES, UncertaintyResult
 from vitscope.results import UnitRow
 
+Passes = Annotated[int, Range(2, 1_000_000_000)]  # one has no spread
 FEW = 4  # noise images on which a model shows whether its passes differ
 MOST_NUMBERS = 1 << 25  # of all maps of the images that are looked at together
 
@@ -97,9 +98,9 @@ class UncertaintySums(ProcedureSums):
 
     def compute(self) -> dict[str, Any]:
         """Means over the images of all processes, and their intervals."""
-        value, low, high = mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), int(self.n))
+        found = mean_interval(self.total.numpy().copy(), self.squares.numpy().copy(), int(self.n))
         most = np.array([1.0 if quantity == "model_share" else np.inf for quantity in QUANTITIES])
-        return {"n": int(self.n), "value": value, "low": np.maximum(low, 0.0), "high": np.minimum(high, most)}
+        return {"n": int(self.n), **found.bounded(most=most)._asdict()}
 
 
 @torch.inference_mode()
@@ -141,7 +142,7 @@ def uncertainty(
     model: nn.Module,
     data: Any,
     request: Asked,
-    passes: Count = 8,
+    passes: Passes = 8,
     p: Probability = 0.3,
     most: Count = 512,
     stream: Stream = "read",
@@ -151,12 +152,10 @@ def uncertainty(
     `examine` documents the arguments before `passes`, and `stream`.
 
     Args:
-        passes: Of the random network, at least 2.
+        passes: Of the random network.
         p: Of the MC dropout that is put into a copy of a model without any dropout of its own.
         most: Use at most this many images; they are enough for narrow intervals.
     """
-    if passes < 2:
-        raise VitscopeError(f"passes is {passes}; a spread over passes needs at least 2")
     request = replace(request, limit=min(request.limit or most, most))
     with own_passes(model, data, request) as own:
         units = own.mapped_anatomy.mapped

@@ -196,8 +196,9 @@ class PredictionAccumulator(Accumulator):
         low[:, 0], high[:, 0] = share_interval(right, count)
         low[:, 1], high[:, 1] = share_interval(right, predicted)
         for k in np.flatnonzero(count):
-            value[k, 2], low[k, 2], high[k, 2] = mean_interval(confidence[k], squares[k], int(count[k]))
-        low[:, 2], high[:, 2] = np.clip(low[:, 2], 0.0, 1.0), np.clip(high[:, 2], 0.0, 1.0)
+            value[k, 2], low[k, 2], high[k, 2] = mean_interval(
+                confidence[k], squares[k], int(count[k])
+            ).bounded()
         return {
             "class_names": tuple(known[k] if k < len(known) else str(k) for k in outputs),
             "class_count": count.astype(np.int64),
@@ -215,6 +216,6 @@ class PredictionAccumulator(Accumulator):
 prediction = single_exam(
     PredictionAccumulator,
     "`model`'s predictions on `data`",
-    temperature='Divide the logits by this number. "fit" leaves them as they are, and adds what dividing them by the '
-    "best number does: fitted on one half of the images, reported on the other.",
+    temperature="Divide the logits by this number; fit: leave them as they are, and add what dividing them by the best "
+    "number does, fitted on one half of the images and reported on the other.",
 )

@@ -105,11 +105,17 @@ def occlusion(
             f"side is {side}, shares are {tuple(shares)}; expected 2 or more, and numbers between 0 and 1"
         )
     with own_passes(model, data, request, labelled=True, parts=parts, or_task=True) as own:
+        height, width = own.input_shape[1:]
+        if side > min(height, width):
+            raise VitscopeError(
+                f"side is {side}, and the model sees {height} x {width} pixels: its patches would be smaller than one; "
+                f"expected 2 to {min(height, width)}"
+            )
         model.requires_grad_(False)  # the image's gradient is wanted; `own_passes` puts this back
         seen = PixelModel.of(own)
         mean = seen.space.config.mean if fill == "mean" else 0.0
         colour = torch.tensor(mean, device=own.device).view(1, -1, 1, 1)
-        size = (own.input_shape[1], own.input_shape[2])
+        size = (height, width)
         number, centre = patch_numbers(*size, side).to(own.device), centre_mask(*size).to(own.device)
         guided = seen.has_gradient(own.noise(1))
         orders = (RANDOM, SALIENT, NON_SALIENT) if guided else (RANDOM,)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy import preserved
 from vitscope.core import distributed
-from vitscope.core.arguments import Count, CountFromZero, NotNegative, Probability
+from vitscope.core.arguments import CountFromZero, NotNegative, Probability
 from vitscope.core.tensors import dtype_of
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
@@ -51,7 +51,7 @@ def temporal(
     passes: CountFromZero = 0,
     p: Probability = 0.3,
     smooth: bool = False,
-    block: Count | None = None,
+    block: CountFromZero | None = None,
     parts: PartialResults | None = None,
 ) -> TemporalResult:
     """Score `model`'s predictions on a stream of frames, alone and smoothed over time.
