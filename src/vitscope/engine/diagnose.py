@@ -137,6 +137,8 @@ def _kept(
         recorded["settings"] = settings
     if stream != "read":
         recorded["stream"] = stream
+    if getattr(data, "broken_left_out", False):
+        recorded["skip_broken"] = True
     keys = exam_keys(model, data, chosen, request, stream)
     with _start(out, model, name, recorded) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)
