@@ -24,10 +24,8 @@ from vitscope.core.errors import BadData, warn
 from vitscope.data.decode import MEND, open_image
 from vitscope.data.frames import FrameData, MaskFiles
 from vitscope.data.images import HELD_OUT, NO_LABEL, ImageData
+from vitscope.data.runs_among_images import IMAGE_SUFFIXES, folders_of_images, is_image, is_of_runs
 
-IMAGE_SUFFIXES = frozenset(
-    (".png", ".jpg", ".jpeg", ".jpe", ".ppm", ".pgm", ".pbm", ".bmp", ".tif", ".tiff", ".webp", ".gif")
-)
 # What a split's folder may be called; the first that exists is taken. "test" is content with a validation
 # folder, because ImageNet and its kind publish no other one with labels.
 _FOLDERS = {
@@ -86,7 +84,7 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     if labels[0] == labels[-1]:
         only = classes[labels[0]]
         raise BadData(f"{split_root} has images of one class only ('{only}'); expected those of two at least")
-    if beside := [entry for entry in os.scandir(split_root) if entry.is_file() and _is_image(entry.name)]:
+    if beside := [entry for entry in os.scandir(split_root) if entry.is_file() and is_image(entry.name)]:
         many = "1 image" if len(beside) == 1 else f"{len(beside)} images"
         warn(f"left out: {many} in {split_root} beside the folders of classes, as {beside[0].name}")
     return ImageData(spec, split, classes, labels, reader=FileReader(tuple(paths)))
@@ -144,7 +142,9 @@ def split_folders(root: Path, split: str, spec: str) -> tuple[Path, list[Path]]:
 
 
 def _class_folders(folder: Path) -> list[str]:
-    return [entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
+    entries = list(os.scandir(folder))
+    folders, files = ([one.name for one in entries if one.is_dir() == is_dir] for is_dir in (True, False))
+    return [name for name in folders_of_images(folders, files) if not is_of_runs(folder / name)]
 
 
 def _images_below(folder: Path, check: bool) -> list[str]:
@@ -164,18 +164,14 @@ def _images_below(folder: Path, check: bool) -> list[str]:
             folders.clear()
             continue
         seen.add(here)
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = folders_of_images(folders, files)
         for name in files:
-            if _is_image(name):
+            if is_image(name):
                 path = os.path.join(parent, name)
                 if check:
                     refuse_empty(path)
                 found.append(path)
     return sorted(found)
-
-
-def _is_image(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith(".")
 
 
 def refuse_empty(path: str | Path, mend: str = MEND) -> None:
@@ -270,10 +266,8 @@ def _stream(
 
 
 def _folders(folder: Path) -> list[Path]:
-    found = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-    return sorted(
-        (entry for entry in found if entry.name != MASKS), key=lambda entry: natural_order(entry.name)
-    )
+    found = [folder / name for name in _class_folders(folder) if name != MASKS]
+    return sorted(found, key=lambda entry: natural_order(entry.name))
 
 
 def frames_in(folder: Path) -> list[str]:

@@ -20,6 +20,7 @@ from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import said_by
 from vitscope.data import load_data
+from vitscope.data.runs_among_images import refuse_among_images
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.drawing.figures import save_figures
 from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options
@@ -84,6 +85,8 @@ def diagnose(
         Results by exam name.
     """
     chosen = with_options(find_exams(exams), options)
+    if out is not None:
+        refuse_among_images(out, data)
     if not isinstance(model, nn.Module):
         name = name or called(model)
         tell_of_random_weights(model)

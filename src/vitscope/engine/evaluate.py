@@ -23,6 +23,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import BadArgument, VitscopeError, warn
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
+from vitscope.data.runs_among_images import refuse_among_images
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.diagnose import run_exams
@@ -129,6 +130,8 @@ def evaluate(
         creation: Passed on to `create_model`: pretrained, num_classes, img_size, trust_code ...
     """
     chosen = _chosen(exams, temperature, cache, options)
+    if out is not None:
+        refuse_among_images(out, data)
     if isinstance(data, str):
         data = load_data(data, split="test")
     data = with_masks(data, limit)

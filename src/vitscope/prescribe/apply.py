@@ -30,6 +30,7 @@ from vitscope.core.interface import Interface
 from vitscope.data import ImageData, load_data
 from vitscope.data.fetchers import require_labels
 from vitscope.data.folder import without_splits
+from vitscope.data.runs_among_images import refuse_among_images
 from vitscope.exams import diagnose
 from vitscope.findings.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
@@ -128,6 +129,7 @@ def apply(
         raise VitscopeError(
             f"{patient.run.path} was examined on images given in Python; name some: --data SPEC"
         )
+    refuse_among_images(folder, spec)
     images = load_data(spec, split=place.split)
     for part in (images, load_data(spec, split="train")):
         if isinstance(part, ImageData):

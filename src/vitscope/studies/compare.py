@@ -20,6 +20,7 @@ from vitscope.core.arguments import Address, checked
 from vitscope.core.errors import VitscopeError, warn
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
+from vitscope.data.runs_among_images import refuse_among_images
 from vitscope.engine.choosing import NothingToShow, lacks_frames
 from vitscope.exams import EXAMS, diagnose, find_exams
 from vitscope.models import create_model
@@ -144,6 +145,7 @@ def examined_runs(
     if not wanting:
         _tell_of_other_images(names)
     for name in wanting:
+        refuse_among_images(out, *(one.data for one in requests))
         check_name(name, trust_code)
     folders = run_folders(wanting, None, Path(out))
     open_data = cache(load_data)  # once for both models
