@@ -1,7 +1,7 @@
 """How the results of a run were made: on which images, with which options; what another command goes on with."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -54,6 +54,18 @@ def examinations(run: Run) -> list[Examination]:
         replace(one, exams=exams, options=one.options_of(exams))
         for one, exams in zip(made, ordered, strict=True)
         if exams
+    ]
+
+
+def by_exam(made: Sequence[Examination], exams: Sequence[str]) -> list[Examination]:
+    """Each of these exams as it was made; those that were not as the last one was."""
+    places = {exam: place for place, one in enumerate(made) for exam in one.exams}
+    last = len(made) - 1
+    wanted = [tuple(e for e in exams if places.get(e, last) == place) for place in range(len(made))]
+    return [
+        replace(one, exams=own, options=one.options_of(own))
+        for one, own in zip(made, wanted, strict=True)
+        if own
     ]
 
 

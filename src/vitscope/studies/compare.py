@@ -20,7 +20,7 @@ from vitscope.core.arguments import Address, checked
 from vitscope.core.errors import VitscopeError, warn
 from vitscope.core.interface import Interface
 from vitscope.data import load_data
-from vitscope.data.runs_among_images import refuse_among_images
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.engine.choosing import NothingToShow, lacks_frames
 from vitscope.exams import EXAMS, diagnose, find_exams
 from vitscope.models import create_model
@@ -29,7 +29,7 @@ from vitscope.models.trust import allow_data
 from vitscope.report import report
 from vitscope.report.subject import find_runs
 from vitscope.results import Result, Run
-from vitscope.results.examined import Examination, all_examinations, examinations
+from vitscope.results.examined import Examination, all_examinations, by_exam, examinations
 from vitscope.results.paired import Replicated, check_same_images
 from vitscope.results.plain_files import called, check_page, default_folder, refuse_same, run_folders
 
@@ -229,13 +229,7 @@ def _by_exam(made: Sequence[Examination], exams: Sequence[str]) -> list[Examinat
         known = {exam.result.exam for exam in find_exams(exams)}
         own = {exam: said for exam, said in made[-1].options.items() if exam in known}
         return [replace(made[-1], exams=tuple(exams), options=own)]
-    places = {exam: place for place, one in enumerate(made) for exam in one.exams}
-    wanted = [tuple(e for e in exams if places.get(e, len(made) - 1) == place) for place in range(len(made))]
-    return [
-        replace(one, exams=own, options=one.options_of(own))
-        for one, own in zip(made, wanted, strict=True)
-        if own
-    ]
+    return by_exam(made, exams)
 
 
 def _request(made: Examination, path: Path, skip_broken: bool, trust_code: bool, recorded: bool) -> Request:
