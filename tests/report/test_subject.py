@@ -126,3 +126,9 @@ def test_a_pipe_in_a_run_is_not_waited_for(tmp_path: Path) -> None:
     assert training_facts(tmp_path) is None
     os.mkfifo(tmp_path / "0.safetensors")
     assert read_tensors(tmp_path / "0.safetensors") == ({}, {})
+
+
+def test_a_run_that_is_named_twice_is_shown_once(runs: Path) -> None:
+    with pytest.warns(UserWarning, match="is named twice; it is shown once"):
+        subjects = find_runs([runs / "vit", runs])
+    assert [s.name for s in subjects] == ["vit_mini", "resnet_mini"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vitscope.claims.outputs import Augmentation, augmentation_of
-from vitscope.core.errors import BadResult
+from vitscope.core.errors import BadResult, warn
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import Card, make_card
@@ -101,7 +101,7 @@ def find_runs(
 
     `unreadable` are exams that must not be opened, and why; if it is given, those that are damaged are set aside, too.
     """
-    paths = [path for folder in folders for path in _expand(Path(folder))]
+    paths = _once([path for folder in folders for path in _expand(Path(folder))])
     if not paths:
         raise BadResult("no run was named; try: vitscope report RUN_FOLDER -o report.html")
     runs = [Run.open(path) for path in paths]
@@ -148,6 +148,16 @@ def _expand(path: Path) -> list[Path]:
         inside = sorted(p.parent for p in path.glob("*/run.json"))
         return inside or [path]
     return [path]
+
+
+def _once(paths: list[Path]) -> list[Path]:
+    """Each run once, where it was named first; says which were named again."""
+    places: dict[Path, Path] = {}
+    for path in paths:
+        if path.resolve() in places:
+            warn(f"{path} is named twice; it is shown once")
+        places.setdefault(path.resolve(), path)
+    return list(places.values())
 
 
 def _distinct(names: list[str], paths: list[Path]) -> list[str]:
