@@ -196,7 +196,7 @@ def test_pictures_without_classes_below_splits(tmp_path: Path) -> None:
 
 def test_wrong_split_names(tmp_path: Path) -> None:
     fill(tmp_path, {"a": 2, "b": 2})
-    with pytest.raises(BadData, match=r"no split 'tset' .*expected train, val or test"):
+    with pytest.raises(BadData, match=r"no split 'tset' .*expected train, val, test or held-out"):
         load_data(f"folder:{tmp_path}", "tset")
     other = fill(tmp_path / "other" / "train", {"a": 2, "b": 2}).parent
     with pytest.raises(BadData, match="no folder for split 'val'; it has train"):
@@ -302,3 +302,13 @@ def test_what_is_no_stream_is_said(tmp_path: Path) -> None:
     (tmp_path / "a" / "frame_9.png").touch()
     with pytest.raises(BadData, match="is empty"):
         opened(tmp_path)
+
+
+def test_a_misspelt_split_hears_of_the_images_held_out(tmp_path: Path) -> None:
+    """Which only a folder has that nobody has divided."""
+    fill(tmp_path / "whole", {"a": 2, "b": 2})
+    fill(tmp_path / "divided" / "train", {"a": 2, "b": 2})
+    with pytest.raises(BadData, match="expected train, val, test or held-out"):
+        load_data(f"folder:{tmp_path / 'whole'}", "tset")
+    with pytest.raises(BadData, match=r"expected train, val or test$"):
+        load_data(f"folder:{tmp_path / 'divided'}", "tset")

@@ -41,7 +41,7 @@ def run(options: Options) -> None:
     from vitscope.core import distributed
     from vitscope.core.errors import VitscopeError
     from vitscope.data import load_data
-    from vitscope.data.runs_among_images import refuse_among_images
+    from vitscope.data.refuse_among_images import refuse_among_images
     from vitscope.engine.choosing import read_options, with_options
     from vitscope.exams import diagnose, find_exams
     from vitscope.models.create import check_name, tell_of_random_weights

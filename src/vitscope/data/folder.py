@@ -126,18 +126,25 @@ def held_out_of(data: Any) -> Any:
     return divided(data)[1]
 
 
+def looked_into(root: Path) -> list[Path]:
+    """The folders of all splits that are there; only `root` if there are none."""
+    names = dict.fromkeys(name for candidates in _FOLDERS.values() for name in candidates)
+    return [root / name for name in names if (root / name).is_dir()] or [root]
+
+
 def split_folders(root: Path, split: str, spec: str) -> tuple[Path, list[Path]]:
     """The folder of the wanted split, and the folders of all splits (only `root` if there are none)."""
     wanted = _ALIASES.get(split, split)
+    folders = looked_into(root)
     if wanted not in _FOLDERS:
-        raise BadData(f"no split '{split}' in {spec}; expected train, val or test")
-    names = dict.fromkeys(name for candidates in _FOLDERS.values() for name in candidates)
-    present = [name for name in names if (root / name).is_dir()]
-    if not present:
-        return root, [root]
+        known = f"train, val, test or {HELD_OUT}" if folders == [root] else "train, val or test"
+        raise BadData(f"no split '{split}' in {spec}; expected {known}")
+    if folders == [root]:
+        return root, folders
+    present = [folder.name for folder in folders]
     for name in _FOLDERS[wanted]:
         if name in present:
-            return root / name, [root / other for other in present]
+            return root / name, folders
     raise BadData(f"{root} has no folder for split '{split}'; it has {', '.join(present)}")
 
 

@@ -1,17 +1,13 @@
-"""Runs in a folder of images: their figures are no images, and none is to be written there."""
+"""Runs in a folder of images: their figures are no images."""
 
 import os
-from pathlib import Path
-from typing import Any
 
-from vitscope.core.errors import BadArgument
 from vitscope.results.run import FILE
 
 _OWN = ("exams", "figures")  # folders of a run
 IMAGE_SUFFIXES = frozenset(
     (".png", ".jpg", ".jpeg", ".jpe", ".ppm", ".pgm", ".pbm", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 )
-_WALKED = ("folder", "frames")  # whose images are whatever pictures lie below
 
 
 def is_image(name: str) -> bool:
@@ -36,17 +32,3 @@ def is_of_runs(folder: str | os.PathLike[str]) -> bool:
         found = found or FILE in files
         folders[:] = folders_of_images(folders, files)
     return found
-
-
-def refuse_among_images(out: str | os.PathLike[str], *data: Any) -> None:
-    """Refuse to write a run into a folder whose pictures are the data; `data` is what `load_data` takes or gives."""
-    place = Path(os.path.realpath(out))
-    for one in data:
-        spec = one if isinstance(one, str) else str(getattr(one, "spec", ""))
-        kind, _, path = spec.partition(":")
-        images = Path(os.path.realpath(os.path.expanduser(path)))
-        if kind in _WALKED and path and (images == place or images in place.parents):
-            raise BadArgument(
-                f"{out} lies in {spec}, where figures would be taken for images; give a folder elsewhere, such as "
-                f"--out {images.parent / 'runs' / images.name} (and move there what is in this one, if anything is)"
-            )

@@ -20,7 +20,7 @@ from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import said_by
 from vitscope.data import load_data
-from vitscope.data.runs_among_images import refuse_among_images
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.drawing.figures import save_figures
 from vitscope.engine.choosing import find_exams, fitting, tell_of_results, with_options

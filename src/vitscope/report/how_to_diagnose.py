@@ -2,8 +2,10 @@
 
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from vitscope.data.images import HELD_OUT
 from vitscope.results import Run
 
 _HEADS = ("upernet", "unet", "maskrcnn")  # in front of a backbone's name
@@ -22,10 +24,19 @@ def diagnose_command(run: Run) -> str:
     words = ["vitscope", "diagnose", str(run.path)]
     if isinstance(data := options.get("data"), str):
         words += ["--data", data]
+        if _is_undivided(data):
+            words += ["--split", HELD_OUT]
     words += ["--out", str(run.path)]
     if isinstance(name := options.get("model"), str) and is_function(name):
         words.append("--trust-code")
     return shlex.join(words)
+
+
+def _is_undivided(data: str) -> bool:
+    """Whether most of these images are those that it was trained on; not known of a folder that is gone."""
+    from vitscope.data.folder import without_splits  # which needs torch
+
+    return Path(data.partition(":")[2]).expanduser().is_dir() and without_splits(data)
 
 
 def is_function(name: str) -> bool:

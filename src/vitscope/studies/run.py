@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
 from vitscope.core.errors import BadArgument, warn
-from vitscope.data.runs_among_images import refuse_among_images
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.report.study_page import write_study_page
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.cost import Cost, affordable, costs_of, jobs_of, packages_of, read_budget

@@ -119,7 +119,7 @@ def survey(
         name, why = next(iter(notes.items()))
         raise VitscopeError(f"none of {len(names)} models could be examined; {name}: {why}")
     for name, why in notes.items():
-        warn(f"{name}: {why}")
+        warn(why if why.startswith(f"{name}: ") else f"{name}: {why}")
     return result
 
 
