@@ -196,7 +196,7 @@ def test_pictures_without_classes_below_splits(tmp_path: Path) -> None:
 
 def test_wrong_split_names(tmp_path: Path) -> None:
     fill(tmp_path, {"a": 2, "b": 2})
-    with pytest.raises(BadData, match=r"no split 'tset' .*expected train, val or test"):
+    with pytest.raises(BadData, match=r"no split 'tset' .*expected train, val, test or held-out"):
         load_data(f"folder:{tmp_path}", "tset")
     other = fill(tmp_path / "other" / "train", {"a": 2, "b": 2}).parent
     with pytest.raises(BadData, match="no folder for split 'val'; it has train"):
@@ -212,3 +212,13 @@ def test_a_link_that_leads_nowhere_is_found_before_anything_runs(tmp_path: Path)
     assert len(data) == 5
     with pytest.raises(BadData, match=r"gone\.jpg does not exist"):
         data[4 if data.name(4).endswith("gone.jpg") else 2]
+
+
+def test_a_misspelt_split_hears_of_the_images_held_out(tmp_path: Path) -> None:
+    """Which only a folder has that nobody has divided."""
+    fill(tmp_path / "whole", {"a": 2, "b": 2})
+    fill(tmp_path / "divided" / "train", {"a": 2, "b": 2})
+    with pytest.raises(BadData, match="expected train, val, test or held-out"):
+        load_data(f"folder:{tmp_path / 'whole'}", "tset")
+    with pytest.raises(BadData, match=r"expected train, val or test$"):
+        load_data(f"folder:{tmp_path / 'divided'}", "tset")

@@ -245,6 +245,8 @@ def test_pictures_without_classes_are_measured_as_with_them(
     for refused in (lambda: vs.evaluate(model, plain), lambda: vs.exams.hessian(model, plain)):
         with pytest.raises(BadData, match=r"needs labels, and the images of .*loose \(test\) have none"):
             refused()
+    with pytest.raises(BadData, match="each of lesion, hessian, prediction needs labels"):
+        vs.diagnose(model, plain, ["variance", "lesion", "hessian", "prediction"])
     spec = f"folder:{loose}"
     assert main(["train", "vit_mini", "--data", spec, "--epochs", "1", "--out", str(tmp_path / "run")]) == 2
     assert "a training needs labels" in capsys.readouterr().err

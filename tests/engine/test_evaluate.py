@@ -161,3 +161,10 @@ def test_outputs_that_are_not_numbers_are_refused(fashion: ImageData) -> None:
         next(model.parameters()).fill_(torch.nan)
     with pytest.raises(VitscopeError, match="are not finite"):
         vs.evaluate(model, fashion, ONE, limit=10)
+
+
+def test_the_same_model_twice_is_refused(trained: nn.Module, fashion: ImageData) -> None:
+    with pytest.raises(VitscopeError, match="vit_mini is named twice"):
+        vs.evaluate(["vit_mini", "vit_mini"], fashion, ONE, limit=4)
+    with pytest.raises(VitscopeError, match="resnet_mini is given twice; give each model once"):
+        vs.evaluate([trained, trained], fashion, ONE, limit=4)

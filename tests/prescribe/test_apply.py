@@ -8,12 +8,14 @@ import pytest
 import torch
 
 import vitscope as vs
+from tests.data.test_folder import fill
 from tests.pictures import few_pictures
 from tests.prescribe.conftest import with_negative
 from vitscope.core.errors import VitscopeError
 from vitscope.prescribe import Prescription, Prescriptions, Treatment, apply
 from vitscope.prescribe.apply import choose
-from vitscope.results import Result
+from vitscope.prescribe.examined_model import find_examined_model
+from vitscope.results import Result, Run
 from vitscope.surgery import Comparison
 
 COST = Comparison((1, 1), (1, 1), 0.0, 1.0)
@@ -129,3 +131,32 @@ def test_before_control_and_after(pictures: str, tmp_path: Path) -> None:
     assert again.differences().equals(done.differences())
     with pytest.raises(VitscopeError, match="cannot go on"):
         apply(run, **{**budget, "epochs": 2})  # type: ignore[arg-type]
+
+
+def test_exams_keep_the_images_and_options_of_the_run(tmp_path: Path) -> None:
+    """Of images that nobody has divided, those that a training holds out; of the spectrum one batch."""
+    fill(tmp_path / "photos", {name: 20 for name in "abcd"})
+    data = f"folder:{tmp_path / 'photos'}"
+    held_out = vs.load_data(data, split="held-out")
+    run = tmp_path / "run"
+    own = {"hessian": {"batches": 1, "k": 1}}
+    vs.diagnose("resnet_mini", held_out, ["prediction", "hessian"], limit=16, out=run, options=own)
+    more = find_examined_model(Run.open(run)).command(("lesion",))
+    assert f"--data {data} --split held-out --limit 16 --exams lesion" in more
+    done = apply(run, 1, only=["smooth"], progress=False)
+    for found in done.results.values():
+        assert found["prediction"].n == 16
+        assert found["hessian"].n == 16
+    assert done.results["before"]["hessian"].model == "resnet_mini"  # taken over
+    assert (done.results["control"]["prediction"].data) == f"{data} (held-out)"
+
+
+def test_a_treatment_that_is_refused_leaves_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    own = {"hessian": {"batches": 2, "k": 1}}
+    images = vs.load_data(few_pictures(tmp_path / "enough", train=8, test=4), split="test")
+    vs.diagnose("resnet_mini", images, ["prediction", "hessian"], out=run, options=own)
+    few = few_pictures(tmp_path / "few", train=2, test=2)
+    with pytest.raises(VitscopeError, match="need 32 images"):
+        apply(run, 1, data=few, only=["smooth"], progress=False)
+    assert not (tmp_path / "run-treated").exists()

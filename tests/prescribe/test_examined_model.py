@@ -5,11 +5,12 @@ import pytest
 import torch
 
 import vitscope as vs
-from tests.prescribe.conftest import Change
+from tests.prescribe.conftest import EXAMS, Change
 from vitscope.core.errors import VitscopeError
 from vitscope.models import save_model
-from vitscope.prescribe.examined_model import ExaminedImages, examined_on, find_examined_model
+from vitscope.prescribe.examined_model import examined_on, find_examined_model
 from vitscope.results import Run
+from vitscope.results.examined import Examination
 
 
 def test_a_name_leads_back_to_the_model(diagnosed: Path) -> None:
@@ -18,7 +19,8 @@ def test_a_name_leads_back_to_the_model(diagnosed: Path) -> None:
     trained = vs.create_model("vit_mini", pretrained=True)
     for name, value in trained.state_dict().items():
         assert torch.equal(examined.model.state_dict()[name], value)
-    assert examined_on(examined.run) == ExaminedImages("fashion", "test", 20, 0)
+    exams = tuple(EXAMS["vit_mini"])
+    assert examined_on(examined.run) == Examination("fashion (test)", "fashion", "test", exams, limit=20)
     out = str(diagnosed / "vit_mini")
     wanted = f"vitscope diagnose vit_mini --data fashion --split test --limit 20 --exams hessian --out {out}"
     assert examined.command(("hessian",)) == wanted
@@ -73,4 +75,18 @@ def test_a_run_without_exams_says_how_to_make_some(tmp_path: Path) -> None:
 def test_images_given_in_python_have_no_name(tmp_path: Path) -> None:
     with Run.start(tmp_path / "run", options={"data": "tensors", "exams": ["variance"]}):
         pass
-    assert examined_on(Run.open(tmp_path / "run")) == ExaminedImages(None, "test", None, 0)
+    assert examined_on(Run.open(tmp_path / "run")) == Examination("tensors", None, exams=("variance",))
+
+
+def test_commands_say_that_code_is_trusted_where_a_run_folder_names_some(
+    diagnosed: Path, tmp_path: Path
+) -> None:
+    """A function that somebody types is his own choice; one that stands in a run folder is not."""
+    model = vs.create_model("tests.exams.factories:tiny")
+    save_model(model, tmp_path / "model", classes=[str(i) for i in range(10)])
+    images = vs.load_data("fashion", split="test")
+    vs.diagnose(tmp_path / "model", images, ["variance"], limit=4, out=tmp_path / "run", trust_code=True)
+    assert "--trust-code" in find_examined_model(Run.open(tmp_path / "run"), trust_code=True).command(())
+    assert "--trust-code" not in find_examined_model(
+        Run.open(diagnosed / "vit_mini"), trust_code=True
+    ).command(())

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import vitscope as vs
+from tests.data.test_folder import fill
 from tests.report.older import COMMAND, age
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.drawing.style import MODELS
@@ -146,3 +147,24 @@ def test_a_training_without_exams_says_what_it_was_trained_on(tmp_path: Path) ->
 @pytest.mark.parametrize("name", NAMES.split())
 def test_code_is_where_models_see_it(name: str) -> None:
     assert is_function(name) == names_code(name)
+
+
+def test_a_run_that_is_named_twice_is_shown_once(runs: Path) -> None:
+    with pytest.warns(UserWarning, match="is named twice; it is shown once"):
+        subjects = find_runs([runs / "vit", runs])
+    assert [s.name for s in subjects] == ["vit_mini", "resnet_mini"]
+
+
+def test_of_images_that_nobody_has_divided_those_that_were_held_out_are_examined(tmp_path: Path) -> None:
+    photos = fill(tmp_path / "photos", {"a": 2, "b": 2})
+    Run.start(tmp_path / "run", options={"model": "vit_mini", "data": f"folder:{photos}"}).finish()
+    with pytest.raises(BadResult, match=f"--data folder:{photos} --split held-out --out"):
+        find_runs([tmp_path / "run"])
+
+
+def test_a_run_that_is_not_here_belongs_into_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadResult, match="vitscope diagnose MODEL --out runs/NAME"):
+        find_runs(["."])

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import vitscope as vs
+from tests.data.test_folder import fill
 from tests.registry import smallest_of_each_module
 from vitscope.cli.app import main
 from vitscope.cli.survey import _columns
@@ -175,3 +176,16 @@ def test_one_model_of_every_module_of_timm(tmp_path: Path) -> None:
     assert known.notna().mean() > 0.9, known[known.isna()]
     assert all(math.isfinite(value) for value in known.dropna())
     assert torch.is_grad_enabled()
+
+
+def test_outputs_that_are_not_the_classes_are_told_of(tmp_path: Path) -> None:
+    fill(tmp_path / "photos", {"a": 4, "b": 4})
+    with pytest.warns(UserWarning, match="vit_mini: the model has 10 outputs, the data 2 classes"):
+        survey(
+            "vit_mini",
+            f"folder:{tmp_path / 'photos'}",
+            ["prediction"],
+            out=tmp_path / "out",
+            store=tmp_path / "store",
+            **REQUEST,
+        )

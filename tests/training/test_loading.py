@@ -15,6 +15,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset
 
 import vitscope as vs
+from tests.data.test_folder import fill
 from vitscope.cli.app import main
 from vitscope.core.errors import BadArgument, BadData, VitscopeError
 from vitscope.core.peers import loader_worker
@@ -371,3 +372,12 @@ def test_held_out_images_need_labels_too(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadData, match=r"a training needs labels, and the images of .* \(test\) have none"):
         train("vit_mini", f"folder:{folder}", RECIPE, tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
+
+
+def test_pictures_without_classes_are_refused_before_some_are_held_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(tmp_path, {"loose": 10})
+    with pytest.raises(BadData, match=r"into a folder of its name$"):
+        find_images(f"folder:{tmp_path / 'loose'}", None, 1.0, 0)
+    assert not capsys.readouterr().err

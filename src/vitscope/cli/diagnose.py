@@ -41,6 +41,7 @@ def run(options: Options) -> None:
     from vitscope.core import distributed
     from vitscope.core.errors import VitscopeError
     from vitscope.data import load_data
+    from vitscope.data.refuse_among_images import refuse_among_images
     from vitscope.engine.choose_exams import read_options, with_options
     from vitscope.exams import diagnose, find_exams
     from vitscope.models.create import check_name, tell_of_random_weights
@@ -56,7 +57,8 @@ def run(options: Options) -> None:
     folders = run_folders(
         options.models, options.out, default_folder("diagnose", options.data, options.split)
     )
-    for name in folders:
+    for name, folder in folders.items():
+        refuse_among_images(folder, options.data)
         check_name(name, options.trust_code)
     with distributed.process_group(options.timeout_minutes), notes_as_typed("diagnose", Options):
         data = load_data(options.data, split=options.split, skip_broken=options.skip_broken)

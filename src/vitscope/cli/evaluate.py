@@ -55,11 +55,15 @@ def run(options: Options) -> None:
     from vitscope import evaluate
     from vitscope.core import distributed
     from vitscope.data import load_data
+    from vitscope.data.refuse_among_images import refuse_among_images
     from vitscope.engine.choose_exams import read_options, with_options
     from vitscope.exams import find_exams
+    from vitscope.results.plain_files import refuse_same
 
+    refuse_same(options.models)
     names, own = options.exams or None, read_options(options.options)
     with_options(find_exams(names, purpose="evaluation"), own)  # a misspelt one, before data is loaded
+    refuse_among_images(_out(options), options.data)
     with distributed.process_group(options.timeout_minutes), notes_as_typed("evaluate", Options):
         found = evaluate(
             options.models,

@@ -113,6 +113,7 @@ def run(options: Options) -> None:
     from vitscope.cli.as_typed import as_typed, notes_as_typed
     from vitscope.models.create import random_weights
     from vitscope.models.errors import TwinWarning
+    from vitscope.models.trust import names_code
     from vitscope.surgery.tools.operate import find_operation, operate, read_operation
 
     if any(text.split()[:1] in (["build_up"], ["build-up"]) for text in options.operations):
@@ -148,8 +149,10 @@ def run(options: Options) -> None:
         console.print(f"{entry['operation']}: {count}: {places}", markup=False, highlight=False)
     console.print(_table(operated.comparison))
     if options.out is not None:
+        trust = " --trust-code" if options.trust_code or any(map(names_code, made)) else ""
         print(
-            f"kept in {options.out}; see: vitscope anatomy {options.out}, vitscope train {options.out} --out ..."
+            f"kept in {options.out}; see: vitscope anatomy {options.out}{trust}, "
+            f"vitscope train {options.out} --out ...{trust}"
         )
 
 

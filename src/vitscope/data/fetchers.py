@@ -70,8 +70,8 @@ def is_unlabelled(data: Any) -> bool:
     return isinstance(data, Tensor | np.ndarray)
 
 
-def require_labels(data: Any, who: str = "this") -> None:
-    """Refuse images alone where labels are needed; `who` needs them."""
+def require_labels(data: Any, who: str = "this", is_exam: bool = True) -> None:
+    """Refuse images alone where labels are needed; `who` needs them, in whose place an exam may do without."""
     if isinstance(data, TaskData):
         scored = {"vqa": "answers"}.get(data.task, data.task)
         raise BadData(
@@ -82,8 +82,8 @@ def require_labels(data: Any, who: str = "this") -> None:
     if isinstance(data, ImageData) and data.unlabelled:
         raise BadData(
             f"{who} needs labels, and the images of {data.spec} ({data.split}) have none: they do not lie in two "
-            f"folders or more, one per class{_deeper(data)}; put those of each class into a folder of its name, or "
-            "choose exams without labels: fourier, variance, cka, attention ..."
+            f"folders or more, one per class{_deeper(data)}; put those of each class into a folder of its name"
+            + (", or choose exams without labels: fourier, variance, cka, attention ..." if is_exam else "")
         )
     if is_unlabelled(data):
         raise BadData(

@@ -15,10 +15,8 @@ from PIL import Image
 from vitscope.core.errors import BadData, warn
 from vitscope.data.decode import MEND, open_image
 from vitscope.data.images import HELD_OUT, NO_LABEL, ImageData
+from vitscope.data.runs_among_images import IMAGE_SUFFIXES, folders_of_images, is_image, is_of_runs
 
-IMAGE_SUFFIXES = frozenset(
-    (".png", ".jpg", ".jpeg", ".jpe", ".ppm", ".pgm", ".pbm", ".bmp", ".tif", ".tiff", ".webp", ".gif")
-)
 # What a split's folder may be called; the first that exists is taken. "test" is content with a validation
 # folder, because ImageNet and its kind publish no other one with labels.
 _FOLDERS = {
@@ -59,7 +57,7 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
             f"folder:{path} {what}; expected a folder of images, with one subfolder per class where exams need labels"
         )
     split_root, siblings = split_folders(root, split, f"folder:{path}")
-    classes = sorted({name for folder in siblings for name in _class_folders(folder)})
+    classes = sorted({name for folder in siblings for name in class_folders(folder)})
     spec, found = f"folder:{path}", [_images_below(split_root / name, check) for name in classes]
     filled = sum(map(bool, found))
     if filled == 0 or (filled == 1 and not _has_classes(siblings, classes)):
@@ -73,7 +71,7 @@ def open_folder(path: str, split: str, check: bool = True) -> ImageData:
     if labels[0] == labels[-1]:
         only = classes[labels[0]]
         raise BadData(f"{split_root} has images of one class only ('{only}'); expected those of two at least")
-    if beside := [entry for entry in os.scandir(split_root) if entry.is_file() and _is_image(entry.name)]:
+    if beside := [entry for entry in os.scandir(split_root) if entry.is_file() and is_image(entry.name)]:
         many = "1 image" if len(beside) == 1 else f"{len(beside)} images"
         warn(f"left out: {many} in {split_root} beside the folders of classes, as {beside[0].name}")
     return ImageData(spec, split, classes, labels, reader=FileReader(tuple(paths)))
@@ -115,23 +113,33 @@ def held_out_of(data: Any) -> Any:
     return divided(data)[1]
 
 
+def looked_into(root: Path) -> list[Path]:
+    """The folders of all splits that are there; only `root` if there are none."""
+    names = dict.fromkeys(name for candidates in _FOLDERS.values() for name in candidates)
+    return [root / name for name in names if (root / name).is_dir()] or [root]
+
+
 def split_folders(root: Path, split: str, spec: str) -> tuple[Path, list[Path]]:
     """The folder of the wanted split, and the folders of all splits (only `root` if there are none)."""
     wanted = _ALIASES.get(split, split)
+    folders = looked_into(root)
     if wanted not in _FOLDERS:
-        raise BadData(f"no split '{split}' in {spec}; expected train, val or test")
-    names = dict.fromkeys(name for candidates in _FOLDERS.values() for name in candidates)
-    present = [name for name in names if (root / name).is_dir()]
-    if not present:
-        return root, [root]
+        known = f"train, val, test or {HELD_OUT}" if folders == [root] else "train, val or test"
+        raise BadData(f"no split '{split}' in {spec}; expected {known}")
+    if folders == [root]:
+        return root, folders
+    present = [folder.name for folder in folders]
     for name in _FOLDERS[wanted]:
         if name in present:
-            return root / name, [root / other for other in present]
+            return root / name, folders
     raise BadData(f"{root} has no folder for split '{split}'; it has {', '.join(present)}")
 
 
-def _class_folders(folder: Path) -> list[str]:
-    return [entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")]
+def class_folders(folder: Path) -> list[str]:
+    """Names of the folders in a folder that may hold images: not hidden ones, nor those of a run."""
+    entries = list(os.scandir(folder))
+    folders, files = ([one.name for one in entries if one.is_dir() == is_dir] for is_dir in (True, False))
+    return [name for name in folders_of_images(folders, files) if not is_of_runs(folder / name)]
 
 
 def _images_below(folder: Path, check: bool) -> list[str]:
@@ -151,18 +159,14 @@ def _images_below(folder: Path, check: bool) -> list[str]:
             folders.clear()
             continue
         seen.add(here)
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = folders_of_images(folders, files)
         for name in files:
-            if _is_image(name):
+            if is_image(name):
                 path = os.path.join(parent, name)
                 if check:
                     refuse_empty(path)
                 found.append(path)
     return sorted(found)
-
-
-def _is_image(name: str) -> bool:
-    return os.path.splitext(name)[1].lower() in IMAGE_SUFFIXES and not name.startswith(".")
 
 
 def refuse_empty(path: str | Path, mend: str = MEND) -> None:

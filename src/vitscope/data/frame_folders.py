@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from vitscope.core.errors import BadData
-from vitscope.data.folder import IMAGE_SUFFIXES, FileReader, refuse_empty
+from vitscope.data.folder import FileReader, class_folders, refuse_empty
 from vitscope.data.frames import FrameData, MaskFiles
+from vitscope.data.runs_among_images import IMAGE_SUFFIXES
 from vitscope.data.tasks.numbering import CLASSES, read_lines
 
 LABELS, MASKS = "labels.txt", "masks"
@@ -104,10 +105,8 @@ def _stream(
 
 
 def _folders(folder: Path) -> list[Path]:
-    found = [entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith(".")]
-    return sorted(
-        (entry for entry in found if entry.name != MASKS), key=lambda entry: natural_order(entry.name)
-    )
+    found = [folder / name for name in class_folders(folder) if name != MASKS]
+    return sorted(found, key=lambda entry: natural_order(entry.name))
 
 
 def frames_in(folder: Path) -> list[str]:

@@ -42,6 +42,8 @@ class ImageData:
         reader: decodes on demand; None if `images` holds them.
     """
 
+    broken_left_out = False  # because the caller said so, who need not say it again
+
     def __init__(
         self,
         spec: str,

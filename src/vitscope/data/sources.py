@@ -55,7 +55,8 @@ def load_data(
     if skip_broken:
         from vitscope.data.broken_images import passed_over
 
-        found = passed_over(found)
+        whole, found = found, passed_over(found)
+        found.broken_left_out = len(found) < len(whole)
     return found.fraction(fraction, seed)
 
 

@@ -96,6 +96,7 @@ class TaskData:
     """
 
     labels = None
+    broken_left_out = False  # because the caller said so, who need not say it again
 
     def __init__(
         self,

@@ -72,6 +72,9 @@ def fitting(found: Sequence[Exam], names: Sequence[str] | None, data: Any, model
     """
     kept: list[Exam] = []
     left: dict[str, list[str]] = {}
+    needing = [e.result.exam for e in found if e.needs_labels and e.result.exam in (names or ())]
+    if len(needing) > 1 and isinstance(data, ImageData) and is_unlabelled(data):
+        require_labels(data, f"each of {', '.join(needing)}")
     for exam in found:
         name, lacking = exam.result.exam, _lacks(exam, data, model)
         if not lacking:

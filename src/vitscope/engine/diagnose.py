@@ -20,6 +20,7 @@ from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import said_by
 from vitscope.data import load_data
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.drawing.figures import save_figures
 from vitscope.engine.cache_key import exam_keys
@@ -85,6 +86,8 @@ def diagnose(
         Results by exam name.
     """
     chosen = with_options(find_exams(exams), options)
+    if out is not None:
+        refuse_among_images(out, data)
     if not isinstance(model, nn.Module):
         name = name or display_name(model)
         tell_of_random_weights(model)
@@ -138,6 +141,8 @@ def _kept(
         recorded["settings"] = settings
     if stream != "read":
         recorded["stream"] = stream
+    if getattr(data, "broken_left_out", False):
+        recorded["skip_broken"] = True
     keys = exam_keys(model, data, chosen, request, stream)
     with _start(out, model, name, recorded) if distributed.is_main() else nullcontext() as run:
         results = _finished(run, keys)

@@ -23,6 +23,7 @@ from vitscope.core.arguments import checked
 from vitscope.core.errors import BadArgument, VitscopeError, warn
 from vitscope.data import class_count, load_data, relabel
 from vitscope.data.labels import labels_hint
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.data.tasks.tensors import with_masks
 from vitscope.engine.choose_exams import find_exams, fitting, tell_of_results, with_options
 from vitscope.engine.diagnose import run_exams
@@ -35,7 +36,7 @@ from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.results import Result
 from vitscope.results.atomic import atomic_write
 from vitscope.results.paired import Flips, differences, flips
-from vitscope.results.plain_files import display_name, run_folders
+from vitscope.results.plain_files import display_name, refuse_same, run_folders
 from vitscope.results.table import COLUMNS
 
 DIFFERENCES = "differences.csv"
@@ -129,6 +130,8 @@ def evaluate(
         creation: Passed on to `create_model`: pretrained, num_classes, img_size, trust_code ...
     """
     chosen = _chosen(exams, temperature, cache, options)
+    if out is not None:
+        refuse_among_images(out, data)
     if isinstance(data, str):
         data = load_data(data, split="test")
     data = with_masks(data, limit)
@@ -194,10 +197,11 @@ def _named(models: Model | Sequence[Model] | Mapping[str, Model]) -> dict[str, M
     if not several:
         raise VitscopeError("no model was named; try: vitscope evaluate vit_mini resnet_mini --data fashion")
     named: dict[str, Model] = {}
+    refuse_same([model for model in several if not isinstance(model, nn.Module)])
     for model in several:
-        if model in named.values():
-            continue
         name = name_of(model) if isinstance(model, nn.Module) else display_name(model)
+        if any(model is other for other in named.values()):
+            raise VitscopeError(f"{name} is given twice; give each model once")
         unique = next(n for n in (name, *(f"{name}-{i}" for i in range(2, 10_000))) if n not in named)
         named[unique] = model
     return named

@@ -17,7 +17,9 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,19 +32,23 @@ from vitscope.core.interface import Interface
 from vitscope.data import ImageData, load_data
 from vitscope.data.fetchers import require_labels
 from vitscope.data.folder import without_splits
+from vitscope.data.images import HELD_OUT
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.exams import diagnose
 from vitscope.findings.hessian import HessianResult
 from vitscope.prescribe.decide import decide, operate
-from vitscope.prescribe.examined_model import ExaminedModel, find_examined_model, images_of, open_run
+from vitscope.prescribe.examined_model import ExaminedModel, find_examined_model, open_run, ways_to_examine
 from vitscope.prescribe.prescription import Prescription, Prescriptions
 from vitscope.prescribe.rules import RULES
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
 from vitscope.results import Result, atomic_write, tidy
+from vitscope.results.examined import Examination
 from vitscope.results.loss_numbers import STATISTICS, difference
 from vitscope.results.paired import differences
 from vitscope.results.plain_files import check_page
+from vitscope.results.rollback import FolderRollback
 from vitscope.training import Trained, checkpoint, train
 
 ARMS = ("before", "control", "after")
@@ -100,7 +106,7 @@ def apply(
         run: A folder that `diagnose` wrote to.
         epochs: The budget: how long both the operated and the untouched model are trained.
         data: What to train on (its training split) and to examine on (the split and number of images that the run was
-            examined on); default: the run's own data.
+            examined on); default: the run's own data. Exams have the options that the run has them with.
         only: Rules to apply, whether the diagnosis calls for them or not; default: all that are prescribed, without
             those that answer the same evidence as another one.
         out: The folder to write; default: beside the run. What it holds already is not done again.
@@ -122,28 +128,33 @@ def apply(
         raise VitscopeError(f"no rule '{unknown[0]}'; {did_you_mean(unknown[0], RULES)}")
     get_recipe(recipe)  # refused now, if there is none of this name
     examined = find_examined_model(open_run(run), model, Interface().merged(output, mean, std), trust_code)
-    place = images_of(examined.run, trust_code or data is not None)
-    spec = data or place.spec
+    exams = [exam for exam in dict.fromkeys(_READ) if exam in examined.results or exam == "prediction"]
+    ways = ways_to_examine(examined.run, exams, trust_code or data is not None)
+    spec = data or ways[-1].spec
     if spec is None:
         raise VitscopeError(
             f"{examined.run.path} was examined on images given in Python; name some: --data SPEC"
         )
-    images = load_data(spec, split=place.split)
-    for part in (images, load_data(spec, split="train")):
+    refuse_among_images(folder, spec)
+    skip_broken = any(way.skip_broken for way in ways)
+    open_data = cache(partial(load_data, skip_broken=skip_broken))
+    shown = [open_data(data or way.spec or spec, split=way.split) for way in ways]
+    for part in (*shown, load_data(spec, split="train", check=not skip_broken)):
         if isinstance(part, ImageData):
-            require_labels(part, "a treatment, which is trained and scored,")
-    if without_splits(images):
+            require_labels(part, "a treatment, which is trained and scored,", is_exam=False)
+    if any(without_splits(part) and part.split != HELD_OUT for part in shown):
         raise VitscopeError(
-            f"{spec} has no folders train and test: what is trained on would be measured on; make them, or give other "
-            "images: --data SPEC"
+            f"{spec} has no folders train and test: what is trained on would be measured on; make them, examine what "
+            f"is held out of a training (vitscope diagnose ... --split {HELD_OUT}), or give other images: --data SPEC"
         )
     prescriptions = decide(examined)
     if told is not None:
         told(prescriptions)
     chosen = choose(prescriptions, only)
-    exams = [exam for exam in dict.fromkeys(_READ) if exam in examined.results or exam == "prediction"]
+    new = not folder.exists()
     if distributed.is_main():
         _reuse(examined.run.path, folder / "before", exams)
+    copied = FolderRollback(folder, ())
     results: dict[str, dict[str, Result]] = {}
     trained: dict[str, Trained] = {}
     for arm, net, name in _arms(examined, chosen, seed):
@@ -156,13 +167,17 @@ def apply(
                 epochs=epochs,
                 fraction=fraction,
                 resume=checkpoint.exists(folder / arm),
+                skip_broken=skip_broken,
                 seed=seed,
                 device=device,
                 progress=progress,
             )
-        results[arm] = diagnose(
-            net, images, exams, limit=place.limit, seed=place.seed, device=device, out=folder / arm, name=name
-        )
+        try:
+            results[arm] = _examined(net, zip(ways, shown, strict=True), device, folder / arm, name)
+        except VitscopeError:
+            if new and not trained and distributed.is_main() and copied.put_back():  # nothing was measured
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
     budget = _budget(recipe, epochs, fraction, spec, seed)
     treatment = Treatment(folder, chosen, results, trained, budget)
     if distributed.is_main():
@@ -170,6 +185,32 @@ def apply(
         done = " and ".join(str(p.operation) for p in chosen)
         report([folder / arm for arm in ARMS], treatment.page, f"{examined.name}: {done} ({budget})")
     return treatment
+
+
+def _examined(
+    model: nn.Module,
+    ways: Iterable[tuple[Examination, Any]],
+    device: str | torch.device | None,
+    out: Path,
+    name: str,
+) -> dict[str, Result]:
+    """Results of exams, each as the run has it, on the images beside."""
+    results: dict[str, Result] = {}
+    for way, images in ways:
+        results |= diagnose(
+            model,
+            images,
+            way.exams,
+            limit=way.limit,
+            batch_size=way.batch_size,
+            seed=way.seed,
+            device=device,
+            out=out,
+            name=name,
+            stream=way.stream,
+            options=way.options,
+        )
+    return results
 
 
 def _difference(after: Result, control: Result) -> pd.DataFrame:

@@ -1,8 +1,7 @@
 """From a run back to the model that was examined, and to the images it was examined on."""
 
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,8 +17,9 @@ from vitscope.engine.cache_key import weights_hash
 from vitscope.models import UntrustedCode, create_model
 from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources.run_folder import CONFIG
-from vitscope.models.trust import allow_data, allow_model
+from vitscope.models.trust import HUGGING_FACE, allow_data, allow_model
 from vitscope.results import Result, Run
+from vitscope.results.examined import Examination, all_examinations, by_exam, examinations
 from vitscope.surgery import replay
 
 
@@ -31,6 +31,7 @@ class ExaminedModel:
     model: nn.Module
     reference: str  # what `create_model` makes it from
     results: Mapping[str, Result]
+    needs_trust: bool = False  # whoever makes it again has to say `--trust-code`
 
     @property
     def name(self) -> str:
@@ -44,8 +45,8 @@ class ExaminedModel:
 
     def command(self, exams: tuple[str, ...]) -> str:
         """What to type to have more exams in the run."""
-        names = " ".join(exams)
-        return f"vitscope diagnose {self._typed()}{self._images()} --exams {names} --out {self.run.path}"
+        images, names = examined_on(self.run).typed(), " ".join(exams)
+        return f"vitscope diagnose {self._typed()} {images} --exams {names} --out {self.run.path}"
 
     @cached_property
     def lacks_labels(self) -> str:
@@ -55,11 +56,12 @@ class ExaminedModel:
             images = load_data(where.spec, split=where.split, check=False) if where.spec else None
         except VitscopeError:  # they are not here any more
             return ""
-        return f"{where.spec} ({where.split})" if isinstance(images, ImageData) and images.unlabelled else ""
+        return where.data if isinstance(images, ImageData) and images.unlabelled else ""
 
     def fit_command(self) -> str:
         """What to type to fit a temperature to its predictions."""
-        return f"vitscope evaluate {self._typed()}{self._images()} --exams prediction --temperature fit"
+        images = examined_on(self.run).typed()
+        return f"vitscope evaluate {self._typed()} {images} --exams prediction --temperature fit"
 
     def _typed(self) -> str:
         """The model as a command names it, with the options that it was made with: `resnet_mini --img-size 64`."""
@@ -68,42 +70,23 @@ class ExaminedModel:
         size, classes = made.get("img_size"), made.get("num_classes")
         side = f" --img-size {size}" if isinstance(size, int) else ""
         count = f" --num-classes {classes}" if isinstance(classes, int) else ""
-        return f"{self.reference}{side}{count}{' --no-pretrained' if made.get('pretrained') is False else ''}"
-
-    def _images(self) -> str:
-        """The options that name the images of the run."""
-        where = examined_on(self.run)
-        data = f" --data {where.spec} --split {where.split}" if where.spec else " --data DATA"
-        return data + (f" --limit {where.limit}" if where.limit is not None else "")
+        weights = " --no-pretrained" if made.get("pretrained") is False else ""
+        trust = " --trust-code" if self.needs_trust else ""
+        return f"{self.reference}{side}{count}{weights}{trust}"
 
 
-@dataclass(frozen=True)
-class ExaminedImages:
-    """The images of a diagnosis; `spec` is None if they were given in Python."""
-
-    spec: str | None
-    split: str
-    limit: int | None
-    seed: int
-
-
-def images_of(run: Run, trust_code: bool) -> ExaminedImages:
-    """`examined_on`, for images that are to be opened: not by a command that the run names, unless it is trusted."""
-    place = examined_on(run)
-    if place.spec is not None:
-        allow_data(place.spec, run.path / "run.json", trust_code)
-    return place
+def ways_to_examine(run: Run, exams: Sequence[str], trust_code: bool) -> list[Examination]:
+    """Exams as the run has them, the others as in its last diagnosis; commands that open images have to be trusted."""
+    ways = by_exam(examinations(run) or [examined_on(run)], exams)
+    for way in ways:
+        if way.spec is not None:
+            allow_data(way.spec, run.path / "run.json", trust_code)
+    return ways
 
 
-def examined_on(run: Run) -> ExaminedImages:
-    """The images that the exams of a run were made on, from the record of the last diagnosis in it."""
-    for record in _records(run):
-        options = record.get("options") or {}
-        if isinstance(options, Mapping) and "exams" in options:
-            named = re.fullmatch(r"(.+) \((\w+)\)", str(options.get("data")))
-            spec, split = named.groups() if named else (None, "test")
-            return ExaminedImages(spec, split, options.get("limit"), int(options.get("seed") or 0))
-    return ExaminedImages(None, "test", None, 0)
+def examined_on(run: Run) -> Examination:
+    """The last diagnosis in a run: the images that its exams were made on."""
+    return next(reversed(all_examinations(run)), Examination("", None))
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
@@ -149,7 +132,8 @@ def find_examined_model(
             f"{run.path} was examined with other weights than {reference} has now; name the model that was "
             "examined with --model, or examine this one again"
         )
-    return ExaminedModel(run, made, reference, results)
+    needs_trust = trust_code and (Path(reference).is_dir() or reference.startswith(HUGGING_FACE))
+    return ExaminedModel(run, made, reference, results, needs_trust)
 
 
 def _make(run: Run, model: nn.Module | str | None, trust_code: bool) -> tuple[nn.Module, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vitscope.claims.outputs import Augmentation, augmentation_of
-from vitscope.core.errors import BadResult
+from vitscope.core.errors import BadResult, warn
 from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import ModelCard, make_card
@@ -125,7 +125,7 @@ def find_runs(
 
     `unreadable` are exams that must not be opened, and why; if it is given, those that are damaged are set aside, too.
     """
-    paths = [path for folder in folders for path in _expand(Path(folder))]
+    paths = _once([path for folder in folders for path in _expand(Path(folder))])
     if not paths:
         raise BadResult("no run was named; try: vitscope report RUN_FOLDER -o report.html")
     runs = [Run.open(path) for path in paths]
@@ -172,6 +172,16 @@ def _expand(path: Path) -> list[Path]:
         inside = sorted(p.parent for p in path.glob("*/run.json"))
         return inside or [path]
     return [path]
+
+
+def _once(paths: list[Path]) -> list[Path]:
+    """Each run once, where it was named first; says which were named again."""
+    places: dict[Path, Path] = {}
+    for path in paths:
+        if path.resolve() in places:
+            warn(f"{path} is named twice; it is shown once")
+        places.setdefault(path.resolve(), path)
+    return list(places.values())
 
 
 def _distinct(names: list[str], paths: list[Path]) -> list[str]:
@@ -236,10 +246,19 @@ def diagnose_command(run: Run) -> str:
     words = ["vitscope", "diagnose", str(run.path)]
     if isinstance(data := options.get("data"), str):
         words += ["--data", data]
+        if _is_undivided(data):
+            words += ["--split", "held-out"]
     words += ["--out", str(run.path)]
     if isinstance(name := options.get("model"), str) and is_function(name):
         words.append("--trust-code")
     return shlex.join(words)
+
+
+def _is_undivided(data: str) -> bool:
+    """Whether most of these images are those that it was trained on; not known of a folder that is gone."""
+    from vitscope.data.folder import without_splits  # which needs torch
+
+    return Path(data.partition(":")[2]).expanduser().is_dir() and without_splits(data)
 
 
 def is_function(name: str) -> bool:

@@ -196,7 +196,8 @@ def _read(path: Path) -> dict[str, Any]:
     except NotADirectoryError:
         raise BadResult(f"{path} is a file; give the folder of a run") from None
     except FileNotFoundError:
-        again = f"try: vitscope diagnose MODEL --out {path}"
+        new = path if path.name else "runs/NAME"  # nobody wants a run right here
+        again = f"try: vitscope diagnose MODEL --out {new}"
         raise BadResult(f"{path} is no run folder: it has no run.json; {again}") from None
     except (OSError, ValueError, RecursionError) as error:
         raise BadResult(f"{file} is damaged ({reason(error)}); {_ANEW}") from error

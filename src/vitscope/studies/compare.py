@@ -6,8 +6,9 @@ training. What still has to be examined is examined as the other one was, so tha
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,20 @@ import torch
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.arguments import Address, checked
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import VitscopeError, warn
 from vitscope.core.interface import NOTHING_SAID, Interface
 from vitscope.data import load_data
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.engine.choose_exams import NothingToShow, lacks_frames
-from vitscope.exams import EXAMS, diagnose
+from vitscope.exams import EXAMS, diagnose, find_exams
 from vitscope.models import create_model
 from vitscope.models.create import check_name, tell_of_random_weights
 from vitscope.models.trust import allow_data
 from vitscope.report import report
-from vitscope.results import Run
+from vitscope.report.subject import find_runs
+from vitscope.results import Result, Run
+from vitscope.results.examined import Examination, all_examinations, by_exam, examinations
+from vitscope.results.paired import Replicated, check_same_images
 from vitscope.results.plain_files import check_page, default_folder, display_name, refuse_same, run_folders
 
 DATA = "fashion"
@@ -84,8 +89,8 @@ def compare(
         second: The same; differences are of this one minus the first.
         data: Where images come from; default: those that the other one was examined on, or "fashion" if neither was.
         split: Which part of `data`.
-        exams: Names of exams; default: those of the other one, or all that share one pass. With `data` or `exams`
-            given, limit, batch_size and seed count too; else they are those of the other one.
+        exams: Names of exams; default: those of the other one, or all that share one pass. With `data` given, limit,
+            batch_size and seed count too; else they are those of the other one.
         limit: Use this many images.
         batch_size: Images per forward pass.
         seed: Of the subset and the bootstrap.
@@ -121,9 +126,8 @@ def folder_of_pair(
     names = [os.fspath(first), os.fspath(second)]
     examined = next((name for name in names if _is_examined(Path(name))), None)
     if data is None and examined is not None:
-        commands = _commands(Run.open(examined))
-        data, recorded = _spec_and_split(commands[-1]) if commands else (DATA, "")
-        split = recorded or split
+        for made in all_examinations(Run.open(examined))[-1:]:
+            data, split = made.spec or made.data, made.split if made.spec else split
     return default_folder("compare", data or DATA, split, names)
 
 
@@ -138,17 +142,21 @@ def examined_runs(
     refuse_same(names)
     examined = [name for name in names if _is_examined(Path(name))]
     _refuse_without_effect(request, len(examined))
-    if request.data is None and request.exams is None and examined:
-        requests = _requests(Run.open(examined[0]), request)
-    else:
-        requests = [request]
     wanting = [name for name in names if name not in examined]
+    requests = _beside(Run.open(examined[0]), request) if len(examined) == 1 else [request]
+    if not wanting:
+        _tell_of_other_images(names)
     for name in wanting:
+        refuse_among_images(out, *(one.data for one in requests))
         check_name(name, request.trust_code)
     folders = run_folders(wanting, None, Path(out))
+    open_data = cache(load_data)  # once for both models
     for name, folder in folders.items():
-        _examine(name, folder, requests)
-    return [folders.get(name, Path(name)) for name in names]
+        _examine(name, folder, requests, open_data)
+    runs = [folders.get(name, Path(name)) for name in names]
+    if len(examined) == 1 and distributed.is_main():
+        _tell_of_other_images(runs, refuse=False)
+    return runs
 
 
 def _refuse_without_effect(request: PairRequest, examined: int) -> None:
@@ -156,62 +164,95 @@ def _refuse_without_effect(request: PairRequest, examined: int) -> None:
     usual = PairRequest()
     fields = ("data", "split", "exams", "limit", "batch_size", "seed")
     said = [field for field in fields if getattr(request, field) != getattr(usual, field)]
-    if not said or not examined:
-        return
-    flag = f"{said[0]} (--{said[0].replace('_', '-')})"
-    if examined == 2:
-        raise VitscopeError(f"{flag} is about examining, and both runs are examined already; leave it out")
-    if not {"data", "exams"} & set(said):
+    if examined == 2 and said:
         raise VitscopeError(
-            f"{flag} has no effect: one model is examined as the run beside it was; leave it out, or add --data"
+            f"{_flag(said[0])} is about examining, and both runs are examined already; leave it out"
         )
+    said = [field for field in said if field != "exams"]
+    if examined == 1 and said and "data" not in said:
+        raise VitscopeError(
+            f"{_flag(said[0])} has no effect: one model is examined as the run beside it was; leave it out, or add "
+            "--data"
+        )
+
+
+def _flag(field: str) -> str:
+    return f"{field} (--{field.replace('_', '-')})"
+
+
+def _tell_of_other_images(runs: Sequence[str | Path], refuse: bool = True) -> None:
+    """Warn of exams that the two did not do on the same images; refuse runs of which that is so of all."""
+    first, second = find_runs(runs)
+    common = [exam for exam in first.results if exam in second.results]
+    apart = {exam: why for exam in common if (why := _apart(first.results[exam], second.results[exam]))}
+    for exam, why in apart.items():
+        if refuse and len(apart) == len(common):
+            raise VitscopeError(why)
+        warn(f"{exam} is left out of the differences: {why}")
+
+
+def _apart(ours: Result, theirs: Result) -> str:
+    """Why two results are not of the same images; empty if they are."""
+    try:
+        check_same_images(ours, theirs)
+    except VitscopeError as error:
+        drawn = isinstance(ours, Replicated) and isinstance(theirs, Replicated)
+        if drawn or (ours.data, ours.n) != (theirs.data, theirs.n):
+            return str(error)
+    return ""
 
 
 def _is_examined(path: Path) -> bool:
     return path.is_dir() and any(path.glob("exams/*/result.json"))
 
 
-def _requests(run: Run, asked: PairRequest) -> list[PairRequest]:
-    """What is asked, but examined as a run was, command by command."""
-    commands = _commands(run)
-    if not commands:
+def _beside(run: Run, request: PairRequest) -> list[PairRequest]:
+    """How the other model is examined: as the run was, as far as the request does not say."""
+    made = examinations(run)
+    if request.data is not None and (request.exams is not None or not made):
+        return [request]
+    if not made:
         raise VitscopeError(
             f"{run.path} does not say how it was examined; say what to do with the other: --data fashion"
         )
-    return [_request(options, run.path, asked) for options in commands]
+    if request.data is not None:
+        return [
+            replace(request, exams=one.exams, stream=one.stream, options=one.options, recorded=True)
+            for one in made
+        ]
+    recorded = request.exams is None
+    chosen = made if request.exams is None else _by_exam(made, request.exams)
+    return [_request(one, run.path, request, recorded) for one in chosen]
 
 
-def _commands(run: Run) -> list[dict[str, Any]]:
-    """The options of each command that examined."""
-    records = [*run.record.get("earlier", []), run.record]
-    return [options for record in records if "exams" in (options := record.get("options") or {})]
+def _by_exam(made: Sequence[Examination], exams: Sequence[str]) -> list[Examination]:
+    """Each of these exams as the run has it; those that it lacks as the last one of it was made."""
+    if "all" in exams:
+        known = {exam.result.exam for exam in find_exams(exams)}
+        own = {exam: said for exam, said in made[-1].options.items() if exam in known}
+        return [replace(made[-1], exams=tuple(exams), options=own)]
+    return by_exam(made, exams)
 
 
-def _spec_and_split(options: Mapping[str, Any]) -> tuple[str, str]:
-    """The data of a command, and which part of it; the latter is empty where the data has no name to load it by."""
-    data = str(options["data"])
-    spec, _, split = data.removesuffix(")").rpartition(" (")
-    return (spec, split) if spec else (data, "")
-
-
-def _request(options: dict[str, Any], path: Path, asked: PairRequest) -> PairRequest:
-    spec, split = _spec_and_split(options)
-    if not split:
+def _request(made: Examination, path: Path, asked: PairRequest, recorded: bool) -> PairRequest:
+    """What is asked, but examined as a run was."""
+    if made.spec is None:
         raise VitscopeError(
-            f"{path} was examined on {options['data']}, which has no name to load it by; use --data NAME for both"
+            f"{path} was examined on {made.data}, which has no name to load it by; use --data NAME for both"
         )
-    allow_data(spec, path, asked.trust_code)
+    allow_data(made.spec, path, asked.trust_code)
     return replace(
         asked,
-        data=spec,
-        split=split,
-        exams=options["exams"],
-        limit=options["limit"],
-        batch_size=options["batch_size"],
-        seed=options["seed"] or 0,
-        stream=options.get("stream", "read"),
-        options={exam: _own(said) for exam, said in (options.get("settings") or {}).items()},
-        recorded=True,
+        data=made.spec,
+        split=made.split,
+        exams=made.exams,
+        limit=made.limit,
+        batch_size=made.batch_size,
+        seed=made.seed,
+        stream=made.stream,
+        options=made.options,
+        skip_broken=asked.skip_broken or made.skip_broken,
+        recorded=recorded,
     )
 
 
@@ -222,21 +263,13 @@ def _exams(request: PairRequest, data: Any) -> Sequence[str] | None:
     return [name for name in request.exams if name not in EXAMS or not lacks_frames(EXAMS[name], data)]
 
 
-def _own(said: Any) -> Any:
-    """Options of one exam; earlier versions wrote the only one there was as text."""
-    if not isinstance(said, str):
-        return said
-    name, _, value = said.partition(" ")
-    return {name: value if value == "fit" else float(value)}
-
-
-def _examine(name: str, folder: Path, requests: Sequence[PairRequest]) -> None:
+def _examine(name: str, folder: Path, requests: Sequence[PairRequest], open_data: Callable[..., Any]) -> None:
     first = requests[0]
     torch.manual_seed(first.seed)  # weights that are not loaded are the same each time, in each process
     model = create_model(name, **{"pretrained": None, **first.creation})
     tell_of_random_weights(name, first.creation.get("pretrained"))
     for request in requests:
-        data = load_data(request.data or DATA, split=request.split, skip_broken=request.skip_broken)
+        data = open_data(request.data or DATA, split=request.split, skip_broken=request.skip_broken)
         with warnings.catch_warnings():
             if request.recorded:
                 warnings.simplefilter("ignore", NothingToShow)  # nobody has asked for it

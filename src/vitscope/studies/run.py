@@ -7,6 +7,7 @@ from pathlib import Path
 
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
 from vitscope.core.errors import BadArgument, warn
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.report.study_page import write_study_page
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.cost import Cost, affordable, costs_of, jobs_of, packages_of, read_budget
@@ -156,6 +157,9 @@ def carry_out(request: StudyRequest, out: str | os.PathLike[str] | None = None) 
     seconds = None if request.budget is None else read_budget(request.budget)
     plan, rehearsal = plan_request(request)
     folder = Path(out) if out is not None else Path("runs") / plan.study.name
+    said = [*(arm.data for arm in plan.study.arms), *(look.data for look in plan.study.looks)]
+    for place in (folder, request.store):
+        refuse_among_images(place, *said)
     if folder.exists() and not folder.is_dir():
         raise BadArgument(f"out is '{folder}', a file; expected a folder for tables and a page")
     report = do_jobs(request, plan.study.name, packages_of(plan), lambda: costs_of(plan, rehearsal), seconds)

@@ -12,6 +12,7 @@ from typing import Any
 
 from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
 from vitscope.core.errors import BadArgument, VitscopeError, did_you_mean, warn
+from vitscope.findings.prediction import PredictionResult
 from vitscope.models import list_models
 from vitscope.models.create import random_weights
 from vitscope.models.info import describe
@@ -119,8 +120,12 @@ def survey(
     if len(notes) == len(names):
         name, why = next(iter(notes.items()))
         raise VitscopeError(f"none of {len(names)} models could be examined; {name}: {why}")
+    for (arm, _), results in plan.results().items():
+        for one in results.values():
+            if isinstance(one, PredictionResult) and one.mismatch:
+                warn(f"{arm}: {one.mismatch}")
     for name, why in notes.items():
-        warn(f"{name}: {why}")
+        warn(why if why.startswith(f"{name}: ") else f"{name}: {why}")
     return result
 
 

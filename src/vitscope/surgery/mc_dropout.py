@@ -152,14 +152,14 @@ def sampled_networks(model: nn.Module, seed: int, own: Sequence[nn.Module]) -> I
             place.draw = torch.tensor(number, device=device)
 
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    modes = [(module, module.training) for module in stateless]
+    modes = [(module, module.training) for module in own]
     with ExitStack() as stack:
-        if stateless:
+        if own:
             stack.enter_context(torch.random.fork_rng(range(torch.cuda.device_count())))
             torch.manual_seed(seed)
         handle = model.register_forward_pre_hook(next_sample)
         try:
-            for module in stateless:
+            for module in own:
                 module.training = True
             yield
         finally:

@@ -52,6 +52,8 @@ def find_images(
     """
     if isinstance(data, str | Path):
         data = load_data(str(data), split="train", check=not skip_broken)
+    if isinstance(data, ImageData):
+        require_labels(data, "a training", is_exam=False)
     if isinstance(data, ImageData | TaskData):
         if held_out is None and data.split == "train":
             if without_splits(data):
@@ -62,9 +64,8 @@ def find_images(
             for part in (data, held_out):
                 if isinstance(part, TaskData) and distributed.is_main():
                     part.check()
-        for part in (data, held_out):
-            if isinstance(part, ImageData):
-                require_labels(part, "a training")
+        if isinstance(held_out, ImageData):
+            require_labels(held_out, "a training", is_exam=False)
         return TrainingImages(data.fraction(fraction, seed), held_out, data.classes, data.spec)
     if fraction != 1.0:
         raise VitscopeError(

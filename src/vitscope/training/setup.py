@@ -15,6 +15,7 @@ from vitscope.core.arguments import Count, Positive, check_fields, names_checked
 from vitscope.core.errors import BadArgument, BadData
 from vitscope.core.interface import unwrap
 from vitscope.data import DataConfig, data_config
+from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.models import BadWeights, UnknownArgument, create_model, name_of, origin
 from vitscope.models.create import check_name
 from vitscope.recipes.named import get_recipe
@@ -127,6 +128,7 @@ def make_plan(
     options: TrainOptions,
 ) -> TrainingPlan:
     """Find everything that a training needs; refuses what does not fit together."""
+    refuse_among_images("runs" if out is None else out, data)
     teacher, trusted = options.teacher, options.trust_code
     if isinstance(teacher, str | os.PathLike):
         check_name(teacher, trusted)
