@@ -194,7 +194,7 @@ def test_the_verbs_refuse_to_choose_where_there_is_one_tensor(
             str(tmp_path / "b"),
             *said,
         ],
-        ["compare", "vit_mini", str(diagnosed), *few, "--out", str(tmp_path / "c"), *said],
+        ["compare", "vit_mini", str(diagnosed), "--exams", "variance", "--out", str(tmp_path / "c"), *said],
         ["operate", "vit_mini", "--mc-dropout", "--out", str(tmp_path / "d"), *said],
         ["prescribe", str(diagnosed), *said],
     ):

@@ -5,7 +5,7 @@ import pytest
 from tests.findings.landscape_results import around, bowl
 from tests.findings.test_landscape import drawn
 from vitscope import plots
-from vitscope.findings.landscape_surface import common_height
+from vitscope.findings.landscape import common_height
 
 
 def test_the_surface_takes_the_place_of_flat_axes() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from hypothesis import strategies as st
 
+from vitscope.core.arguments.files import NOTHING
 from vitscope.core.arguments.kinds import alternatives, base_of
 from vitscope.core.arguments.vocabulary import Range
 
@@ -132,7 +133,7 @@ def _reads(word: str, hint: Any) -> bool:
     """Whether a word is a value of the type."""
     for one in alternatives(hint):
         base = base_of(one)
-        if base is types.NoneType and word in ("None", "none"):
+        if base is types.NoneType and word in NOTHING:
             return True
         if get_origin(base) is Literal and word in map(str, get_args(base)):
             return True

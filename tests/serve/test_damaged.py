@@ -156,7 +156,7 @@ def test_one_damaged_exam_is_named_and_the_others_are_shown(runs: Path) -> None:
         assert str(runs) not in answer.text
         broken = server.ask("/run/broken")
         assert (broken.status, "run.json is damaged" in broken.text) == (200, True)
-        assert "</span>,\n" in broken.text  # no model, no data
+        assert "</span><span>,\n" in broken.text  # no model, no data
         assert '<p id="none" hidden>' in broken.text  # no epoch is going to be finished
         assert server.end() == (130, "")
 

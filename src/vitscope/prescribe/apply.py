@@ -48,7 +48,6 @@ from vitscope.results.examined import Examination
 from vitscope.results.loss_numbers import STATISTICS, difference
 from vitscope.results.paired import differences
 from vitscope.results.plain_files import check_page
-from vitscope.results.rollback import FolderRollback
 from vitscope.training import Trained, checkpoint, train
 
 ARMS = ("before", "control", "after")
@@ -154,7 +153,6 @@ def apply(
     new = not folder.exists()
     if distributed.is_main():
         _reuse(examined.run.path, folder / "before", exams)
-    copied = FolderRollback(folder, ())
     results: dict[str, dict[str, Result]] = {}
     trained: dict[str, Trained] = {}
     for arm, net, name in _arms(examined, chosen, seed):
@@ -175,7 +173,7 @@ def apply(
         try:
             results[arm] = _examined(net, zip(ways, shown, strict=True), device, folder / arm, name)
         except VitscopeError:
-            if new and not trained and distributed.is_main() and copied.put_back():  # nothing was measured
+            if new and not trained and distributed.is_main():  # refused, and nothing is lost that took long
                 shutil.rmtree(folder, ignore_errors=True)
             raise
     budget = _budget(recipe, epochs, fraction, spec, seed)
