@@ -29,7 +29,7 @@ CHANGES = ("accuracy", "nll", "brier", "ece")  # compared with the first conditi
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PassesResult(Estimated, Result, exam="passes", after="shape_bias", version=2):
+class PassesResult(Estimated, Result, exam="passes", after="shape_bias", version=3):
     """Quality, uncertainty and speed by number of passes, (conditions, QUANTITIES)."""
 
     about = About(

@@ -20,7 +20,7 @@ QUANTITIES = ("data_std", "model_std", "model_share")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class UncertaintyResult(Estimated, Result, exam="uncertainty", after="lesion", version=3):
+class UncertaintyResult(Estimated, Result, exam="uncertainty", after="lesion", version=4):
     """Spread of the features after each unit; arrays are (units, 3), in the order of QUANTITIES."""
 
     about = About(
