@@ -20,7 +20,9 @@ _IN_WORDS = (
     SyntaxError,
     Image.DecompressionBombError,
 )  # what PIL says of a file; others speak of Python
-MEND = "replace it or delete it, or pass over such files: skip_broken=True (diagnose, evaluate, compare, train)"
+MEND = (
+    "replace it or delete it, or pass over such files: skip_broken=True (diagnose, evaluate, compare, train)"
+)
 _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 
 
