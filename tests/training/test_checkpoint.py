@@ -57,6 +57,20 @@ def test_readable_part_says_the_same(tmp_path: Path) -> None:
     assert readable["setting"] == record["setting"] == {"seed": 7}
 
 
+def test_the_readable_part_is_written_anew_where_it_is_older(tmp_path: Path) -> None:
+    """As after a process was killed between the two."""
+    checkpoint.save_state(tmp_path, *make(), Progress(epoch=1, rows=[{"epoch": 1}]), {"seed": 7})
+    older = (tmp_path / "last.json").read_bytes()
+    checkpoint.save_state(tmp_path, *make(), PROGRESS, {"seed": 7})
+    whole = (tmp_path / "last.json").read_bytes()
+    (tmp_path / "last.json").write_bytes(older)
+    checkpoint.refresh_readable(tmp_path)
+    assert (tmp_path / "last.json").read_bytes() == whole
+    before = (tmp_path / "last.json").stat().st_mtime_ns
+    checkpoint.refresh_readable(tmp_path)
+    assert (tmp_path / "last.json").stat().st_mtime_ns == before
+
+
 def test_two_generations_are_left_and_nothing_else(tmp_path: Path) -> None:
     for epoch in range(3):
         checkpoint.save_state(tmp_path, *make(), Progress(epoch=epoch), {})

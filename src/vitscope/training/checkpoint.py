@@ -100,7 +100,7 @@ def save_state(
     readable = {"schema": SCHEMA, "setting": setting, "progress": asdict(progress)}
     files: dict[str, bytes | str] = {
         TENSORS: save(complete, metadata={"vitscope": json.dumps({**readable, "numbers": numbers})}),
-        READABLE: json.dumps(readable, indent=1) + "\n",
+        READABLE: _readable(readable),
     }
     write_listed(folder, files, keep_as={TENSORS: PREVIOUS} if keep_previous else None)
 
@@ -124,6 +124,20 @@ def find_state(folder: Path) -> SavedState:
             if str(error) not in problems:  # of the list of all files, for example
                 problems.append(str(error))
     raise BadResult("; ".join(problems) or f"{folder} holds no state of a training")
+
+
+def refresh_readable(folder: Path) -> None:
+    """Write the part to read anew, where a process was killed after it had written the state and before this."""
+    record = read_record(folder)
+    told = _readable({name: record[name] for name in ("schema", "setting", "progress")})
+    path = folder / READABLE
+    check_plain([path])
+    if not path.is_file() or path.read_bytes() != told.encode():
+        write_listed(folder, {READABLE: told})
+
+
+def _readable(content: Mapping[str, Any]) -> str:
+    return json.dumps(content, indent=1) + "\n"
 
 
 def read_record(folder: Path, file: str = TENSORS) -> dict[str, Any]:

@@ -81,7 +81,10 @@ class Session:
                     self._stop(asked)
 
     def _restore_model(self) -> None:
-        """Write the model anew from the state if it is gone or damaged; in the middle of an epoch the next one will."""
+        """Write anew from the state what is gone or damaged: the model; and what is older: the part of it to read.
+
+        In the middle of an epoch the end of the next one does that.
+        """
         if not self.position.epoch or self.position.step:
             return
         with self._writing():
@@ -90,6 +93,8 @@ class Session:
             if problem:
                 print(f"vitscope: {problem}; written anew from the state", file=sys.stderr)
                 save_model(self.stepper.model, plan.folder, plan.classes, plan.config, weights)
+            if distributed.is_main() and self.resumed and self._keep_previous:  # the latest state is whole
+                checkpoint.refresh_readable(plan.folder)
 
     def _end_epoch(self) -> None:
         """Measure the model and count the epoch as done; if asked to stop, keep the state after its last step."""
