@@ -8,6 +8,7 @@ from vitscope.cli.app import main
 from vitscope.cli.as_typed import as_typed
 from vitscope.cli.diagnose import Options as Diagnose
 from vitscope.cli.operate import Options as Operate
+from vitscope.cli.prescribe import Options as Prescribe
 
 COMMANDS = [
     ("operate vit_mini --ensemble", "would be the same; first: --mc-dropout\n"),
@@ -124,6 +125,17 @@ def test_names_become_flags(message: str, typed: str) -> None:
 )
 def test_what_is_no_name_of_an_option_stays(message: str) -> None:
     assert as_typed(message, "diagnose", Diagnose, "hessian") == message
+
+
+def test_a_verb_without_options_of_exams_says_who_takes_them() -> None:
+    import vitscope.exams  # noqa: F401 - whose options are known once it is loaded
+
+    said = as_typed(
+        "3 batches of 8 need 24 images, the data has 17; use batches=2", "prescribe", Prescribe, "hessian"
+    )
+    assert said.endswith(
+        "use --hessian.batches 2 (prescribe takes no options of exams: give it to vitscope diagnose)"
+    )
 
 
 def test_words_of_an_operation_are_typed_as_they_are() -> None:

@@ -1,12 +1,14 @@
 """`vitscope operate`, as a user types it."""
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 import vitscope as vs
 from vitscope.cli.app import main
@@ -248,6 +250,18 @@ def test_a_search_is_asked_for_in_full(words, said, capsys) -> None:
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1
     assert said in lines[0]
+
+
+def home_made() -> nn.Module:
+    return vs.create_model("preresnet_mini")
+
+
+def test_the_command_it_names_for_a_model_of_code_works(tmp_path, capsys) -> None:
+    search = ["--build-up", "budget=1", f"measure={__name__}:right_for_msa", "--out", str(tmp_path / "build")]
+    assert main(["operate", f"{__name__}:home_made", *search]) == 0
+    typed = capsys.readouterr().out.rpartition("; see: vitscope ")[2].strip()
+    assert typed.endswith("--trust-code")
+    assert main(shlex.split(typed)) == 0
 
 
 def test_a_measure_is_found_in_the_working_directory_and_its_own_errors_are_told(tmp_path) -> None:

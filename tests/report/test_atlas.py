@@ -17,7 +17,7 @@ from vitscope.results.study_result import StudyResult
 @pytest.fixture(scope="module")
 def survey() -> StudyResult:
     arms = a_study(("one", "two", "broken")).tables["arms"].to_dict("records")
-    arms[0] |= {"weights": "random", "built": "one_32"}
+    arms[0] |= {"weights": "random", "built": "one_32", "caution": "it has <7> outputs"}
     arms[2] |= {"note": "it needs <64> pixels", "parameters": None, "flops": None}
     rows = [
         row for row in a_study(("one", "two", "broken")).table().to_dict("records") if row["arm"] != "broken"
@@ -51,6 +51,7 @@ def test_the_table_can_be_sorted_and_failures_are_told(survey: StudyResult) -> N
     assert sorts[:3] == [12_000, 3_000_000, pytest.approx(0.6)]
     assert "it needs &lt;64&gt; pixels" in page
     assert "one (as one_32): these are" in page  # of random weights
+    assert "<strong>one (as one_32).</strong> it has &lt;7&gt; outputs.</p>" in page
     assert "3 asked for, 2 examined, each as it comes" in page
     assert set(re.findall(r"https?://([^/\"]+)", page)) <= {"www.w3.org"}
 

@@ -53,7 +53,10 @@ def test_what_earlier_versions_wrote_is_read_and_written_alike(exam: str, tmp_pa
     result = Result.load(SCHEMA_1 / exam)
     assert result.exam == exam
     result.save(tmp_path)
-    assert (tmp_path / f"{exam}.csv").read_bytes() == (SCHEMA_1 / exam / f"{exam}.csv").read_bytes()
+    lines = (SCHEMA_1 / exam / f"{exam}.csv").read_text().splitlines()
+    if exam == "prediction":  # of three classes: that one was shown then
+        lines = [line for line in lines if ",top5," not in line]
+    assert (tmp_path / f"{exam}.csv").read_text().splitlines() == lines
     then, now = (json.loads((folder / "result.json").read_text()) for folder in (SCHEMA_1 / exam, tmp_path))
     defaults = {one.name: one.default for one in fields(result)}
     later = {name: defaults[name] for name in now["result"].keys() - then["result"].keys()}

@@ -40,6 +40,7 @@ def test_it_is_what_train_operate_and_diagnose_give(reference, tmp_path):
         arm.model, learned, held_out=held_out, changes=dict(arm.changes), out=tmp_path / "a", progress=False
     )
     model = vs.create_model(tmp_path / "a", trust_code=True)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
     found = vs.diagnose(model, held_out, ["prediction", "attention"], batch_size=40)
     for label in ("prediction", "attention"):
         assert_same(results["plain", 0][label], found[label])
@@ -53,9 +54,12 @@ def test_it_is_what_train_operate_and_diagnose_give(reference, tmp_path):
     )
     recorded = plan.training()["plain", 0]
     assert recorded["accuracy"] == pytest.approx(trained.accuracy, abs=1e-6)
-    assert recorded["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+    assert recorded["parameters"] == parameters
     assert [row["epoch"] for row in recorded["rows"]] == [1, 2]
-    assert set(plan.training()) == {("plain", 0), ("broadcast", 0)}
+    assert plan.training()["local", 0] == {  # which was only operated on
+        "parameters": sum(parameter.numel() for parameter in model.parameters())
+    }
+    assert set(plan.training()) == {("plain", 0), ("broadcast", 0), ("local", 0)}
     run = Store(reference).job_folder("train", plan.trainings["plain", 0])
     assert (run / "last.safetensors").exists()
     assert not (run / "previous.safetensors").exists()  # which a training that is done has no need of

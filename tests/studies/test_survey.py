@@ -189,3 +189,5 @@ def test_outputs_that_are_not_the_classes_are_told_of(tmp_path: Path) -> None:
             store=tmp_path / "store",
             **REQUEST,
         )
+    page = (tmp_path / "out" / "atlas.html").read_text()
+    assert "<strong>vit_mini.</strong> the model has 10 outputs, the data 2 classes" in page

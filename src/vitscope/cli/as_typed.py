@@ -46,6 +46,8 @@ def as_typed(message: str, verb: str, options_type: Any, exam: str | None = None
     first = message.partition(" ")[0].rstrip(",").partition(".")
     if message.startswith("no option ") or first[2] in _options_of(first[0]):
         message = _ADDRESS.sub(_address, message)
+    if exam is not None and f"--{exam}." in message and not hasattr(options_type, "options"):
+        message += f" ({verb} takes no options of exams: give it to vitscope diagnose)"
     if verb == "operate":
         message = _KEY.sub(lambda match: f"{match[1]}={_word(match['value'])}", message)
     return _TWICE.sub(lambda match: match[1] if match[1].endswith(match[2]) else match[0], message)

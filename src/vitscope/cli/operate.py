@@ -163,6 +163,7 @@ def _search(options: Options) -> None:
     from vitscope import create_model
     from vitscope.core.tensors import seeded
     from vitscope.models.sources.factory import error_text, working_directory_importable
+    from vitscope.models.trust import names_code
     from vitscope.studies.build_up import build_up, read_build_up
 
     if len(options.operations) > 1 or options.deep_ensemble:
@@ -196,7 +197,8 @@ def _search(options: Options) -> None:
         ) from error
     Console().print(_steps(found))
     counts = ",".join(map(str, found.msa))
-    print(f"best: msa={counts}, kept in {options.out}; see: vitscope anatomy {options.out}")
+    trust = " --trust-code" if options.trust_code or names_code(options.model) else ""
+    print(f"best: msa={counts}, kept in {options.out}; see: vitscope anatomy {options.out}{trust}")
 
 
 def _steps(found: "BuildUp") -> Any:

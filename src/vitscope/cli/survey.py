@@ -50,6 +50,8 @@ class Options(JobOptions, CodeOptions):
     """Folder for tables and page; default: runs/survey/DATA."""
     retries: CountFromZero = 0
     """How often a job that failed is tried again."""
+    skip_broken: bool = False
+    """Pass over image files that cannot be decoded; they are named."""
 
 
 def run(options: Options) -> None:

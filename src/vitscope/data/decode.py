@@ -21,7 +21,8 @@ _IN_WORDS = (
     Image.DecompressionBombError,
 )  # what PIL says of a file; others speak of Python
 MEND = (
-    "replace it or delete it, or pass over such files: skip_broken=True (diagnose, evaluate, compare, train)"
+    "replace it or delete it, or pass over such files: skip_broken=True (diagnose, evaluate, compare, train, "
+    "survey; in a study's file skip_broken: true)"
 )
 _DEEP_MODES = ("I", "F", "I;16", "I;16B", "I;16L", "I;16N")
 

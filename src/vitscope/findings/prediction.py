@@ -120,7 +120,7 @@ class PredictionResult(Calibrated, Result, exam="prediction", version=3):
         return seen, np.isin(seen, images_of(self.right))
 
     def replicates(self) -> dict[str, np.ndarray]:
-        """Those of every quantity, with temperature="fit" also those of the scaled predictions."""
+        """Those of every quantity in the table, with temperature="fit" also those of the scaled predictions."""
         found = super().replicates()
         if self.scaling is not None:
             value, drawn = self.scaling.value, self.scaling.drawn
@@ -130,6 +130,10 @@ class PredictionResult(Calibrated, Result, exam="prediction", version=3):
     def table(self) -> pd.DataFrame:
         """One row per quantity; after temperature="fit" also those of the scaled predictions, on half of the images."""
         own = tidy(QUANTITIES, *self.estimate, self.n)
+        if len(self.class_names) <= 5:
+            own = own[own["quantity"] != "top5"].reset_index(
+                drop=True
+            )  # whatever the label, it is among five
         if self.scaling is None:
             return own
         scaled = tidy(SCALED_QUANTITIES, *self.scaling.estimate, self.scaling.n)

@@ -28,7 +28,7 @@ from vitscope.results.provenance import now
 from vitscope.results.study_result import ATLAS, StudyResult
 
 SIZES = ("parameters", "flops")
-ABOUT = ("arm", "model", *SIZES, "weights", "built", "note")
+ABOUT = ("arm", "model", *SIZES, "weights", "built", "caution", "note")
 _DEPTHS = 3  # kinds of small drawings per exam
 _FIRST_UP = ("prediction.accuracy", "accuracy", "change")  # what the points show at first, if there is such
 
@@ -48,6 +48,7 @@ class ModelRow:
     name: str
     weights: str
     cells: list[Cell]
+    caution: str  # what keeps its numbers from meaning what they are called
     note: str  # why there is nothing
 
 
@@ -87,6 +88,7 @@ def render_atlas(result: StudyResult) -> str:
             rows=[row for row in rows if not row.note],
             failed=[row for row in rows if row.note],
             columns=[heading_of(name) for name in columns],
+            cautions=_together([row for row in rows if row.caution and not row.note]),
             random=[row.name for row in rows if row.weights == "random" and not row.note],
             data=", ".join(sorted(said)),
             images=_images(result),
@@ -112,8 +114,16 @@ def columns_of(table: pd.DataFrame) -> list[str]:
 
 
 def _row(row: dict[str, Any], columns: list[str]) -> ModelRow:
-    note = row["note"] if isinstance(row["note"], str) else ""
-    return ModelRow(name_of(row), row["weights"] or "", [_cell(row, name) for name in columns], note)
+    caution, note = (row[name] if isinstance(row[name], str) else "" for name in ("caution", "note"))
+    return ModelRow(name_of(row), row["weights"] or "", [_cell(row, name) for name in columns], caution, note)
+
+
+def _together(rows: list[ModelRow]) -> dict[str, list[str]]:
+    """The names of models by what there is to say of them."""
+    said: dict[str, list[str]] = {}
+    for row in rows:
+        said.setdefault(row.caution, []).append(row.name)
+    return said
 
 
 def name_of(row: dict[str, Any]) -> str:

@@ -38,7 +38,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "curves": tuple("arm seed epoch train_loss nll accuracy low high lr seconds".split()),
     "arms": tuple(
         "arm model operations recipe changes data fraction trained asked done parameters flops seconds "
-        "images_per_second weights built note".split()  # built: another model than was named
+        "images_per_second weights built caution note".split()  # built: another model than was named
     ),
 }
 _WHOLE = frozenset("seed stage n seeds epoch done parameters flops".split())
@@ -123,7 +123,9 @@ class StudyResult:
             rows[row.arm] |= _estimate(name, [row])
         for (arm, name), found in several.items():
             rows[arm] |= _estimate(name, found)
-        about = self.tables["arms"][["arm", "model", "parameters", "flops", "weights", "built", "note"]]
+        about = self.tables["arms"][
+            ["arm", "model", "parameters", "flops", "weights", "built", "caution", "note"]
+        ]
         numbers = pd.DataFrame([{"arm": arm, **found} for arm, found in rows.items()])
         return about.merge(numbers, on="arm", how="left")
 

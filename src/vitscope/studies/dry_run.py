@@ -15,9 +15,9 @@ from vitscope.core.errors import VitscopeError
 from vitscope.studies.cards import ClaimCard, card_study, list_cards, throughputs
 from vitscope.studies.cost import Cost, costs_of, total
 from vitscope.studies.graph import Node, Plan, plan_study
-from vitscope.studies.images import Part
 from vitscope.studies.rehearsal import Pace, Rehearsal, Speed
 from vitscope.studies.reproduce import OUT, STORE
+from vitscope.studies.resolve import learned_part
 from vitscope.studies.scales import Scale, ScaleName, read_scale
 from vitscope.studies.stand_ins import StandIns, with_stand_ins
 from vitscope.studies.store import Store
@@ -122,5 +122,5 @@ class _DryRun:
     def _shown(self, plan: Plan, node: Node) -> float:
         """Images that a training shows to its model."""
         arm = plan.study.arm(node.arm)
-        images = self.images.open(Part(arm.data, "train", arm.fraction, plan.study.validation))
+        images = self.images.open(learned_part(arm, plan.study))
         return len(images) * plan.arms[node.arm].recipe.total_epochs

@@ -13,7 +13,6 @@ from vitscope.data import ImageData
 from vitscope.data.fetchers import require_labels
 from vitscope.findings import Result
 from vitscope.studies.design import Arm
-from vitscope.studies.images import Part
 from vitscope.studies.job import Job
 from vitscope.studies.known_quantities import check_quantities
 from vitscope.studies.resolve import (
@@ -21,7 +20,9 @@ from vitscope.studies.resolve import (
     ResolvedArm,
     ResolvedLook,
     as_plain,
+    broken_said,
     errors_about,
+    learned_part,
     part_of,
     plain,
 )
@@ -73,6 +74,7 @@ class Plan:
         missing: Jobs that have to be done, by key, the most telling first.
         looks: Per arm, seed and label the key and the exam of a result.
         trainings: Per arm and seed the key of the training.
+        untrained: Per arm and seed the job that left the model, where the arm itself is not trained.
     """
 
     study: Study
@@ -81,6 +83,7 @@ class Plan:
     missing: dict[str, Node] = field(default_factory=dict)
     looks: dict[tuple[str, int, str], tuple[str, str]] = field(default_factory=dict)
     trainings: dict[tuple[str, int], str] = field(default_factory=dict)
+    untrained: dict[tuple[str, int], tuple[Kind, str]] = field(default_factory=dict)
 
     def of(self, study: Study) -> "Plan":
         """The part of it that the same study needs with fewer seeds."""
@@ -91,6 +94,7 @@ class Plan:
             missing={key: node for key, node in self.missing.items() if (node.arm, node.seed) in places},
             looks={look: found for look, found in self.looks.items() if look[:2] in places},
             trainings={place: key for place, key in self.trainings.items() if place in places},
+            untrained={place: job for place, job in self.untrained.items() if place in places},
         )
 
     def results(self) -> dict[tuple[str, int], dict[str, Result]]:
@@ -102,8 +106,13 @@ class Plan:
         return found
 
     def training(self) -> dict[tuple[str, int], dict[str, Any]]:
-        """How the trainings went that are done: the last row of each with its seconds and parameters, and all rows."""
-        return {
+        """How the trainings went that are done: the last row of each with its seconds and parameters, and all rows.
+
+        Of models that were only operated on the parameters.
+        """
+        sizes = {place: self.store.parameters(*job) for place, job in self.untrained.items()}
+        counted = {place: {"parameters": size} for place, size in sizes.items() if size is not None}
+        return counted | {
             place: self.store.training(key)
             for place, key in self.trainings.items()
             if self.store.has_training(key)
@@ -176,11 +185,13 @@ class _Planner:
             self.result.trainings[arm.name, seed] = made.node.key
             if not self.store.has_training(made.node.key):
                 self._ask(made.node)
+        elif made.node is not None:
+            self.result.untrained[arm.name, seed] = made.node.kind, made.node.key
         asked: dict[Any, list[tuple[ResolvedLook, str]]] = {}
         times: dict[Any, int] = {}  # that an exam was met for the same images: a pass can do it once
         for look in self.study.looks_at(arm.name):
             resolved = ResolvedLook(look, self.arms[arm.name])
-            part = part_of(look, arm, self.study.validation)
+            part = part_of(look, arm, self.study)
             with errors_about(f"exam {look.label}"):
                 identity = self.images.identity(part)
             content = {
@@ -202,20 +213,22 @@ class _Planner:
 
     def _examination(self, arm: Arm, seed: int, made: _Made, group: list[tuple[ResolvedLook, str]]) -> Node:
         first = group[0][0].look
+        first_part = part_of(first, arm, self.study)
         arguments = {
             "model": made.arguments,
             "seed": seed,
             "looks": [{"exam": one.look.exam, "options": one.options, "key": key} for one, key in group],
             "limit": first.limit,
             "batch_size": first.batch_size,
-            **as_plain(part_of(first, arm, self.study.validation)),
+            **as_plain(first_part),
+            **broken_said(first_part),
         }
         if first.checkpoint is not None:
             arguments["checkpoint"] = first.checkpoint
         key = pass_key([key for _, key in group])
         needs = (made.node.key,) if made.node is not None else ()
         labels = tuple(one.look.label for one, _ in group)
-        opened = self.images.open(part_of(first, arm, self.study.validation))
+        opened = self.images.open(first_part)
         for one, _ in group:
             if isinstance(opened, ImageData) and one.exam.needs_labels:
                 with errors_about(f"exam {one.look.label}"):
@@ -250,7 +263,7 @@ class _Planner:
         kind: Kind = "operate"
         if arm.train:
             kind = "train"
-            part = Part(arm.data, "train", arm.fraction, self.study.validation)
+            part = learned_part(arm, self.study)
             with errors_about(f"arm {arm.name}"):
                 content["images"] = self.images.identity(part)
             shared = {
@@ -261,7 +274,7 @@ class _Planner:
             if arm.checkpoint_every is not None:
                 shared["checkpoint_every"] = arm.checkpoint_every
             content |= shared
-            arguments |= {**shared, "data": arm.data}
+            arguments |= {**shared, **broken_said(part), "data": arm.data}
         key = key_of({"job": kind, **content})
         node = self._node(kind, key, arguments, arm, seed, needs)
         self.nodes[key] = node

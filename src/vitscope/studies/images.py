@@ -24,6 +24,7 @@ class Part:
         validation: Share of the training images that is held out, before a fraction is taken of the others.
         labels: Published labels instead of the images' own; see `relabel`.
         classes: Which outputs may be chosen.
+        skip_broken: Leave out image files that cannot be decoded.
     """
 
     data: str
@@ -32,6 +33,7 @@ class Part:
     validation: float | None = None
     labels: str | None = None
     classes: str | None = None
+    skip_broken: bool = False
 
     def load(self) -> ImageData:
         """Open the data, and label it as the part says."""
@@ -42,8 +44,8 @@ class Part:
 
     def _load(self) -> ImageData:
         if self.split not in ("train", VALIDATION) or (self.split == VALIDATION and self.validation is None):
-            return load_data(self.data, split=self.split)
-        images = load_data(self.data, split="train")
+            return load_data(self.data, split=self.split, skip_broken=self.skip_broken)
+        images = load_data(self.data, split="train", skip_broken=self.skip_broken)
         if self.validation is not None:
             learned, held_out = split(images, self.validation, SEED)
             if self.split == VALIDATION:

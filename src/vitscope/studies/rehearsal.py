@@ -22,7 +22,7 @@ from vitscope.data.folder import without_splits
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.design import VALIDATION, Arm
 from vitscope.studies.images import Part
-from vitscope.studies.resolve import OpenedImages, ResolvedArm, errors_about, plain
+from vitscope.studies.resolve import OpenedImages, ResolvedArm, errors_about, learned_part, plain
 from vitscope.studies.store import Store, key_of
 from vitscope.studies.study import Study
 from vitscope.studies.work import alone, make
@@ -137,7 +137,7 @@ class Rehearsal:
         }
 
     def _training_images(self, arm: Arm) -> ImageData:
-        return self.images.open(Part(arm.data, "train", arm.fraction, self.study.validation))
+        return self.images.open(learned_part(arm, self.study))
 
     def _measure(self, arm: Arm, net: nn.Module) -> Speed:
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -157,7 +157,9 @@ class Rehearsal:
         )
         step = _step(stepper, self.pace.steps)
         split = "test" if validation is None else VALIDATION
-        held_out = self.images.open(Part(arm.data, split, 1.0, validation))
+        held_out = self.images.open(
+            Part(arm.data, split, 1.0, validation, skip_broken=self.study.skip_broken)
+        )
         epochs = math.ceil(recipe.total_epochs)
         kept = checkpoints_expected(recipe.epochs, arm.checkpoint_every)
         return Speed(

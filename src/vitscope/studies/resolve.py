@@ -29,6 +29,7 @@ from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.design import OF_THE_ARM, VALIDATION, Arm, Look, Operation
 from vitscope.studies.images import Part
+from vitscope.studies.study import Study
 from vitscope.surgery.tools.operate import find_operation, plan_operations
 from vitscope.surgery.tools.record import OPERATIONS
 
@@ -176,20 +177,26 @@ class OpenedImages:
         if part.data in CATALOG and not any(published.values()):
             self.open(part)  # which refuses what is not there
             return part.data
-        whole = Part(part.data, "train" if part.split == VALIDATION else part.split, **published)
+        split = "train" if part.split == VALIDATION else part.split
+        whole = Part(part.data, split, **published, skip_broken=part.skip_broken)
         if whole not in self._identities:
             self._identities[whole] = data_fingerprint(self.open(whole)) or ""
         self.open(part)
         return f"{part.data} {self._identities[whole]}"
 
 
-def part_of(look: Look, arm: Arm, validation: float | None) -> Part:
+def learned_part(arm: Arm, study: Study) -> Part:
+    """The images that an arm is trained on."""
+    return Part(arm.data, "train", arm.fraction, study.validation, skip_broken=study.skip_broken)
+
+
+def part_of(look: Look, arm: Arm, study: Study) -> Part:
     """The images that an exam looks at: of the arm's own data with its fraction and without what is held out."""
-    published: dict[str, Any] = {"labels": look.labels, "classes": look.classes}
+    said: dict[str, Any] = {"labels": look.labels, "classes": look.classes, "skip_broken": study.skip_broken}
     if look.data is not None or look.split not in ("train", VALIDATION):
-        return Part(look.data or arm.data, look.split, **published)
+        return Part(look.data or arm.data, look.split, **said)
     fraction = arm.fraction if look.split == "train" else 1.0
-    return Part(arm.data, look.split, fraction, validation, **published)
+    return Part(arm.data, look.split, fraction, study.validation, **said)
 
 
 def as_plain(part: Part) -> Mapping[str, Any]:
@@ -199,3 +206,8 @@ def as_plain(part: Part) -> Mapping[str, Any]:
         **{"data": part.data, "split": part.split, "fraction": part.fraction, "validation": part.validation},
         **{key: value for key, value in published.items() if value is not None},
     }
+
+
+def broken_said(part: Part) -> Mapping[str, Any]:
+    """An argument of a job that its key does not hold: the images that are left say what was left out."""
+    return {"skip_broken": True} if part.skip_broken else {}

@@ -85,6 +85,16 @@ class Store:
         except (OSError, BadResult):
             return None
 
+    def parameters(self, kind: Kind, key: str) -> int | None:
+        """How many the model has that a training or an operation left, if it is done."""
+        if kind == "train":
+            return self.training(key).get("parameters") if self.has_training(key) else None
+        try:
+            found = read_outcome(self.job_folder(kind, key) / "job")["result"]["parameters"]
+        except (OSError, BadResult, TypeError, KeyError):
+            return None
+        return found if type(found) is int else None
+
     def result_folder(self, key: str, exam: str) -> Path:
         """Where the result of one exam lies."""
         return self.path / "exams" / key / "exams" / exam

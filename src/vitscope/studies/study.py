@@ -44,6 +44,7 @@ class Study:
         looks: What is measured of every trained model.
         comparisons: What is decided, and how.
         validation: Share of the training images that nobody trains on: what is examined instead of the test images.
+        skip_broken: Pass over image files that cannot be decoded.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Study:
     looks: tuple[Look, ...]
     comparisons: tuple[Comparison, ...] = ()
     validation: Probability | None = None
+    skip_broken: bool = False
 
     def __post_init__(self) -> None:
         check_word(self.name, "a study's name")
@@ -89,7 +91,10 @@ class Study:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything in it, as plain values; equal studies give equal ones."""
-        return asdict(self)
+        said = asdict(self)
+        if not self.skip_broken:  # as studies were written before there was a choice
+            del said["skip_broken"]
+        return said
 
     def arm(self, name: str) -> Arm:
         """The arm of this name."""
@@ -203,6 +208,7 @@ def _from_file(said: Mapping[str, Any]) -> Study:
         tuple(looks),
         tuple(_comparison(i, given) for i, given in enumerate(said["comparisons"])),
         said.get("validation"),
+        said.get("skip_broken", False),
     )
 
 

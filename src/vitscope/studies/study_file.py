@@ -27,6 +27,7 @@ STUDY: dict[str, Any] = {
     "exams": Named,
     "comparisons": tuple[Named, ...],
     "validation": Probability,
+    "skip_broken": bool,
 }
 ARM: dict[str, Any] = {
     "model": str,

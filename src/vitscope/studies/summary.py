@@ -157,6 +157,7 @@ def _arm(facts: Facts, arm: Arm, note: str | None) -> Row:
         "images_per_second": mean("images_per_second"),
         "weights": next((str(one["weights"]) for one in trainings if "weights" in one), None),
         "built": next((str(one["built"]) for one in trainings if "built" in one), None),
+        "caution": next((str(one["caution"]) for one in trainings if "caution" in one), None),
         "note": note,
     }
 

@@ -18,7 +18,7 @@ from vitscope.models.create import random_weights
 from vitscope.models.info import describe
 from vitscope.models.zoo import fitting, timms_own
 from vitscope.report.atlas import write_atlas
-from vitscope.results import atomic_write
+from vitscope.results import Result, atomic_write
 from vitscope.results.plain_files import default_folder, display_name
 from vitscope.results.study_result import StudyResult
 from vitscope.studies.design import Arm, Look
@@ -55,6 +55,7 @@ def survey(
     gpus_per_job: NotNegative | None = None,
     budget: str | None = None,
     retries: CountFromZero = 0,
+    skip_broken: bool = False,
     trust_code: bool = False,
     progress: bool = True,
 ) -> StudyResult:
@@ -83,6 +84,7 @@ def survey(
         gpus_per_job: GPUs of each; default: one where this machine has any.
         budget: A time such as "6h": the models that fit into it.
         retries: How often a job that failed is tried again.
+        skip_broken: Pass over image files that cannot be decoded (see `load_data`).
         trust_code: Run code that a run folder or a model of Hugging Face names (see `create_model`).
         progress: Show on stderr where it stands.
 
@@ -95,7 +97,7 @@ def survey(
         "img_size": img_size,
         "num_classes": num_classes,
     }
-    asked = plan_survey(names, data, exams, split, limit, batch_size, arguments, options)
+    asked = plan_survey(names, data, exams, split, limit, batch_size, arguments, options, skip_broken)
     request = StudyRequest(
         asked,
         store,
@@ -114,19 +116,31 @@ def survey(
         request, out if out is not None else default_folder("survey", data, split)
     )
     notes = {task.node.arm: _reason(task.failures[-1]) for task in report.of("failed")}
-    result = summarise(plan.study, plan.results(), facts, notes, differences=False).save(folder)
+    cautions = _cautions(plan.results())
+    told = {place: known | cautions.get(place, {}) for place, known in facts.items()}
+    result = summarise(plan.study, plan.results(), told, notes, differences=False).save(folder)
     atomic_write(folder / TABLE, result.wide().to_csv(index=False))
     write_atlas(result)
     if len(notes) == len(names):
         name, why = next(iter(notes.items()))
         raise VitscopeError(f"none of {len(names)} models could be examined; {name}: {why}")
-    for (arm, _), results in plan.results().items():
-        for one in results.values():
-            if isinstance(one, PredictionResult) and one.mismatch:
-                warn(f"{arm}: {one.mismatch}")
+    for (arm, _), said in cautions.items():
+        warn(f"{arm}: {said['caution']}")
     for name, why in notes.items():
         warn(why if why.startswith(f"{name}: ") else f"{name}: {why}")
     return result
+
+
+def _cautions(
+    results: Mapping[tuple[str, int], Mapping[str, Result]],
+) -> dict[tuple[str, int], dict[str, str]]:
+    """Of models whose outputs are not the classes of the data what there is to say about that."""
+    found = {}
+    for place, own in results.items():
+        said = [one.mismatch for one in own.values() if isinstance(one, PredictionResult) and one.mismatch]
+        if said:
+            found[place] = {"caution": said[0]}
+    return found
 
 
 def find_names(patterns: Sequence[str]) -> list[str]:
@@ -156,6 +170,7 @@ def plan_survey(
     batch_size: int = 128,
     arguments: Mapping[str, Any] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
+    skip_broken: bool = False,
 ) -> Study:
     """The study that a survey is; `survey` documents the arguments."""
     given = {key: value for key, value in (arguments or {}).items() if value is not None}
@@ -168,7 +183,7 @@ def plan_survey(
         for exam in dict.fromkeys(exams)
     ]
     question = f"How do {len(arms)} models compare?" if len(arms) > 1 else f"What is {arms[0].name} like?"
-    return Study("survey", question, tuple(arms), tuple(looks))
+    return Study("survey", question, tuple(arms), tuple(looks), skip_broken=skip_broken)
 
 
 def _facts(asked: Study, progress: bool) -> dict[tuple[str, int], dict[str, Any]]:

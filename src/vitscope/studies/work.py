@@ -46,6 +46,7 @@ def train_arm(
     validation: float | None,
     seed: int,
     checkpoint_every: int | None = None,
+    skip_broken: bool = False,
 ) -> dict[str, Any]:
     """Train one arm with one seed, or go on with it; leaves an ordinary run folder.
 
@@ -59,10 +60,13 @@ def train_arm(
         validation: Share of the training images that is held out instead of the test images.
         seed: Of the weights and of everything else.
         checkpoint_every: Epochs between two checkpoints to keep.
+        skip_broken: See `Part`.
     """
     choices = Recipe(**recipe)
-    images = Part(data, "train", fraction, validation).load()
-    held_out = None if validation is None else Part(data, "validation", 1.0, validation).load()
+    images = Part(data, "train", fraction, validation, skip_broken=skip_broken).load()
+    held_out = None
+    if validation is not None:
+        held_out = Part(data, "validation", 1.0, validation, skip_broken=skip_broken).load()
     with alone(seed):
         net = make(model, operations, Store.of_job(out), images, choices)
         done = train(
@@ -75,6 +79,7 @@ def train_arm(
             resume=True,
             save_every=SAVE_EVERY,
             checkpoint_every=checkpoint_every,
+            skip_broken=skip_broken,
             measure_every=_looks(images, held_out),
             workers=_loaders(),
             progress=False,
@@ -111,6 +116,7 @@ def examine(
     labels: str | None = None,
     classes: str | None = None,
     checkpoint: str | None = None,
+    skip_broken: bool = False,
 ) -> list[str]:
     """Exams of one model on the same images; those that can share a pass over them.
 
@@ -128,6 +134,7 @@ def examine(
         labels: See `Part`.
         classes: See `Part`.
         checkpoint: The moment of the training; None: its end.
+        skip_broken: See `Part`.
     """
     store = Store.of_job(out)
     missing = [look for look in looks if not store.has_result(look["key"], look["exam"])]
@@ -136,7 +143,7 @@ def examine(
         chosen = with_options(find_exams([look["exam"] for look in missing]), options)
         device = "cuda" if torch.cuda.is_available() else "cpu"
         request = Request(limit, batch_size, SEED, device, str(model["name"]))
-        images = Part(data, split, fraction, validation, labels, classes).load()
+        images = Part(data, split, fraction, validation, labels, classes, skip_broken).load()
         with alone(seed):
             net = make(model, (), store, checkpoint=checkpoint).eval().to(device)
             found = run_exams(net, images, chosen, request, out, figures=False)

@@ -66,6 +66,14 @@ def test_top5_counts_the_five_largest() -> None:
     assert values(finish(logits, torch.arange(8)))["top5"] == 5 / 8
 
 
+@pytest.mark.parametrize("classes", [2, 5, 6])
+def test_top5_of_five_classes_or_fewer_says_nothing_and_is_not_shown(classes: int) -> None:
+    result = finish(torch.rand(20, classes), torch.arange(20) % classes)
+    shown = set(result.table()["quantity"])
+    assert ("top5" in shown) == (classes > 5)
+    assert {"accuracy", "nll", "adaptive_ece"} < shown
+
+
 def test_extreme_logits_do_not_underflow() -> None:
     found = values(finish(torch.tensor([[0.0, 5000.0], [5000.0, 0.0]]), torch.tensor([0, 0])))
     assert found["nll"] == pytest.approx(2500.0)
