@@ -5,16 +5,19 @@
     python benchmarks/ratios.py --write          # and puts the numbers into benchmarks/ratios.json and docs/speed.md
 
 A program says what it has measured with `measured(...)`, beside what it prints. A ratio is one of CPU times (or of
-bytes) inside one run, so that it means the same on a busy machine and on another one, up to a tenth or so.
+bytes) inside one run, so that it means the same on a busy machine, up to a tenth or so. On another processor it may be
+another one, where convolutions are set against matrix products: the table says whose it is.
 """
 
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -124,38 +127,51 @@ def worse(found: Mapping[str, Iterable[Ratio]], before: Mapping[tuple[str, str, 
             then = before.get((program, one.what, one.over))
             if then is None:
                 continue
-            change = one.value / then if one.side == "most" else then / one.value
-            if change > 1 + NOISE:
+            less, more = (then, one.value) if one.side == "most" else (one.value, then)
+            if more > less * (1 + NOISE):
                 words.append(f"{program}: {one.what} over {one.over}: {one.value:.2f}, was {then:.2f}")
     return words
 
 
-def kept() -> dict[str, list[Ratio]]:
-    """What was measured when the table was last written."""
+def kept() -> tuple[str, dict[str, list[Ratio]]]:
+    """On what processor the table was last written, and what was measured there."""
     if not KEPT.exists():
-        return {}
-    programs = json.loads(KEPT.read_text())["programs"]
-    return {program: [Ratio(**one) for one in ratios] for program, ratios in programs.items()}
+        return processor(), {}
+    content = json.loads(KEPT.read_text())
+    programs = {name: [Ratio(**one) for one in ratios] for name, ratios in content["programs"].items()}
+    return content["processor"], programs
 
 
 def write(found: Mapping[str, list[Ratio]]) -> None:
     """Keep the numbers, and put the table into the page."""
-    merged = {name: found.get(name) or kept().get(name, []) for name in PROGRAMS}
+    where, before = kept()
+    others = before if where == processor() else {}
+    merged = {name: found.get(name) or others.get(name, []) for name in PROGRAMS}
     versions = {name: _version(name) for name in ("torch", "timm", "vitscope")}
     content = {
         "versions": versions,
+        "processor": processor(),
         "programs": {name: [asdict(one) for one in ratios] for name, ratios in merged.items()},
     }
     KEPT.write_text(json.dumps(content, indent=1) + "\n")
     page = PAGE.read_text()
     start, end = page.index(BEGIN) + len(BEGIN), page.index(END)
     used = ", ".join(f"{name} {number}" for name, number in versions.items())
-    text = "\n".join(["", f"With {used}, one thread of a CPU.", "", *_without_before(merged), ""])
+    text = "\n".join(["", f"With {used}, one thread of {processor()}.", "", *_without_before(merged), ""])
     PAGE.write_text(page[:start] + text + page[end:])
 
 
 def _without_before(found: Mapping[str, list[Ratio]]) -> list[str]:
     return [row.rsplit("|", 2)[0] + "|" for row in table(found, {})]
+
+
+def processor() -> str:
+    """The model of the processor: convolutions over matrix products, and so some ratios, are another on another one."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
 
 
 def _version(name: str) -> str:
@@ -173,9 +189,16 @@ def main() -> None:
     unknown = [name for name in options.programs if name not in PROGRAMS]
     if unknown:
         parser.error(f"no program '{unknown[0]}'; there are: {', '.join(PROGRAMS)}")
+    where, programs = kept()
     before = {
-        (program, one.what, one.over): one.value for program, ratios in kept().items() for one in ratios
+        (program, one.what, one.over): one.value for program, ratios in programs.items() for one in ratios
     }
+    if where != processor():
+        print(
+            f"the kept numbers are of {where}, this is {processor()}: ratios are compared with a grain of salt"
+        )
+        if options.write and options.programs:
+            parser.error("a table holds the numbers of one processor: --write all programs")
     found: dict[str, list[Ratio]] = {}
     for program in options.programs or PROGRAMS:
         print(f"== {program} {' '.join(PROGRAMS[program])}", flush=True)

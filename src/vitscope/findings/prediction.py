@@ -130,10 +130,8 @@ class PredictionResult(Calibrated, Result, exam="prediction", version=3):
     def table(self) -> pd.DataFrame:
         """One row per quantity; after temperature="fit" also those of the scaled predictions, on half of the images."""
         own = tidy(QUANTITIES, *self.estimate, self.n)
-        if len(self.class_names) <= 5:
-            own = own[own["quantity"] != "top5"].reset_index(
-                drop=True
-            )  # whatever the label, it is among five
+        if len(self.class_names) <= 5:  # whatever the label, it is among five
+            own = own[own["quantity"] != "top5"].reset_index(drop=True)
         if self.scaling is None:
             return own
         scaled = tidy(SCALED_QUANTITIES, *self.scaling.estimate, self.scaling.n)
