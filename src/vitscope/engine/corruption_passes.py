@@ -25,7 +25,7 @@ from vitscope.data.corruptions.cache import (
     cache_folder,
     scratch_folder,
 )
-from vitscope.data.corruptions.generate import corrupted
+from vitscope.data.corruptions.generate import corrupted, corrupting_explained
 from vitscope.data.corruptions.published import Published
 from vitscope.data.preprocessing import normalise
 from vitscope.engine.condition_scores import Part, Scores, condition_scores
@@ -71,7 +71,8 @@ class CorruptionPasses:
                 for condition, images in corrupted(share, todo, self.seed, store, workers):
                     yield condition, (normalise(batch, space.config, self.own.device) for batch in images)
 
-            return found | self._corrupted(share, todo, batches())
+            with corrupting_explained():
+                return found | self._corrupted(share, todo, batches())
 
     def published(self, source: Published) -> Found:
         """Scores on clean images and on published ones, by name."""

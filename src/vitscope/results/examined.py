@@ -2,11 +2,28 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
+from vitscope.core.arguments import Count, Seed
+from vitscope.core.arguments.checking import problem_with
+from vitscope.core.errors import BadResult
 from vitscope.results.result import read_checked
-from vitscope.results.run import Run
+from vitscope.results.run import ANEW, FILE, Run
+
+
+class Recorded(TypedDict, total=False):
+    """Options of a command that examined, as `run.json` holds them."""
+
+    data: str | None
+    exams: list[str] | None
+    limit: Count | None
+    batch_size: Count | None
+    seed: Seed | None
+    stream: Any
+    settings: dict[str, dict[str, Any] | str] | None
+    skip_broken: bool | None
 
 
 @dataclass(frozen=True)
@@ -73,10 +90,12 @@ def all_examinations(run: Run) -> list[Examination]:
     """Every command that examined, the oldest first, whether its results are still there or not."""
     records = [*(run.record.get("earlier") or []), run.record]
     given = [record.get("options") or {} for record in records]
-    return [_examination(options) for options in given if "exams" in options]
+    return [_examination(options, run) for options in given if "exams" in options]
 
 
-def _examination(options: Mapping[str, Any]) -> Examination:
+def _examination(options: Mapping[str, Any], run: Run) -> Examination:
+    if problem := problem_with(options, Recorded):
+        raise BadResult(f"{run.path / FILE} is damaged (of its options, {problem}); {ANEW}")
     data = str(options.get("data"))
     spec, _, split = data.removesuffix(")").rpartition(" (") if data.endswith(")") else ("", "", "")
     return Examination(
@@ -86,7 +105,7 @@ def _examination(options: Mapping[str, Any]) -> Examination:
         tuple(options["exams"] or ()),
         options.get("limit"),
         options.get("batch_size") or 128,
-        int(options.get("seed") or 0),
+        options.get("seed") or 0,
         options.get("stream", "read"),
         {exam: _own(said) for exam, said in (options.get("settings") or {}).items()},
         bool(options.get("skip_broken")),
@@ -98,4 +117,6 @@ def _own(said: Any) -> Any:
     if not isinstance(said, str):
         return said
     name, _, value = said.partition(" ")
-    return {name: value if value == "fit" else float(value)}
+    with suppress(ValueError):
+        return {name: float(value)}
+    return {name: value}

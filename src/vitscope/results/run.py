@@ -31,7 +31,7 @@ from vitscope.results.rollback import FolderRollback
 
 SCHEMA = 1
 FILE = "run.json"
-_ANEW = "remove it and repeat the command that made the run"
+ANEW = "remove it and repeat the command that made the run"
 
 
 class Run:
@@ -200,10 +200,10 @@ def _read(path: Path) -> dict[str, Any]:
         again = f"try: vitscope diagnose MODEL --out {new}"
         raise BadResult(f"{path} is no run folder: it has no run.json; {again}") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise BadResult(f"{file} is damaged ({reason(error)}); {_ANEW}") from error
+        raise BadResult(f"{file} is damaged ({reason(error)}); {ANEW}") from error
     check_schema(file, record, SCHEMA)
     if problem := problem_with(record, Record):
-        raise BadResult(f"{file} is damaged ({problem}); {_ANEW}")
+        raise BadResult(f"{file} is damaged ({problem}); {ANEW}")
     return record
 
 

@@ -6,9 +6,8 @@ line.
 
 import sys
 import time
-import traceback
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from torch.utils.data import Dataset
 
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, VitscopeError, memory_in_words
+from vitscope.core.lost_loaders import LOST, is_lost_loader, let_go, reason_of
 from vitscope.data import ImageData, load_data
 from vitscope.data.broken_images import few, without_broken
 from vitscope.data.decode import MEND
@@ -181,12 +181,11 @@ def loading_explained() -> Iterator[None]:
         if not lines or not lines[0].startswith("Caught "):
             raise
         raise type(error)(lines[-1].partition(": ")[2]) from error  # the worker's "module.Class: message"
-    except (RuntimeError, ConnectionError, EOFError) as error:
-        lost = isinstance(error, ConnectionError | EOFError)  # it died while it handed a batch over
-        if not lost and "DataLoader worker" not in str(error):
+    except LOST as error:
+        if not is_lost_loader(error):
             raise
-        _let_go(error)
-        reason, memory = _reason(error), memory_in_words(error)
+        let_go(error)
+        reason, memory = reason_of(error), memory_in_words(error)
         if memory is not None:
             raise VitscopeError(
                 f"{memory} (it was a process that loads images: fewer --workers need less)"
@@ -195,24 +194,3 @@ def loading_explained() -> Iterator[None]:
             f"a process that loads images has died ({reason}): it ran out of memory, or the data set crashes; "
             "try fewer --workers, or --workers 0 to see it happen here"
         ) from error
-
-
-def _reason(error: BaseException) -> str:
-    """What a process died of: of a traceback that it has sent, the last line."""
-    lines = str(error).strip().splitlines()
-    if lines and lines[0].startswith("Caught "):
-        return lines[-1].strip()
-    said = " ".join(" ".join(lines).split())
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
-
-
-def _let_go(error: BaseException) -> None:
-    """Make sure that the death of a process is reported once.
-
-    torch raises an error whenever the system tells of a child's end, if one of its processes is among the dead: so hear
-    of that end here, and then release the loader.
-    """
-    with suppress(RuntimeError):
-        time.sleep(0.2)
-    with suppress(RuntimeError):
-        traceback.clear_frames(error.__traceback__)

@@ -1,3 +1,5 @@
+import multiprocessing
+import time
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +10,7 @@ from tests.data.corruptions.test_cache import written
 from vitscope.data.corruptions import corrupt
 from vitscope.data.corruptions import generate as generating
 from vitscope.data.corruptions.cache import Cache, CleanImages
-from vitscope.data.corruptions.generate import corrupted
+from vitscope.data.corruptions.generate import CorruptionFailed, corrupted, corrupting_explained
 
 CONDITIONS = [("gaussian_noise", 2), ("fog", 5), ("contrast", 1)]
 
@@ -51,6 +53,34 @@ def test_worker_processes_and_small_pieces_change_nothing(
     monkeypatch.setattr(generating, "_PIECE", 2 * 3 * 32 * 32)
     pieces = read(share, workers=2)
     assert all(torch.equal(whole[c], pieces[c]) for c in CONDITIONS)
+
+
+@pytest.mark.parametrize("busy", [False, True], ids=["asked for more", "busy elsewhere"])
+def test_a_killed_worker_is_told_in_words(
+    share: CleanImages, monkeypatch: pytest.MonkeyPatch, busy: bool
+) -> None:
+    monkeypatch.setattr(generating, "_PIECE", 2 * 3 * 32 * 32)
+    said = r"has died \(\w+Error: .*workers=0"
+    with pytest.raises(CorruptionFailed, match=said), corrupting_explained():
+        read_with_a_kill(share, busy)
+
+
+def read_with_a_kill(share: CleanImages, busy: bool) -> None:
+    conditions = [(kind, severity) for kind in ("gaussian_noise", "glass_blur") for severity in range(1, 6)]
+    others = set(multiprocessing.active_children())
+    for _, batches in corrupted(share, conditions, 3, workers=2):
+        next(batches)
+        victim = next(iter(set(multiprocessing.active_children()) - others))
+        victim.kill()
+        end = time.monotonic() + 20
+        while busy and time.monotonic() < end:
+            torch.ones(10).sum()
+        list(batches)
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    with pytest.raises(RuntimeError, match=r"^of another$"), corrupting_explained():
+        raise RuntimeError("of another")
 
 
 def test_a_second_reading_comes_from_the_cache(share: CleanImages, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ They give back pieces of at most two megabytes, in order: memory does not grow w
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
+from vitscope.core.lost_loaders import LOST, is_lost_loader, let_go, reason_of
 from vitscope.core.peers import loader_worker
 from vitscope.data.corruptions.cache import Cache, CleanImages, Condition
 from vitscope.data.corruptions.registry import corrupt, prepare
@@ -36,6 +38,8 @@ def corrupted(
 ) -> Iterator[tuple[Condition, Iterator[Tensor]]]:
     """Every condition in turn with its batches of bytes, which are to be read before the next condition is asked for.
 
+    Read them inside `corrupting_explained`.
+
     Args:
         share: The images.
         conditions: Types and severities.
@@ -52,6 +56,21 @@ def corrupted(
         else:
             made = _joined(share, pieces)
             yield condition, made if cache is None else cache.keep(condition, made)
+
+
+@contextmanager
+def corrupting_explained() -> Iterator[None]:
+    """Inside, the death of a process that corrupts images is raised as a `CorruptionFailed`."""
+    try:
+        yield
+    except LOST as error:
+        if not is_lost_loader(error):
+            raise
+        let_go(error)
+        raise CorruptionFailed(
+            f"a process that corrupts images has died ({reason_of(error)}): it ran out of memory, or was ended; "
+            "try fewer workers, or workers=0 to see it happen here"
+        ) from error
 
 
 class _Jobs(Dataset[Tensor]):
@@ -85,14 +104,7 @@ def _pieces(
     loader = DataLoader(
         jobs, batch_size=None, num_workers=count, generator=torch.Generator(), worker_init_fn=loader_worker
     )
-    try:
-        yield from loader
-    except RuntimeError as error:
-        if "DataLoader worker" not in str(error):
-            raise
-        raise CorruptionFailed(
-            f"a process that corrupts images died ({error}); try fewer workers, or workers=0 to see it happen here"
-        ) from error
+    yield from loader
 
 
 def _joined(share: CleanImages, pieces: Iterator[Tensor]) -> Iterator[Tensor]:
