@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from tests.curvature.networks import batch, conv_net, known_hessian, small_vit
-from vitscope.core.errors import VitscopeError
+from vitscope.core.errors import UnsupportedModel, VitscopeError
 from vitscope.curvature import Penalty, hessian_of
 
 
@@ -39,6 +39,23 @@ def test_a_loss_without_curvature() -> None:
         assert torch.equal(
             product(torch.ones(3, dtype=torch.float64)), torch.full((3,), 0.5, dtype=torch.float64)
         )
+
+
+@pytest.mark.parametrize("how", ["wrapped", "in place", "a part wrapped", "a part in place"])
+def test_a_compiled_model_is_refused_as_its_second_derivative_is_lost(how: str) -> None:
+    model, (images, targets) = small_vit(), batch()
+    part = "blocks.0"
+    if how == "wrapped":
+        model = torch.compile(model, backend="eager")
+    elif how == "in place":
+        model.compile(backend="eager")
+    elif how == "a part wrapped":
+        model.set_submodule(part, torch.compile(model.get_submodule(part), backend="eager"))
+    else:
+        model.get_submodule(part).compile(backend="eager")
+    named = part.replace(".", r"\.") if "part" in how else "model"
+    with pytest.raises(UnsupportedModel, match=rf"compiled.*{named}"), hessian_of(model, images, targets):
+        pass
 
 
 class OnceOnly(torch.autograd.Function):

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from vitscope.anatomy import Anatomy, preserved
+from vitscope.anatomy.watch.example import refuse_compiled
 from vitscope.core import distributed
 from vitscope.core.arguments import checked
 from vitscope.core.errors import NotFinite, VitscopeError
@@ -168,6 +169,7 @@ def hessian_of_loss(
 
     Fused attention has no second derivative, so attention runs in its plain form inside.
     """
+    refuse_compiled(model)  # its first derivative would be right, its second one not
     chosen = select_parameters(model, params, parts)
     taken = {id(p) for p in chosen.values()}
     device = next(iter(chosen.values())).device

@@ -25,13 +25,18 @@ from vitscope.engine.scores import WORD, confidence_bins, lengthened
 TOP = 5
 
 
+def highest(scores: Tensor) -> Tensor:
+    """(..., at most 5) answers with the highest scores, in falling order; of equal ones the first, as in argmax."""
+    return scores.argsort(dim=-1, descending=True, stable=True)[..., :TOP]
+
+
 @torch.no_grad()
 def score_answers(scores: Tensor, indices: Tensor, data: TaskData, model: str) -> Tensor:
     """(N, columns): 1, what `MEANS` are the means of, the gap of each bin; then the bins, and how right each is."""
     scores = scores.detach().cpu().double()
     targets = targets_of(scores, indices, data, model)
     p = scores.sigmoid()
-    order = scores.topk(min(TOP, scores.shape[1]), 1).indices
+    order = highest(scores)
     rightness = targets.gather(1, order)
     right, confidence = rightness[:, 0], p.gather(1, order)[:, 0]
     nll = F.binary_cross_entropy_with_logits(scores, targets, reduction="none").sum(1)

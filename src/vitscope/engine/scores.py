@@ -7,6 +7,8 @@ For image i with label y, probabilities p = softmax(logits), confidence c = max 
     error    = sum_g |sum_{i in g} (c_i - r_i)| / n
     signed error = mean confidence - accuracy
 
+Of equal outputs the first counts as the larger, as in argmax: coarse number types make such ties.
+
 The groups g of the usual calibration error (ece) are 15 bins (lo, hi] of equal width, those of the adaptive error hold
 equally many images. To find equally many without keeping every confidence, confidences are counted in 512 cells of
 equal width in log(c / (1 - c)) from -7 to 17, which are narrow where many confidences are: next to 1. A cell that a
@@ -144,11 +146,18 @@ def scores(logits: Tensor, labels: Tensor) -> Tensor:
     log_p = logits.double().log_softmax(1)
     p = log_p.exp()
     confidence = p.max(1).values
-    ranked = logits.topk(min(5, logits.shape[1]), dim=1).indices == labels[:, None]
     true = labels[:, None]
+    place = rank(logits, labels)
     brier = p.square().sum(1) - 2 * p.gather(1, true)[:, 0] + 1
     nll = -log_p.gather(1, true)[:, 0]
-    return torch.stack([ranked[:, 0].double(), ranked.any(1).double(), nll, brier, confidence], 1)
+    return torch.stack([(place == 0).double(), (place < 5).double(), nll, brier, confidence], 1)
+
+
+def rank(logits: Tensor, labels: Tensor) -> Tensor:
+    """(N,) how many classes come before the label, from 0 on; of equal outputs the first comes first, as in argmax."""
+    own = logits.gather(1, labels[:, None])
+    before = torch.arange(logits.shape[1], device=logits.device) < labels[:, None]
+    return (logits > own).sum(1) + ((logits == own) & before).sum(1)
 
 
 def confidence_bins(confidence: Tensor, bins: int = BINS) -> Tensor:

@@ -74,6 +74,25 @@ def test_top5_of_five_classes_or_fewer_says_nothing_and_is_not_shown(classes: in
     assert {"accuracy", "nll", "adaptive_ece"} < shown
 
 
+@pytest.mark.parametrize("classes", [2, 6, 10, 300])
+def test_of_equal_outputs_the_first_is_predicted(classes: int) -> None:
+    logits = torch.randint(0, 3, (400, classes), generator=torch.Generator().manual_seed(classes)).float()
+    result = finish(logits, logits.argmax(1))
+    assert values(result)["accuracy"] == 1.0
+    table = result.class_table()
+    for k in logits.argmax(1).unique().tolist():
+        precision = table[(table["quantity"] == "precision") & (table["class"] == str(k))]["value"].item()
+        assert precision == 1.0
+    labels = torch.arange(400) % classes
+    by_hand = [
+        sorted(range(classes), key=lambda k: -row[k]).index(y)
+        for row, y in zip(logits.tolist(), labels.tolist(), strict=True)
+    ]
+    found = values(finish(logits, labels))
+    assert found["accuracy"] == pytest.approx(np.mean([place == 0 for place in by_hand]))
+    assert found.get("top5", 1.0) == pytest.approx(np.mean([place < 5 for place in by_hand]))
+
+
 def test_extreme_logits_do_not_underflow() -> None:
     found = values(finish(torch.tensor([[0.0, 5000.0], [5000.0, 0.0]]), torch.tensor([0, 0])))
     assert found["nll"] == pytest.approx(2500.0)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from vitscope.core.errors import UnsupportedModel, VitscopeError
 
+_COMPILED = "OptimizedModule"
 DEFAULT_SIZE = (3, 224, 224)
 _LONGEST_SIDE = 16_384
 IMAGES = 2  # two, so that it shows which axis runs over images
@@ -134,17 +135,11 @@ def _entry(config: Any, name: str) -> Any:
 
 def refuse_wrapped(model: nn.Module) -> None:
     """Compiled and parallel wrappers hide the modules; say what to pass instead."""
-    inner = {"OptimizedModule": "_orig_mod", "DistributedDataParallel": "module", "DataParallel": "module"}
+    inner = {"DistributedDataParallel": "module", "DataParallel": "module"}
     attribute = inner.get(type(model).__name__)
     if attribute is not None:
         raise UnsupportedModel(f"this is a {type(model).__name__}; pass what it wraps: model.{attribute}")
-    compiled = next((path for path, m in model.named_modules() if m._compiled_call_impl is not None), None)
-    if compiled is not None:
-        what = f"its module '{compiled}'" if compiled else "it"
-        raise UnsupportedModel(
-            f"{what} was compiled in place, and compiled code cannot be watched; pass the model as it was before "
-            f"{'model.' + compiled if compiled else 'model'}.compile(), or build it again"
-        )
+    refuse_compiled(model)
     if isinstance(model, torch.jit.ScriptModule):
         raise UnsupportedModel("a scripted model cannot be watched; pass the nn.Module it was made from")
 
@@ -216,3 +211,23 @@ def _channels(model: nn.Module) -> int | None:
     if said is not None:
         return said[0]
     return next((module.in_channels for module in model.modules() if isinstance(module, nn.Conv2d)), None)
+
+
+def refuse_compiled(model: nn.Module) -> None:
+    """Nothing inside compiled code can be watched or replaced, be it the model or a module of it."""
+    for path, module in model.named_modules():
+        what = f"its module '{path}'" if path else "this"
+        if type(module).__name__ == _COMPILED:
+            instead = (
+                f"put what it wraps there: model.{path}._orig_mod"
+                if path
+                else "pass what it wraps: model._orig_mod"
+            )
+            raise UnsupportedModel(
+                f"{what} is an {_COMPILED}, and compiled code cannot be watched; {instead}"
+            )
+        if module._compiled_call_impl is not None:
+            raise UnsupportedModel(
+                f"{what} was compiled in place, and compiled code cannot be watched; pass the model as it was before "
+                f"{'model.' + path if path else 'model'}.compile(), or build it again"
+            )

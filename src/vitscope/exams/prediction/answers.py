@@ -27,6 +27,7 @@ from vitscope.core.statistics import Estimate, difference_interval, score_interv
 from vitscope.engine.answer_scores import (
     bits_set,
     either,
+    highest,
     score_answers,
     seen_once,
     targets_of,
@@ -94,9 +95,9 @@ class AnswersAccumulator(ShowsImages):
         self.n += len(indices)
         for row, index in enumerate(indices.tolist()):
             if (slot := self.slot_for(index)) is not None:
-                top = scores[row].topk(min(TOP, scores.shape[1]))
-                self.chosen[slot, : len(top.indices)] = 1 + top.indices
-                self.confidence[slot, : len(top.indices)] = top.values.sigmoid()
+                top = highest(scores[row])[:TOP]
+                self.chosen[slot, : len(top)] = 1 + top
+                self.confidence[slot, : len(top)] = scores[row][top].sigmoid()
 
     def merge_state(self, other: Self) -> None:
         """Take in another one's sums; a picture that both were asked about counts once."""

@@ -108,7 +108,7 @@ class PredictionAccumulator(Accumulator):
         of_label = torch.stack([one, correct, none, confidence, confidence.square()], 1)
         of_prediction = torch.stack([none, none, one, none, none], 1)
         self.classes.index_add_(0, labels, of_label)
-        self.classes.index_add_(0, logits.topk(1, 1).indices[:, 0], of_prediction)
+        self.classes.index_add_(0, logits.argmax(1), of_prediction)
 
     def _try_temperatures(self, logits: Tensor, labels: Tensor, fits: Tensor, weights: Tensor) -> None:
         tried = [scores(logits.double() / t, labels) for t in TEMPERATURES]
