@@ -30,3 +30,9 @@ def test_what_is_no_byte_is_refused() -> None:
 def test_damage_is_noticed(shape: tuple[int, ...], text: str) -> None:
     with pytest.raises(BadResult, match=r"damaged .*; run the exam again"):
         _ = ByteArray(shape, text).array
+
+
+@pytest.mark.parametrize("shape", [(-1, 1), (-2, -3), (8, 10**9, 8, 8), (10**30,), (1 << 29,)])
+def test_a_shape_that_it_cannot_have_is_damage(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="which it cannot have"):
+        ByteArray(shape, ByteArray.of(np.zeros(600_000, np.uint8)).text)

@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -259,3 +260,28 @@ def test_a_label_that_is_found_out_in_the_pass(tmp_path: Path) -> None:
             vs.create_model("vit_mini"), Labelled(), ["prediction"], batch_size=2, out=tmp_path / "run"
         )
     assert not list(tmp_path.iterdir())
+
+
+def test_an_exam_of_another_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = vs.load_data("fashion")
+    for name, pretrained in (("own", True), ("other", False)):  # the same units, other weights
+        model = vs.create_model("vit_mini", pretrained=pretrained)
+        vs.diagnose(model, data, ["prediction"], limit=8, out=tmp_path / name)
+    vs.diagnose(
+        vs.create_model("vit_mini", pretrained=True), data, ["variance"], limit=8, out=tmp_path / "own"
+    )
+    assert len(Run.open(tmp_path / "own").results()) == 2
+    inside = Path("exams", "prediction")
+    shutil.rmtree(tmp_path / "own" / inside)
+    shutil.copytree(tmp_path / "other" / inside, tmp_path / "own" / inside)
+    with pytest.raises(
+        BadResult, match=r"prediction.* is of a model with other weights .* run the exam again"
+    ):
+        Run.open(tmp_path / "own").results()
+    for words in (["report", "-o", str(tmp_path / "page.html")], ["prescribe"]):
+        assert main([words[0], str(tmp_path / "own"), *words[1:]]) == 2
+        assert "other weights" in capsys.readouterr().err
+    vs.diagnose(
+        vs.create_model("vit_mini", pretrained=True), data, ["prediction"], limit=8, out=tmp_path / "own"
+    )
+    assert len(Run.open(tmp_path / "own").results()) == 2

@@ -229,6 +229,7 @@ def _read_result(folder: Path, run: Run) -> Result | Outdated:
         if not isinstance(error.__cause__, ValueError):  # not for the fields that it has
             raise
         return Outdated.of(folder.name, command)
+    run.refuse_foreign(folder.name)
     made_by = read_checked(folder / "result.json").get("version", 1)  # results did not always say so
     if made_by < result.version:
         return Outdated.of(folder.name, _command(folder / "result.json", run))

@@ -25,6 +25,8 @@ from vitscope.core.errors import BadResult
 from vitscope.core.statistics import Estimate
 
 D = TypeVar("D")
+_MOST_BYTES = 1 << 28  # of one array of bytes
+_MOST_OF_ONE = 1032  # bytes that zlib makes of one at most
 _ARRAY_TYPES = ("float64", "float32", "int64", "bool")
 
 
@@ -155,6 +157,12 @@ class ByteArray:
     shape: tuple[int, ...]
     text: str  # base64 of the compressed bytes
 
+    def __post_init__(self) -> None:
+        if any(side < 0 for side in self.shape) or math.prod(self.shape) > _most_bytes(self.text):
+            raise ValueError(
+                f"the shape of a picture or map is {shown(list(self.shape))}, which it cannot have"
+            )
+
     @classmethod
     def of(cls, array: np.ndarray) -> "ByteArray":
         """The text of an array of type uint8."""
@@ -172,3 +180,8 @@ class ByteArray:
             return np.frombuffer(content, np.uint8).reshape(self.shape)
         except (ValueError, zlib.error) as error:
             raise BadResult(f"a picture or map is damaged ({reason(error)}); run the exam again") from error
+
+
+def _most_bytes(text: str) -> int:
+    """How many bytes can come out of a text at most."""
+    return min(_MOST_BYTES, _MOST_OF_ONE * len(text))

@@ -46,6 +46,7 @@ class _File(_Always, total=False):
     """What `result.json` holds."""
 
     version: int  # results did not always say so
+    weights: str  # nor this
     provenance: dict[str, Any]
 
 
@@ -106,13 +107,20 @@ class Result:
         return self.table()
 
     @checked
-    def save(self, folder: str | os.PathLike[str], key: str = "", packed: bool = False) -> None:
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        key: str = "",
+        packed: bool = False,
+        weights: str | None = None,
+    ) -> None:
         """Write `result.json` and `<exam>.csv`, or `result.json.xz` alone.
 
         Args:
             folder: Where to.
             key: Stands for the weights and options that gave it.
             packed: Whether it is compressed.
+            weights: Fingerprint of the weights that it is about, if known.
         """
         folder = Path(folder)
         content = {
@@ -123,6 +131,8 @@ class Result:
             "provenance": provenance(),
             "result": encode(self),
         }
+        if weights is not None:
+            content["weights"] = weights
         content["sha256"] = _checksum(content)
         if packed:
             text = json.dumps(content, allow_nan=False)

@@ -160,7 +160,18 @@ class Run:
 
     def save_result(self, result: Result, key: str = "") -> None:
         """Keep a finished exam."""
-        result.save(self.exam_folder(result.exam), key)
+        result.save(self.exam_folder(result.exam), key, weights=self.model.get("weights_sha256"))
+
+    def refuse_foreign(self, exam: str) -> None:
+        """Refuse a result that is there, but of a model with other weights: it was put here from another run."""
+        records = [self.record, *(self.record.get("earlier") or [])]
+        known = {(record.get("model") or {}).get("weights_sha256") for record in records} - {None}
+        file = self.exam_folder(exam) / "result.json"
+        found = read_checked(file).get("weights")
+        if known and found is not None and found not in known:
+            raise BadResult(
+                f"{file} is of a model with other weights than this run's; remove {file.parent} and run the exam again"
+            )
 
     def finished(self, exam: str, key: str) -> Result | None:
         """The stored result of `exam` if it has this `key`, else None; a damaged one counts as not made."""
@@ -178,6 +189,8 @@ class Run:
     def results(self) -> dict[str, Result]:
         """Every finished exam's result, by name."""
         folders = sorted(p.parent for p in self.path.glob("exams/*/result.json"))
+        for folder in folders:
+            self.refuse_foreign(folder.name)
         return {folder.name: Result.load(folder) for folder in folders}
 
     def _release(self) -> None:
