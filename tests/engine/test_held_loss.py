@@ -17,15 +17,41 @@ def held(limit: int | None, batch_size: int, data=None) -> HeldLoss:
     return HeldLoss(linear(), data or images(), limit, batch_size, None, "kept", 0)
 
 
-def test_as_many_whole_batches_as_there_are() -> None:
-    sizes = {(None, 4): [4, 4, 4], (10, 4): [4, 4], (3, 4): [3], (None, 128): [12], (50, 5): [5, 5]}
+def test_every_image_is_taken_the_last_batch_may_be_short() -> None:
+    sizes = {(None, 4): [4, 4, 4], (10, 4): [4, 4, 2], (3, 4): [3], (None, 128): [12], (50, 5): [5, 5, 2]}
     for (limit, batch_size), expected in sizes.items():
         loss = held(limit, batch_size)
         assert [len(batch.images) for batch in loss.batches] == expected
+        assert [len(batch) for batch in loss.batches] == expected
         assert loss.n == sum(expected)
     loader = DataLoader(TensorDataset(images()[0].float(), images()[1]), batch_size=3)
     assert [len(batch.images) for batch in held(7, 128, loader).batches] == [7]
-    assert [len(batch.images) for batch in held(None, 5, loader).batches] == [5, 5]
+    assert [len(batch.images) for batch in held(None, 5, loader).batches] == [5, 5, 2]
+
+
+@pytest.mark.parametrize("limit", [None, 11, 7])
+def test_how_images_are_put_together_does_not_change_what_is_measured(limit: int | None) -> None:
+    whole = held(limit, 12)().nll
+    for size in (1, 4, 5, 6):
+        found = held(limit, size)().nll
+        torch.testing.assert_close(found.sort().values, whole.sort().values)
+
+
+def test_statistics_are_those_of_all_images_that_have_a_spread() -> None:
+    """Weighed by images; one that is alone in the last batch would have no variance over a map of one point."""
+    for batch_size, counts in ((5, (5, 5, 2)), (11, (11,)), (12, (12,))):
+        pictures, labels = images()
+        model = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 4, 4), torch.nn.BatchNorm2d(4), torch.nn.Flatten(), torch.nn.Linear(4, 3)
+        )
+        loss = HeldLoss(model.double().eval(), (pictures, labels), None, batch_size, None, "estimated", 0)
+        with loss.statistics_restored():
+            loss()
+            mean, variance = model[1].running_mean.clone(), model[1].running_var.clone()
+        maps = [model[0](batch.images).flatten(1) for batch in loss.batches[: len(counts)]]
+        shares = torch.tensor(counts).double() / sum(counts)
+        torch.testing.assert_close(mean, shares @ torch.stack([m.mean(0) for m in maps]))
+        torch.testing.assert_close(variance, shares @ torch.stack([m.var(0) for m in maps]))
 
 
 def test_a_limit_has_the_class_shares_of_the_whole() -> None:
@@ -43,14 +69,14 @@ def test_nll_of_every_image_and_whether_it_is_right() -> None:
     model, (pictures, labels) = linear(), images()
     nll, right, counted = held(None, 5)()
     with torch.no_grad():
-        logits = model(pictures)[:10]
+        logits = model(pictures)
     found = {round(v, 9) for v in nll.tolist()}
     every = torch.nn.functional.cross_entropy(model(pictures), labels, reduction="none")
-    assert found <= {round(v, 9) for v in every.tolist()}
+    assert found == {round(v, 9) for v in every.tolist()}
     assert nll.dtype == torch.float64
     assert len(nll) == len(right) == len(logits)
     assert not right[nll > np.log(3)].any()  # less likely than one in three
-    assert torch.equal(counted, torch.ones(10).double())
+    assert torch.equal(counted, torch.ones(12).double())
 
 
 def test_labels_that_do_not_fit_are_refused() -> None:

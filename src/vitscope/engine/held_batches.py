@@ -69,7 +69,7 @@ def with_targets(data: Any) -> Any:
 
 
 class HeldBatches:
-    """`count` batches of a training epoch.
+    """`count` batches of a training epoch, of which the last one may be short: `left_out` is what it lacks.
 
     Data sets of pictures are augmented as the recipe says. A pair of tensors and a DataLoader give images that are
     prepared already: those are only mixed. Without a recipe images are prepared as for evaluation, and labels stay
@@ -78,7 +78,14 @@ class HeldBatches:
     """
 
     def __init__(
-        self, model: nn.Module, data: Any, batch_size: int, count: int, recipe: str | Recipe | None, seed: int
+        self,
+        model: nn.Module,
+        data: Any,
+        batch_size: int,
+        count: int,
+        recipe: str | Recipe | None,
+        seed: int,
+        left_out: int = 0,
     ) -> None:
         if batch_size < 1 or count < 1:
             raise BadData(f"batch_size is {batch_size} and batches {count}; expected at least 1 of both")
@@ -91,7 +98,7 @@ class HeldBatches:
             data = tuple(data.tensors if isinstance(data, TensorDataset) else data)
         self._model, self._data, self._seed = model, with_targets(data), seed
         self._config = data_config(model)
-        self._batch_size, self._count, self._wanted = batch_size, count, batch_size * count
+        self._batch_size, self._count, self._wanted = batch_size, count, batch_size * count - left_out
         self._place = next((p.device for p in model.parameters()), torch.device("cpu"))
         self._given: list[tuple[Tensor, Tensor]] | None = None
         self._augmented: AugmentedData | None = None
@@ -118,7 +125,8 @@ class HeldBatches:
                 if self._given is not None:  # mixing writes into what it mixes
                     inputs = inputs.clone()
                 inputs, targets = self.task.mixed(inputs, targets, self.recipe, self._classes)
-            draws = [(STEP, self._seed, 0, number, place) for place in range(self._batch_size)]
+            size = min(self._batch_size, self._wanted - number * self._batch_size)
+            draws = [(STEP, self._seed, 0, number, place) for place in range(size)]
             inputs, targets = (
                 to_device(part, self._place, torch.preserve_format) for part in (inputs, targets)
             )

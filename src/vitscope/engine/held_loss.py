@@ -14,6 +14,7 @@ Its interval is Wilson's, of images that are right or wrong, or with the standar
 the r_i - R c_i.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, NamedTuple
@@ -98,10 +99,10 @@ class HeldLoss:
         batch_norm: BatchNorm,
         seed: int,
     ) -> None:
-        # as many whole batches as the limit and the data allow; fewer images than a batch are one
         wanted = batches(with_targets(data), config=data_config(model), limit=limit).n_images
         size = max(1, min(batch_size, wanted))
-        held = HeldBatches(model, data, size, max(1, wanted // size), recipe, seed)
+        count = max(1, math.ceil(wanted / size))
+        held = HeldBatches(model, data, size, count, recipe, seed, left_out=count * size - max(wanted, size))
         self.batches = [held[i].to(dtype_of(model)) for i in range(len(held))]
         self.n = sum(len(batch) for batch in self.batches)
         self.task = held.task
@@ -178,14 +179,19 @@ class HeldLoss:
         return Scores(*(numbers.double().cpu() for numbers in (nll, right, counted)))
 
     def _estimate(self) -> None:
-        """The statistics of batch norms on these images, as a mean over batches."""
-        momenta = [norm.momentum for norm in self._norms]
+        """The statistics of batch norms on these images, as a mean over batches that counts images.
+
+        An image that is alone in the last batch has no spread, and is left out of them.
+        """
+        momenta, seen = [norm.momentum for norm in self._norms], 0
         try:
             for norm in self._norms:
                 norm.reset_running_stats()
-                norm.momentum = None
                 norm.train()
-            for batch in self.batches:
+            for batch in [one for one in self.batches if len(one) > 1] or self.batches:
+                seen += len(batch)
+                for norm in self._norms:
+                    norm.momentum = len(batch) / seen
                 batch.outputs(self._model)
         finally:
             for norm, momentum in zip(self._norms, momenta, strict=True):
@@ -216,7 +222,8 @@ def visit(
 
     `reference` gives, per place, the NLL of every image that the rise is counted from.
     """
-    names = [" ".join(map(repr, place)) for place in places]
+    # not sums over other images, as an earlier version may have left
+    names = [f"{' '.join(map(repr, place))} of {loss.n}" for place in places]
     finished = {
         name: part for name, part in parts.finished(names).items() if part["sums"].shape == (COLUMNS,)
     }  # not those of an earlier version

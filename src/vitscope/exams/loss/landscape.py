@@ -77,7 +77,7 @@ def landscape(
         batch_norm: Statistics of batch norms: "kept", or "estimated" anew at every point (twice the time).
         run: A run folder of the model, whose checkpoints are marked on the landscape.
         others: Models of the same structure, or run folders, to be marked.
-        limit: How many images, with the class shares of the whole; None takes all. Whole batches are taken.
+        limit: How many images, with the class shares of the whole; None takes all. The last batch may be short.
         batch_size: Images per pass, and per mixed batch.
         memory_format: Order of maps in memory: "contiguous", "channels_last", or "auto": what is faster.
         seed: Of the images, the augmentation and the directions.
