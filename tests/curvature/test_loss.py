@@ -81,3 +81,6 @@ def test_what_is_covered() -> None:
     assert Penalty(0.0).covered(model, named) == []
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
     assert Penalty(0.1).covered(net, dict(net.named_parameters())) == [0]
+    net.pos_embedding = nn.Parameter(torch.ones(9, 4))  # of no timm model
+    spares = {name: place for place, (name, _) in enumerate(net.named_parameters())}
+    assert Penalty(0.1).covered(net, dict(net.named_parameters())) == [spares["0.weight"]]

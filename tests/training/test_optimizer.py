@@ -73,6 +73,18 @@ def test_weight_decay_acts_on_what_the_recipe_says(everything: bool, layer_decay
     assert sum(len(group["params"]) for group in groups) == len(list(model.parameters()))
 
 
+def test_what_is_spared_does_not_depend_on_where_a_model_comes_from() -> None:
+    model = nn.Module()
+    model.cls, model.pos = (nn.Parameter(torch.ones(1, n, 4)) for n in (1, 9))
+    model.map = nn.Linear(4, 4)
+    for everything, decayed in ((True, [1, 9, 4, 4]), (False, [4])):
+        groups = build_optimizer(model, replace(PLAIN, decay_all=everything), CPU).param_groups
+        found = [
+            p.shape[-2] if p.ndim > 1 else len(p) for g in groups if g["weight_decay"] for p in g["params"]
+        ]
+        assert found == decayed
+
+
 def test_layer_decay_in_closed_form() -> None:
     model = create_model("vit_mini", depth=4)
     recipe = replace(PLAIN, layer_decay=0.5)

@@ -29,6 +29,7 @@ from vitscope.core.arguments import NotNegative, check
 from vitscope.core.errors import BadData, NotFinite, VitscopeError
 from vitscope.core.outputs import class_scores
 from vitscope.curvature.dots import dot, norm
+from vitscope.models.spared import spared_from_decay
 
 Convention = Literal["half_square", "norm"]
 _SAME = 1e-4  # kernels may round differently from call to call; a random draw changes much more
@@ -162,7 +163,7 @@ class Penalty:
 
     weight_decay: float = 0.0  # its factor; 0 leaves it out
     convention: Convention = "half_square"
-    decay_all: bool = False  # if not, biases, norms and what the model spares are not decayed
+    decay_all: bool = False  # if not, biases, norms, tokens and position embeddings are not decayed
 
     def __post_init__(self) -> None:
         check(self.weight_decay, NotNegative, "weight_decay")
@@ -175,8 +176,7 @@ class Penalty:
             return []
         if self.convention == "norm" or self.decay_all:
             return list(range(len(parameters)))
-        spared: set[str] = getattr(model, "no_weight_decay", set)()
-        groups = param_groups_weight_decay(model, 1.0, no_weight_decay_list=tuple(spared))
+        groups = param_groups_weight_decay(model, 1.0, no_weight_decay_list=spared_from_decay(model))
         decayed = {id(p) for group in groups if group["weight_decay"] for p in group["params"]}
         return [i for i, p in enumerate(parameters.values()) if id(p) in decayed]
 

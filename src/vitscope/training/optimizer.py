@@ -16,13 +16,14 @@ from typing import Any
 
 import torch
 from timm.optim import create_optimizer_v2, get_optimizer_class
-from timm.optim._param_groups import param_groups_layer_decay
+from timm.optim._param_groups import param_groups_layer_decay, param_groups_weight_decay
 from timm.scheduler import create_scheduler_v2
 from timm.scheduler.scheduler import Scheduler
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.models.spared import spared_from_decay
 from vitscope.recipes.recipe import Recipe
 
 _FUSED_DEVICES = ("cpu", "cuda")
@@ -66,14 +67,15 @@ def build_schedule(optimizer: torch.optim.Optimizer, recipe: Recipe, steps: int)
 
 
 def _groups(model: nn.Module, recipe: Recipe) -> Any:
+    if recipe.layer_decay is None and recipe.decay_all:
+        return [p for p in model.parameters() if p.requires_grad]
+    spared = () if recipe.decay_all else spared_from_decay(model)
     if recipe.layer_decay is None:
-        # given a model, timm spares biases, norms and tokens
-        return [p for p in model.parameters() if p.requires_grad] if recipe.decay_all else model
-    spared: set[str] = getattr(model, "no_weight_decay", set)()
+        return param_groups_weight_decay(model, recipe.weight_decay, no_weight_decay_list=spared)
     groups = param_groups_layer_decay(
         model,
         weight_decay=recipe.weight_decay,
-        no_weight_decay_list=() if recipe.decay_all else spared,
+        no_weight_decay_list=spared,
         weight_decay_exclude_1d=not recipe.decay_all,
         layer_decay=recipe.layer_decay,
     )

@@ -54,6 +54,10 @@ class Dense(nn.Module):
         for level, keeper in zip(self.levels, self._keepers, strict=True):
             backbone.get_submodule(level.module).register_forward_hook(keeper)
 
+    def no_weight_decay(self) -> set[str]:
+        """Nothing beside biases and norms: tokens and positions of a backbone are fine-tuned like its weights."""
+        return set()
+
     @property
     def channels(self) -> tuple[int, ...]:
         """Widths of the pyramid's levels."""

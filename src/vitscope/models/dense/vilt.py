@@ -65,6 +65,7 @@ def prepared(model: nn.Module, words: Words | HubWords | None) -> nn.Module:
     embeddings: Any = model.vilt.embeddings  # type: ignore[union-attr]
     embeddings.__class__ = OrderedEmbeddings
     config: Any = model.config
+    model.no_weight_decay = set  # type: ignore[assignment]  # as ViLT is trained: biases and norms alone are spared
     length = words.length if words is not None else config.max_position_embeddings
     model.vitscope_task = "vqa"  # type: ignore[assignment]
     model.vitscope_words = words  # type: ignore[assignment]
