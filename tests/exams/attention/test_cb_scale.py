@@ -6,6 +6,7 @@ import torch
 
 from tests.exams.attention_by_hand import swin, vit
 from tests.exams.factories import tiny
+from vitscope.engine.diagnose import diagnose
 from vitscope.exams.attention.cb_scale import cb_scale, scale_statistics
 from vitscope.findings.cb_scale import CbScaleResult
 from vitscope.results import Result
@@ -57,6 +58,31 @@ def test_intervals_are_those_of_a_mean_over_channels() -> None:
     size = next(m.scale for m in model.modules() if isinstance(m, ContextBroadcast)).detach().abs().numpy()
     half = 1.96 * size.std() / np.sqrt(len(size))
     assert result.high[0, 0] - result.value[0, 0] == pytest.approx(half, rel=0.15)
+
+
+class OfOneSize(torch.nn.Module):
+    """A ViT for 20 x 28 pixels that says so nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = torch.nn.Conv2d(3, 8, 4, 4)
+        self.pos = torch.nn.Parameter(torch.randn(1, 35, 8))
+        self.blocks = torch.nn.Sequential(*(torch.nn.TransformerEncoderLayer(8, 2, 16) for _ in range(2)))
+        self.head = torch.nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(self.patch(x).flatten(2).transpose(1, 2) + self.pos).mean(1))
+
+
+@pytest.mark.parametrize("form", ["tensors", "loader"])
+def test_images_say_what_size_a_model_is_for(form: str) -> None:
+    model, data = OfOneSize().eval(), (torch.randn(4, 3, 20, 28), torch.zeros(4, dtype=torch.long))
+    broadcast_context(model, kind="cb_s", layers="all", example=data[0])
+    if form == "loader":
+        data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(*data), batch_size=2)
+    found = cb_scale(model, data)
+    assert len(found.module) == 2
+    assert diagnose(model, data, exams=["cb_scale"])["cb_scale"].module == found.module
 
 
 def test_a_fresh_scale_has_no_ratio() -> None:

@@ -6,8 +6,8 @@ absolute values over channels,
     mean  = mean |λ|                       how much uniform attention is added
     ratio = |λ|_0.1 / |λ|_0.9              how alike channels are in it: 1 if all add the same
 
-Both are exact: no image is needed. Their intervals are bootstrap intervals over channels, which say how far a
-number rests on few of them.
+Both are exact: no image is needed, and if there are some, they only say what size the model is for. Their intervals are
+bootstrap intervals over channels, which say how far a number rests on few of them.
 """
 
 from typing import Any
@@ -17,6 +17,7 @@ from torch import nn
 
 from vitscope.anatomy import Anatomy, Unit, anatomy
 from vitscope.core.bootstrap import REPLICATES, percentile_interval
+from vitscope.data import batches, data_config
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.not_finite import require_finite_weights
@@ -43,8 +44,8 @@ def cb_scale(
 ) -> CbScaleResult:
     """Read the learned scales of a model that `broadcast_context(kind="cb_s")` was applied to.
 
-    A model without them has an empty result. Of the arguments only `seed` (of the bootstrap) and `name` matter; the
-    others are those that every exam has.
+    A model without them has an empty result. Of the arguments only `seed` (of the bootstrap) and `name` matter, and of
+    the data the size of its images; the others are those that every exam has.
     """
     require_finite_weights(model)
     scales = {
@@ -52,7 +53,7 @@ def cb_scale(
         for path, module in model.named_modules()
         if isinstance(module, ContextBroadcast) and module.scale is not None
     }
-    parts = anatomy(model) if scales else None
+    parts = anatomy(model, _size(model, data)) if scales else None
     places = {path: _owner(parts, path) for path in scales} if parts is not None else {}
     paths = sorted(places, key=lambda path: places[path].depth)
     random = np.random.default_rng(request.seed)
@@ -75,6 +76,14 @@ def cb_scale(
         low=low,
         high=high,
     )
+
+
+def _size(model: nn.Module, data: Any) -> tuple[int, ...] | None:
+    """(C, H, W) of the images that the model is given; without data None, which is its own."""
+    if data is None:
+        return None
+    images, *_ = next(iter(batches(data, config=data_config(model), batch_size=1, limit=1)))
+    return tuple(images.shape[1:])
 
 
 def _owner(parts: Anatomy, path: str) -> Unit:
