@@ -77,8 +77,8 @@ def test_the_matrix_is_what_averages_the_values() -> None:
 
 
 def test_how_many_keys_a_query_sees() -> None:
-    assert [visible_keys(u) for u in subject().attending] == [17, 17]
-    assert {visible_keys(u) for u in anatomy(swin(), (3, 32, 32)) if u.attention} == {16}
+    assert [visible_keys(u).tolist() for u in subject().attending] == [[17], [17]]
+    assert {int(visible_keys(u).item()) for u in anatomy(swin(), (3, 32, 32)) if u.attention} == {16}
 
 
 def test_units_without_attention_have_a_reason() -> None:

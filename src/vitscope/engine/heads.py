@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from vitscope.anatomy import AttentionMap, Unit
+from vitscope.anatomy.structure.neighbourhood import neighbourhood
 from vitscope.core.statistics import mean_interval
 from vitscope.engine.exam import Accumulator, Batch, Subject
 from vitscope.engine.not_finite import overflown
@@ -51,13 +52,18 @@ def why_not(unit: Unit) -> str | None:
     return None
 
 
-def visible_keys(unit: Unit) -> int:
-    """How many keys a query of `unit` can see at most."""
+def visible_keys(unit: Unit) -> np.ndarray:
+    """How many keys each query of `unit` can see; one number where all see as many.
+
+    In local attention points at the map's edge see fewer, and prefix tokens see all.
+    """
     assert unit.attention is not None
-    keys = max(site.places.keys.shape[1] for site in unit.attention.sites if site.places is not None)
+    places = [site.places for site in unit.attention.sites if site.places is not None]
     if unit.attention.pattern == "local" and unit.attention.window is not None:
-        return min(keys, math.prod(unit.attention.window) + unit.prefix_tokens)
-    return keys
+        grid, tokens = places[0].query_grid, places[0].queries.shape[1]
+        near = neighbourhood(grid, unit.attention.window, tokens - math.prod(grid))
+        return near.sum(1).numpy()
+    return np.array([max(one.keys.shape[1] for one in places)])
 
 
 def _without_weights(subject: Subject) -> tuple[tuple[str, str], ...]:

@@ -193,5 +193,22 @@ def test_local_attention_is_bounded_by_its_neighbourhood() -> None:
 
     model = localize(vit(), kernel=3)
     result = attention(model, images())
-    np.testing.assert_allclose(result.bound, np.log(9 + 1))
+    seen = [(2, 3, 3, 2)[y] * (2, 3, 3, 2)[x] + 1 for y in range(4) for x in range(4)]  # and the class token
+    np.testing.assert_allclose(result.bound, np.log([17, *seen]).mean())
     assert (result.of("distance")[0] <= 2 * 0.25 + 1e-6).all()
+
+
+def test_uniform_local_attention_reaches_its_bound() -> None:
+    """Prefix tokens see everything, and their entropy is counted in full."""
+    from vitscope.exams.attention.softmax_gradient import softmax_gradient
+    from vitscope.surgery import localize
+
+    model = vit()
+    for name, parameter in model.named_parameters():
+        if "qkv" in name:
+            parameter.data.zero_()
+    localize(model, kernel=3)
+    result = attention(model, images())
+    np.testing.assert_allclose(result.of("entropy")[0], result.bound[result.row_unit], rtol=1e-5)
+    np.testing.assert_allclose(result.of("class_entropy")[0], np.log(17), rtol=1e-5)
+    np.testing.assert_allclose(softmax_gradient(model, images()).of("share")[0], 1.0, rtol=1e-5)

@@ -2,7 +2,7 @@
 
 For the attention a of one image and head (rows are queries i and sum to 1 over keys j),
 
-    entropy     = mean_i  - sum_j a_ij log a_ij                     at most log N, N the keys a query can see
+    entropy     = mean_i  - sum_j a_ij log a_ij                     at most mean_i log N_i, N_i the keys i can see
     distance    = mean_i  sum_j a_ij ||p_i - p_j||_1                p = ((y + 1/2) / H, (x + 1/2) / W)
     prefix      = mean_i  sum_{j no point of the map} a_ij
     diagonal    = mean_i  a_ii
@@ -12,7 +12,8 @@ Entropy is over all queries, `class_entropy` over prefix tokens alone; distance,
 queries that are points of the map, and the distance takes only keys that are. The paper writes the distance as an
 expectation over pairs i != j: that is this sum divided by N - 1. `distance_patches` counts rows and columns of the map
 in the place of p. A layer's row is the mean over its heads. `entropy_p15` is the 15th percentile over queries and
-images (and heads), from a histogram of 256 bins between 0 and log N, linear inside a bin: exact to log N / 256.
+images (and heads), from a histogram of 256 bins between 0 and log N, linear inside a bin: exact to log N / 256,
+N the largest N_i.
 """
 
 import math
@@ -44,8 +45,13 @@ CHUNK = 1 << 20  # weights looked at together on a CPU: few enough to stay in it
 
 
 def entropy_bound(unit: Unit) -> float:
-    """The entropy of uniform attention."""
-    return math.log(visible_keys(unit))
+    """The entropy of uniform attention, its mean over queries."""
+    return float(np.log(visible_keys(unit)).mean())
+
+
+def largest_entropy(unit: Unit) -> float:
+    """That of the query that sees most keys."""
+    return math.log(visible_keys(unit).max())
 
 
 def head_statistics(weights: Tensor, places: Geometry, n_images: int, bound: float) -> Tensor:
@@ -113,7 +119,7 @@ class AttentionAccumulator(HeadMoments):
         """`head_statistics` of one attention."""
         seen = every_point_asks(unit, seen)
         places = geometry(unit, seen)
-        return head_statistics(attention_matrix(seen), places, n_images, entropy_bound(unit))
+        return head_statistics(attention_matrix(seen), places, n_images, largest_entropy(unit))
 
     def take(self, more: Tensor) -> None:
         """The histograms of one batch."""
@@ -123,7 +129,8 @@ class AttentionAccumulator(HeadMoments):
     def compute(self) -> dict[str, Any]:
         """Means over images, and the percentile with its interval."""
         bound = np.array([entropy_bound(unit) for unit in self.units], dtype=np.float64)
-        rows = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), bound[self.row_unit], strict=True)
+        ends = np.array([largest_entropy(unit) for unit in self.units], dtype=np.float64)[self.row_unit]
+        rows = zip(self.histogram.numpy(), self.cumulative_squares.numpy(), ends, strict=True)
         found = [
             histogram_percentile(shares, squares, int(self.n), end, LOWEST) for shares, squares, end in rows
         ]

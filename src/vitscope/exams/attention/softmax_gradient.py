@@ -6,7 +6,8 @@ positive semi-definite, so its nuclear norm is its trace,
     ||J||_* = λ sum_j (a_j - a_j²) = λ (1 - sum_j a_j²),        at most λ (1 - 1/N), at a_j = 1/N
 
 `gradient` is the mean of 1 - sum_j a_j² over queries (λ = 1: the scale of the scores, usually 1/sqrt(d), is the same
-for every row and leaves the comparison alone), `share` is gradient / (1 - 1/N). Means are over images, intervals too.
+for every row and leaves the comparison alone), `share` is gradient / (1 - 1/N), the mean of 1 - 1/N where
+queries see different numbers of keys. Means are over images, intervals too.
 """
 
 import torch
@@ -35,8 +36,7 @@ class SoftmaxGradientAccumulator(HeadMoments):
         norm = nuclear_norm(seen.probabilities.float())
         norm = norm.unflatten(0, (n_images, -1))  # (N, windows, heads, queries)
         gradient = torch.einsum("nwhq,wq->nh", norm, geometry(unit, seen).asking.to(norm))
-        keys = visible_keys(unit)
-        largest = 1 - 1 / keys if keys > 1 else torch.nan
+        largest = float((1 - 1 / visible_keys(unit)).mean()) or torch.nan
         return torch.stack([gradient, gradient / largest], 2)
 
 
