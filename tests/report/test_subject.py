@@ -73,6 +73,24 @@ def test_what_is_no_run_is_refused(runs: Path, tmp_path: Path) -> None:
         find_runs([tmp_path / "empty"])
 
 
+def test_runs_without_an_exam_are_passed_over_where_a_folder_holds_others(runs: Path, tmp_path: Path) -> None:
+    """A training or an operation beside diagnoses does not stop the page, unless it was asked for by name."""
+    shutil.copytree(runs / "vit", tmp_path / "vit")
+    empty = [tmp_path / "a-training", tmp_path / "operated"]
+    for path in empty:
+        with Run.start(path):
+            pass
+    with pytest.warns(UserWarning, match="no exam to show") as told:
+        subjects = find_runs([tmp_path])
+    assert [(s.name, s.colour) for s in subjects] == [("vit_mini", MODELS[0])]
+    assert [str(one.message).partition(": ")[2] for one in told] == [f"{empty[0]}, {empty[1]}"]
+    with pytest.raises(BadResult, match=r"a-training holds no finished exam \(state: done\)"):
+        find_runs([tmp_path, empty[0]])
+    shutil.rmtree(tmp_path / "vit")
+    with pytest.raises(BadResult, match="a-training holds no finished exam"):
+        find_runs([tmp_path])
+
+
 def test_results_in_the_place_of_runs_are_refused_with_what_makes_runs() -> None:
     with pytest.raises(
         VitscopeError, match=r"expected a run folder, as vs\.diagnose\(model, data, out='runs/mine'\)"

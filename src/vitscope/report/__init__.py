@@ -33,13 +33,14 @@ def report(
         docs: Address of the documentation to link the exams' pages at; default: only their file names are given.
         verdicts: Also write every verdict, with what it rests on, to this file (.csv, .json or .md).
 
-    An exam whose result is of another version of vitscope is left out, with a warning and a note on the page.
+    An exam whose result is of another version of vitscope is left out, with a warning and a note on the page. Of the
+    runs in a folder, those without an exam (of `train`, of `operate`) are passed over, with a warning.
 
     Returns:
         The path of the page.
 
     Raises:
-        BadResult: A folder is no run, holds no finished exam, or is damaged.
+        BadResult: A folder is no run, is damaged, or holds no finished exam, nor do the runs in it.
     """
     check_page(out)
     if verdicts is not None:

@@ -121,33 +121,49 @@ def _augmentation(result: Result) -> str:
 def find_runs(
     folders: Sequence[str | os.PathLike[str]], unreadable: Mapping[str, str] | None = None
 ) -> list[RunSubject]:
-    """Read the runs in `folders`; a folder that is no run itself stands for the runs in it.
+    """Read the runs in `folders`; a folder that is no run itself stands for the runs in it that hold exams.
 
     `unreadable` are exams that must not be opened, and why; if it is given, those that are damaged are set aside, too.
     """
-    paths = _once([path for folder in folders for path in _expand(Path(folder))])
-    if not paths:
+    named = _once([path for folder in folders for path in _expand(Path(folder))])
+    if not named:
         raise BadResult("no run was named; try: vitscope report RUN_FOLDER -o report.html")
-    runs = [Run.open(path) for path in paths]
-    names = _distinct([run.model.get("name") or run.path.name for run in runs], paths)
-    subjects = []
-    for position, (name, run) in enumerate(zip(names, runs, strict=True)):
+    found, absent = [], {}
+    for path in named:
+        run = Run.open(path)
         damaged = None if unreadable is None else dict(unreadable)
         results, outdated = read_results(run, damaged)
-        if not results and outdated:
-            exams = ", ".join(one.exam for one in outdated)
-            raise BadResult(
-                f"{run.path} holds only exams that another version of vitscope kept in another form ({exams}); "
-                f"compute them anew: {outdated[0].command}"
-            )
-        if not results:
-            todo = f"repeat: {run.record.get('command') or 'vitscope diagnose'}"
-            if run.state == "done":
-                todo = f"make some: {diagnose_command(run)}"
-            absent = f"{run.path} holds no finished exam (state: {run.state}); {todo}"
-            raise BadResult("; ".join((damaged or {}).values()) or absent)
-        subjects.append(RunSubject(name, model_colour(position), run, results, outdated, damaged or {}))
-    return subjects
+        if results:
+            found.append((run, results, outdated, damaged or {}))
+        else:
+            absent[path] = _why_none(run, outdated, damaged or {})
+    asked = {Path(folder).resolve() for folder in folders}
+    for path, why in absent.items():
+        if not found or path.resolve() in asked:
+            raise BadResult(why)
+    if absent:
+        warn(f"passed over, because they hold no exam to show: {', '.join(map(str, absent))}")
+    runs = [run for run, *_ in found]
+    names = _distinct([run.model.get("name") or run.path.name for run in runs], [run.path for run in runs])
+    return [
+        RunSubject(name, model_colour(position), *one)
+        for position, (name, one) in enumerate(zip(names, found, strict=True))
+    ]
+
+
+def _why_none(run: Run, outdated: Sequence[Outdated], damaged: Mapping[str, str]) -> str:
+    """Why there is nothing to show of a run, and what to type."""
+    if outdated:
+        exams = ", ".join(one.exam for one in outdated)
+        return (
+            f"{run.path} holds only exams that another version of vitscope kept in another form ({exams}); "
+            f"compute them anew: {outdated[0].command}"
+        )
+    todo = f"repeat: {run.record.get('command') or 'vitscope diagnose'}"
+    if run.state == "done":
+        todo = f"make some: {diagnose_command(run)}"
+    absent = f"{run.path} holds no finished exam (state: {run.state}); {todo}"
+    return "; ".join(damaged.values()) or absent
 
 
 def exam_order(names: Iterable[str]) -> list[str]:
