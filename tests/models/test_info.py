@@ -8,6 +8,7 @@ import torchvision
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from tests.models.factories import vit_of_64
 from vitscope.anatomy.flops import count_flops
 from vitscope.cli.app import main
 from vitscope.models import create_model
@@ -74,3 +75,10 @@ def test_constructor_that_calculates_with_tensors() -> None:
 
 def test_pass_that_needs_weights_has_no_flops() -> None:
     assert describe("tests.models.factories:NeedsValues").flops is None
+
+
+def test_flops_are_those_of_the_images_that_it_is_shown() -> None:
+    """Not of the size in `pretrained_cfg`, at which the model cannot run."""
+    info = describe("tests.models.factories:vit_of_64")
+    assert info.input_size == (3, 64, 64)
+    assert info.flops == count_flops(vit_of_64(), (3, 64, 64))

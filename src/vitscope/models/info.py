@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from vitscope.anatomy.flops import count_flops
 from vitscope.core.errors import VitscopeError
+from vitscope.data.config import data_config
 from vitscope.models.create import create_model
 from vitscope.models.sources import dense as from_dense
 from vitscope.models.sources import torchvision as from_torchvision
@@ -41,15 +42,15 @@ def describe(name: str, **arguments: Any) -> ModelInfo:
             model = create_model(name, **arguments)
     except NotImplementedError:  # its constructor calculates with tensors, and meta ones hold no values
         model = create_model(name, **arguments)
-    channels, height, width = model.pretrained_cfg["input_size"]  # type: ignore[index]
+    size = data_config(model).input_size  # that its images are brought to, whatever `pretrained_cfg` says
     try:
-        flops = count_flops(model, (channels, height, width))
+        flops = count_flops(model, size)
     except VitscopeError:
         flops = None
     parameters = sum(parameter.numel() for parameter in model.parameters())
     other = "torchvision" if name.startswith(from_torchvision.PREFIX) else "timm"
     source = "vitscope" if name in OURS or from_dense.has(name) or from_vqa.has(name) else other
-    return ModelInfo(name, parameters, flops, (channels, height, width), source)
+    return ModelInfo(name, parameters, flops, size, source)
 
 
 def needs_values(name: str) -> bool:
