@@ -97,6 +97,11 @@ def test_a_note_says_what_to_type(
         ("use split_batch=True (in Python also a smaller batch_size)", "use --hessian.split-batch"),
         ("use pretrained=False", "use --no-pretrained"),
         ("use split_batch=False", "use --hessian.split-batch=false"),
+        (
+            "skip_broken=True (diagnose; in a study's file skip_broken: true)",
+            "--skip-broken (diagnose; in a study's file skip_broken: true)",
+        ),
+        ("a line batch_size: 16 in the file", "a line batch_size: 16 in the file"),
         ("raise max_products", "raise --hessian.max-products"),
         ("first: vs.surgery.temporal(model)", "first: vitscope operate MODEL --temporal"),
         ("limit (--limit) is about examining", "limit (--limit) is about examining"),

@@ -6,6 +6,7 @@ num_classes=10, split_batch=True         --num-classes 10, --split-batch
 vs.surgery.mc_dropout(model)             --mc-dropout, or outside of operate: vitscope operate MODEL --mc-dropout
 msa=(1, 1), kind='cb'                    msa=1,1 and kind=cb: words of an operation
 (in Python vs.surgery.undo(model))       left out
+skip_broken: true                        as it is: a line of a YAML file
 net(num_classes=3), there are: batch_size as they are: a call, and names that stand in a file
 
 Names of one plain word ("limit is ...", "data") are words of English, too: only `name=` and a message's first words
@@ -25,6 +26,7 @@ from vitscope.core.errors import speaker
 
 _BEFORE = r"(?<![\w./:'\"-])"
 _VALUE = r"(?P<value>'[^']*'|\([\w., ]*\)|[\w*+-]+(?:\.\w+)*|)"
+_IN_A_FILE = r": (?:true|false|\d)"  # behind the key of a YAML file
 _OPERATION = re.compile(r"vs\.surgery\.(\w+)(?:\(model\))?")
 _KEY = re.compile(_BEFORE + r"(\w+)=" + _VALUE)
 _ADDRESS = re.compile(_BEFORE + r"(\w+)\.\w+")
@@ -55,7 +57,7 @@ def as_typed(message: str, verb: str, options_type: Any, exam: str | None = None
 
 def _with_flag(text: str, name: str, flag: str) -> str:
     text = re.sub(rf"{_BEFORE}{name}={_VALUE}", partial(_flag, flag), text)
-    return re.sub(rf"{_BEFORE}{name}(?![\w./='\"-]| \(--)", flag, text) if "_" in name else text
+    return re.sub(rf"{_BEFORE}{name}(?![\w./='\"-]| \(--|{_IN_A_FILE})", flag, text) if "_" in name else text
 
 
 def notes_as_typed(verb: str, options_type: Any) -> AbstractContextManager[None]:
