@@ -114,6 +114,11 @@ class PredictionResult(Calibrated, Result, exam="prediction", version=3):
             return ""
         return outputs_and_classes(len(self.class_names), len(self.class_names) - len(beyond))
 
+    @property
+    def _tells_top5(self) -> bool:
+        """Of five classes or fewer, whatever the label, it is among five."""
+        return len(self.class_names) > 5
+
     def outcomes(self) -> tuple[np.ndarray, np.ndarray]:
         """Places in the data of the images that were seen, ascending, and whether each is right."""
         seen = images_of(self.seen)
@@ -122,6 +127,8 @@ class PredictionResult(Calibrated, Result, exam="prediction", version=3):
     def replicates(self) -> dict[str, np.ndarray]:
         """Those of every quantity in the table, with temperature="fit" also those of the scaled predictions."""
         found = super().replicates()
+        if not self._tells_top5:
+            del found["top5"]
         if self.scaling is not None:
             value, drawn = self.scaling.value, self.scaling.drawn
             found |= {q: np.append(value[i], drawn[:, i]) for i, q in enumerate(SCALED_QUANTITIES)}
@@ -130,7 +137,7 @@ class PredictionResult(Calibrated, Result, exam="prediction", version=3):
     def table(self) -> pd.DataFrame:
         """One row per quantity; after temperature="fit" also those of the scaled predictions, on half of the images."""
         own = tidy(QUANTITIES, *self.estimate, self.n)
-        if len(self.class_names) <= 5:  # whatever the label, it is among five
+        if not self._tells_top5:
             own = own[own["quantity"] != "top5"].reset_index(drop=True)
         if self.scaling is None:
             return own

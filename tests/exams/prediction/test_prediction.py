@@ -20,6 +20,7 @@ from vitscope.exams.prediction.prediction import (
     prediction,
     scores,
 )
+from vitscope.results.paired import differences
 
 ECE = QUANTITIES.index("ece")
 
@@ -72,6 +73,10 @@ def test_top5_of_five_classes_or_fewer_says_nothing_and_is_not_shown(classes: in
     shown = set(result.table()["quantity"])
     assert ("top5" in shown) == (classes > 5)
     assert {"accuracy", "nll", "adaptive_ece"} < shown
+    assert set(differences(result, result)["quantity"]) == shown
+    more = finish(torch.rand(20, 10), torch.arange(20) % classes)  # ten outputs, of which the data has some
+    for first, second in ((result, more), (more, result)):
+        assert ("top5" in set(differences(first, second)["quantity"])) == (classes > 5)
 
 
 @pytest.mark.parametrize("classes", [2, 6, 10, 300])
