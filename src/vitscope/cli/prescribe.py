@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _COLOURS = {"prescribed": "green", "not needed": "dim", "impossible": "red", "unknown": "yellow"}
 _OF_APPLYING = ("only", "epochs", "data", "fraction", "recipe", "out", "seed", "device")
-_SHOWN = ("accuracy", "nll", "ece", "signed_ece")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,30 +147,24 @@ def _print_treatment(treatment: "Treatment") -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from vitscope.prescribe.outcomes import outcomes
     from vitscope.report.console import wide_console
     from vitscope.results.numbers import with_interval
 
     console = wide_console()
     table = Table("", *treatment.results, "after - control", box=None, pad_edge=False)
-    found: dict[str, dict[str, Any]] = {
-        arm: {str(row.quantity): row for row in results["prediction"].table().itertuples()}
-        for arm, results in treatment.results.items()
-    }
-    rows = treatment.differences()
-    rows = rows[rows["exam"] == "prediction"]
-    effect: dict[str, Any] = {str(row.quantity): row for row in rows.itertuples()}
-    for quantity in _SHOWN:
-        clear = " *" if effect[quantity].low > 0 or effect[quantity].high < 0 else ""
-        cells = [escape(with_interval(arm[quantity])) for arm in found.values()]
-        table.add_row(
-            quantity.replace("_", " "),
-            *cells,
-            escape(with_interval(effect[quantity], difference=True)) + clear,
-        )
+    for row in outcomes(treatment):
+        cells = ["–" if one is None else escape(with_interval(one)) for one in row.arms.values()]
+        effect = "not paired"
+        if row.difference is not None:
+            clear = " *" if row.difference.low > 0 or row.difference.high < 0 else ""
+            effect = escape(with_interval(row.difference, difference=True)) + clear
+        table.add_row(f"[bold]{row.name}[/bold]" if row.aimed else row.name, *cells, effect)
     done = ", ".join(str(p.operation) for p in treatment.applied)
     console.print(f"\n{done}; {treatment.budget}", markup=False, highlight=False)
     console.print(table)
     console.print(
-        "[dim]value \\[95 % interval]; control: not operated on, trained for the same budget; * leaves out 0[/dim]"
+        "[dim]value \\[95 % interval]; first what the rule is about; control: not operated on, trained for the same "
+        "budget; * leaves out 0[/dim]"
     )
     console.print(f"the page: {treatment.page}", markup=False, highlight=False)

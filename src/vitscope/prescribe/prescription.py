@@ -54,7 +54,10 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule and what it rests on; `needs` are exams it cannot do without, `refines` such that make it more exact."""
+    """A rule and what it rests on; `needs` are exams it cannot do without, `refines` such that make it more exact.
+
+    `aims` are the numbers it wants to change, as EXAM.QUANTITY.
+    """
 
     name: str
     decide: Callable[[ExaminedModel], Finding]
@@ -62,6 +65,7 @@ class Rule:
     papers: str
     caution: str
     needs: tuple[str, ...]
+    aims: tuple[str, ...]
     refines: tuple[str, ...] = ()
     instead_of: str | None = None
 

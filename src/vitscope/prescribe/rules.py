@@ -38,6 +38,7 @@ KERNEL = 5
     "and AlterNet, which does so, beats the ResNet it is made from.",
     caution="The new blocks start from random weights: they have to be trained. On few images attention can hurt.",
     needs=("fourier", "variance"),
+    aims=("variance.change", "fourier.change"),
     refines=("lesion",),
 )
 def alternate(examined: ExaminedModel) -> Finding:
@@ -80,6 +81,7 @@ def alternate(examined: ExaminedModel) -> Finding:
     "it for free, lowers the entropy, and raises accuracy.",
     caution="Attention can also be uniform because its layer is not used; the lesion study tells.",
     needs=("attention",),
+    aims=("attention.entropy",),
 )
 def broadcast_context(examined: ExaminedModel) -> Finding:
     """Context Broadcasting in the MLPs after deep attention that is nearly uniform.
@@ -134,6 +136,7 @@ def _convexity(evidence: Evidence) -> str:
     "on CIFAR-100.",
     caution="Strong augmentation and few data raise NEP as well; those remain.",
     needs=("hessian",),
+    aims=("hessian.nep",),
 )
 def pool_tokens(examined: ExaminedModel) -> Finding:
     """A head that reads the mean of the patch tokens, where it reads a class token."""
@@ -149,6 +152,7 @@ def pool_tokens(examined: ExaminedModel) -> Finding:
     "training and test images of CIFAR-100.",
     caution="It was found on 8x8 maps; the kernel that is best depends on the size of the map.",
     needs=("hessian",),
+    aims=("hessian.nep",),
     instead_of="pool_tokens",
 )
 def localize(examined: ExaminedModel) -> Finding:
@@ -178,6 +182,7 @@ def _calibration(examined: ExaminedModel) -> tuple[Evidence, Evidence]:
     papers="Strong augmentation makes predictions under-confident, and training without it over-confident.",
     caution="It leaves accuracy as it is. Fit it on images that were not trained on.",
     needs=("prediction",),
+    aims=("prediction.ece", "prediction.signed_ece"),
 )
 def temperature(examined: ExaminedModel) -> Finding:
     """A number that divides the logits; nothing in the model changes."""
@@ -197,6 +202,7 @@ def temperature(examined: ExaminedModel) -> Finding:
     "more accurate and more robust (ECE 4.31 to 2.24 % on CamVid).",
     caution="It lowers confidence: it is for over-confident models. Its Prob cuts features off, so train afterwards.",
     needs=("prediction",),
+    aims=("prediction.ece", "prediction.signed_ece"),
     instead_of="temperature",
 )
 def smooth(examined: ExaminedModel) -> Finding:
