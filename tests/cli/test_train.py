@@ -27,7 +27,7 @@ def test_trains_and_says_what_came_out(tmp_path: Path, few: list[str]) -> None:
     done = vitscope_train("vit_mini", *few, "--epochs", "1", "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("vit_mini: accuracy ")
-    assert "after 1 epoch, " in done.stdout
+    assert " on 10 held-out images after 1 epoch, " in done.stdout
     assert f"vitscope diagnose {out} --data {few[1]}" in done.stdout
     assert "epoch 1/1" in done.stderr
     assert (out / "model.safetensors").exists()

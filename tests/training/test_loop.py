@@ -268,8 +268,13 @@ def test_module_and_plain_data_set(tmp_path: Path) -> None:
     model = create_model("vit_mini", depth=1, num_classes=10)
     before = model.head.weight.clone()
     data: Any = Subset(load_data("fashion", split="train"), range(33))
-    done = train(model, data, replace(QUICK, epochs=1), tmp_path, progress=False)
+    with pytest.warns(
+        UserWarning, match=r"not measured \(nan\); give some: train\(\.\.\., held_out="
+    ) as told:
+        done = train(model, data, replace(QUICK, epochs=1), tmp_path, progress=False)
+    assert len(told) == 1
     assert math.isnan(done.accuracy)
+    assert done.held_out == 0
     assert not torch.equal(model.head.weight, before)
     assert same(create_model(tmp_path), model)
 

@@ -122,8 +122,9 @@ def run(options: Options) -> None:
     more = f" --split {HELD_OUT}" if without_splits(options.data) else ""
     more += " --skip-broken" if options.skip_broken else ""
     more += " --trust-code" if options.trust_code or names_code(options.model) else ""
+    measured = f"{done.words} on {done.held_out} held-out images"
     print(
-        f"{options.model}: {done.words or 'not measured, for want of held-out images,'} "
+        f"{options.model}: {measured if done.words else 'not measured, for want of held-out images,'} "
         f"after {done.epochs} epoch{'s' if done.epochs != 1 else ''}, {done.seconds / 60:.1f} min, "
         f"{done.images_per_second:.0f} images/s\n"
         f"kept in {done.path}\nexamine it: vitscope diagnose {done.path} --data {quote(options.data)}{more}"

@@ -23,7 +23,7 @@ from torch import nn
 
 from vitscope.core import distributed
 from vitscope.core.arguments import FieldsOf, checked
-from vitscope.core.errors import BadArgument
+from vitscope.core.errors import BadArgument, warn
 from vitscope.core.peers import network_errors_explained
 from vitscope.data import ImageData
 from vitscope.data.broken_images import few
@@ -47,7 +47,8 @@ from vitscope.training.steps import Stepper
 class Trained:
     """A finished training: its folder and the last row of its `metrics.csv` (NaN without held-out images).
 
-    `scores` holds what belongs to its task, such as the mIoU of a segmentation, and `words` says how good it is.
+    `scores` holds what belongs to its task, such as the mIoU of a segmentation, `words` says how good it is, and
+    `held_out` on how many images.
     """
 
     path: Path
@@ -62,6 +63,7 @@ class Trained:
     seconds: float
     scores: Mapping[str, float] = field(default_factory=dict)
     words: str = ""
+    held_out: int = 0
 
 
 @checked
@@ -121,14 +123,18 @@ def train(
             finally:
                 stepper.release()
     last = position.rows[-1]
-    names = {one.name for one in dataclasses.fields(Trained)} - {"path", "epochs", "scores", "words"}
+    names = {one.name for one in dataclasses.fields(Trained)} - _TOLD_APART
     return Trained(
         plan.folder,
         position.epoch,
         **{name: last.get(name, math.nan) for name in names},
         scores={name: last.get(name, math.nan) for name in plan.task.columns},
         words=plan.task.words(last),
+        held_out=0 if plan.images.held_out is None else len(plan.images.held_out),
     )
+
+
+_TOLD_APART = {"path", "epochs", "scores", "words", "held_out"}  # are in no row
 
 
 def _make_stepper(plan: TrainingPlan) -> Stepper:
@@ -183,6 +189,11 @@ def _announce(plan: TrainingPlan, stepper: Stepper, start: Start) -> None:
         )
     for line in lines:
         print(line, file=sys.stderr)
+    if plan.images.held_out is None:
+        warn(
+            "no images are held out, so that accuracy and loss are not measured (nan); give some: "
+            "train(..., held_out=DATASET)"
+        )
 
 
 @contextmanager
