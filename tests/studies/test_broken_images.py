@@ -117,6 +117,18 @@ def test_what_was_done_serves_whoever_asks_where_no_file_is_broken(
     assert keys[damaged][0].isdisjoint(keys[damaged][1])
 
 
+def test_broken_images_are_named_once(
+    damaged: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though some of a folder are trained on, others are held out, and all are known by a fingerprint."""
+    file = _file(tmp_path, damaged)
+    file.write_text(file.read_text() + "validation: 0.4\n")
+    done_here(Study.read(file), tmp_path / "store", tmp_path / "out")
+    said = capsys.readouterr().err
+    assert said.count("are broken and passed over") == 1
+    assert str(damaged / "train" / "b" / "1.png") in said
+
+
 def _file(place: Path, folder: Path) -> Path:
     file = place / f"{folder.parent.name}.yaml"
     file.write_text(FILE.replace("PHOTOS", str(folder)))

@@ -4,6 +4,7 @@ Which images these are does not depend on the seed of a training: all trainings 
 training images, and all arms are examined on the same held-out ones, so that they can be compared image by image.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from vitscope.data import ImageData, load_data, relabel
@@ -11,6 +12,13 @@ from vitscope.studies.design import VALIDATION
 from vitscope.training.candidate import split
 
 SEED = 0  # of every choice of images
+Open = Callable[[str, str, bool], ImageData]
+
+
+def open_whole(data: str, split: str, skip_broken: bool) -> ImageData:
+    """All images of a split."""
+    found: ImageData = load_data(data, split=split, skip_broken=skip_broken)
+    return found
 
 
 @dataclass(frozen=True)
@@ -35,17 +43,17 @@ class Part:
     classes: str | None = None
     skip_broken: bool = False
 
-    def load(self) -> ImageData:
-        """Open the data, and label it as the part says."""
-        images = self._load()
+    def load(self, opened: Open | None = None) -> ImageData:
+        """Open the data, and label it as the part says; `opened` gives all images of (data, split, skip_broken)."""
+        images = self._load(opened or open_whole)
         if self.labels is None and self.classes is None:
             return images
         return relabel(images, self.labels, self.classes)
 
-    def _load(self) -> ImageData:
+    def _load(self, opened: Open) -> ImageData:
         if self.split not in ("train", VALIDATION) or (self.split == VALIDATION and self.validation is None):
-            return load_data(self.data, split=self.split, skip_broken=self.skip_broken)
-        images = load_data(self.data, split="train", skip_broken=self.skip_broken)
+            return opened(self.data, self.split, self.skip_broken)
+        images = opened(self.data, "train", self.skip_broken)
         if self.validation is not None:
             learned, held_out = split(images, self.validation, SEED)
             if self.split == VALIDATION:

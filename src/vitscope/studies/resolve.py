@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from vitscope.models.trust import allow_data, allow_model, names_code
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.studies.design import OF_THE_ARM, VALIDATION, Arm, Look, Operation
-from vitscope.studies.images import Part
+from vitscope.studies.images import Open, Part, open_whole
 from vitscope.studies.study import Study
 from vitscope.surgery.tools.operate import find_operation, plan_operations
 from vitscope.surgery.tools.record import OPERATIONS
@@ -163,12 +163,13 @@ class OpenedImages:
 
     def __init__(self) -> None:
         self._opened: dict[Part, ImageData] = {}
+        self._whole: Open = cache(open_whole)  # broken images are looked for, and named, once
         self._identities: dict[Part, str] = {}
 
     def open(self, part: Part) -> ImageData:
         """The images of a part."""
         if part not in self._opened:
-            self._opened[part] = part.load()
+            self._opened[part] = part.load(self._whole)
         return self._opened[part]
 
     def identity(self, part: Part) -> str:
