@@ -89,6 +89,25 @@ def test_it_is_written_into_the_folder_of_the_study(tmp_path: Path) -> None:
     assert write_study_page(saved) == saved.page == tmp_path / "study.html"
 
 
+def test_one_epoch_makes_no_curve_and_the_page_says_so(page: str) -> None:
+    said = "measured after one epoch only"
+    assert said not in page
+    curves = a_study().tables["curves"]
+    first = render_study(a_study(curves=curves[curves["epoch"] == 1].to_dict("records")))
+    assert said in first
+    for title in ("Training loss", "Held-out loss", "Held-out accuracy"):
+        assert f"<h3>{title}</h3>" in page
+        assert f"<h3>{title}</h3>" not in first
+
+
+def test_why_an_interval_of_a_training_is_wider_than_that_of_an_exam_is_said(page: str) -> None:
+    said = "recorded by the trainings themselves"
+    assert said not in page  # there is none
+    (difference,) = a_study().tables["differences"].to_dict("records")
+    both = [difference, {**difference, "exam": "training", "quantity": "accuracy"}]
+    assert said in render_study(a_study(differences=both))
+
+
 def place(svg: str, tag: str, name: str) -> list[float]:
     root = ElementTree.fromstring(svg)
     return [float(one.attrib[name]) for one in root.iter(tag)]

@@ -40,6 +40,7 @@ from vitscope.results.provenance import now
 from vitscope.results.study_result import PAGE, StudyResult, each_row
 
 SIDE_BY_SIDE = ("accuracy", "nll", "ece", "brier")  # numbers that arms are shown by, where there are such
+TRAINING = "training"  # what stands for an exam where a training has recorded a number itself
 _DEPTHS = 4  # figures of an exam at most
 
 
@@ -85,7 +86,7 @@ def render_study(result: StudyResult) -> str:
     styles, script = SharedStyles(), page_script()
     curves = [_drawing(styles, CURVES[q], plot_study_curves, result, q) for q in _curves(result)]
     arms = [_card(result, row) for row in each_row(result.tables["arms"])]
-    comparisons = result.comparisons()
+    comparisons, differences = result.comparisons(), differences_by_arm(result)
     exams = [_exam(result, label_, styles) for label_ in _labels(result)]
     main = [_drawing(styles, f"{e}: {spoken(q)}", plot_study_numbers, result, e, q) for e, q in _main(result)]
     return (
@@ -98,9 +99,11 @@ def render_study(result: StudyResult) -> str:
             judged=[judged_of(result, row) for row in each_row(comparisons)],
             tests=len(comparisons),
             main=main,
-            differences=differences_by_arm(result),
+            differences=differences,
+            recorded=any(row.exam == TRAINING for rows in differences.values() for row in rows),
             first=arms[0].name,
             curves=curves,
+            single_points=not curves and _points(result.tables["curves"]) == 1,
             cost=_cost(result),
             exams=exams,
             missing=result.missing,
@@ -144,14 +147,20 @@ def _seeds(row: Any) -> str:
 
 
 def _curves(result: StudyResult) -> list[str]:
+    """The columns of metrics that some arm has at two epochs or more: fewer points make no curve."""
     curves = result.tables["curves"]
-    return [name for name in CURVES if curves[name].notna().any()]
+    return [name for name in CURVES if _points(curves[curves[name].notna()]) > 1]
+
+
+def _points(curves: pd.DataFrame) -> int:
+    """At how many epochs the arm was measured that was measured most often."""
+    return int(curves.groupby("arm")["epoch"].nunique().max()) if len(curves) else 0
 
 
 def _main(result: StudyResult) -> Iterator[tuple[str, str]]:
     """The numbers that arms are compared by at first sight."""
     means = _means(result)
-    whole = means[means["unit"].isna() & means["condition"].isna() & (means["exam"] != "training")]
+    whole = means[means["unit"].isna() & means["condition"].isna() & (means["exam"] != TRAINING)]
     for exam in _labels(result):
         own = set(whole[whole["exam"] == exam]["quantity"])
         if {"accuracy", "nll"} <= own:
