@@ -10,7 +10,7 @@ import vitscope as vs
 from tests.data.test_folder import fill
 from tests.registry import smallest_of_each_module
 from vitscope.cli.app import main
-from vitscope.cli.survey import _columns
+from vitscope.cli.survey import _columns, _more
 from vitscope.core import pd
 from vitscope.core.errors import BadArgument, VitscopeError
 from vitscope.results.study_result import StudyResult
@@ -121,6 +121,7 @@ def test_the_console_has_a_number_of_every_model() -> None:
     columns = [f"fourier.change[kind={kind}]" for kind in ("msa", "conv")]
     others = [f"variance.change[kind={kind}]" for kind in ("msa", "conv")]
     assert set(_columns(wide)) == {"parameters", "flops", *columns, *others}
+    assert _more(wide) == 2  # those of MLPs are in the file alone
 
 
 def test_patterns_stand_for_names() -> None:

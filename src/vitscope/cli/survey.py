@@ -58,17 +58,20 @@ def run(options: Options) -> None:
     """Examine the models, print the table, say where the page is."""
     from vitscope.engine.choose_exams import read_options
     from vitscope.report.console import wide_console
-    from vitscope.studies.survey import survey
+    from vitscope.studies.survey import TABLE, survey
 
     given: dict[str, Any] = {**vars(options), "options": read_options(options.options)}
     with notes_as_typed("survey", Options):
         result = survey(**given)
-    wide_console().print(_table(result.wide()))
+    wide = result.wide()
+    wide_console().print(_table(wide))
+    if more := _more(wide):
+        print(f"{more} more column{'s' if more > 1 else ''} of numbers: {result.path}/{TABLE}")
     print(f"kept in {result.path}; open {result.page}")
 
 
 def _table(wide: Any) -> Any:
-    """Sizes and some numbers; all of them are in the file."""
+    """Sizes and some numbers."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -83,6 +86,13 @@ def _table(wide: Any) -> Any:
     if len(wide) > _MOST:
         table.add_row(f"and {len(wide) - _MOST} more")
     return table
+
+
+def _more(wide: Any) -> int:
+    """How many numbers the file has that are not printed."""
+    from vitscope.report.atlas import columns_of
+
+    return len(columns_of(wide)) - len(_columns(wide))
 
 
 def _columns(wide: Any) -> list[str]:
