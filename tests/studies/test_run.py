@@ -210,6 +210,7 @@ def test_a_plan_with_its_cost(reference, tmp_path, orders):
     told = command(tmp_path, orders, "--dry-run", "--budget", "90min").finish()
     assert told.returncode == 0, told.stderr
     assert "3 jobs to do: about" in told.stdout
+    assert re.search(r"before its first job, each worker takes about [\d.]+ (s|min) to start", told.stdout)
     assert re.search(
         r"plain +0 +to train +0 of 3 done, missing: prediction, attention, train_loss", told.stdout
     )

@@ -95,7 +95,7 @@ def _print_plan(request: "StudyRequest") -> None:
     """The jobs of each arm and seed, and what they cost."""
     from vitscope.report.console import wide_console
     from vitscope.results.numbers import duration
-    from vitscope.studies.cost import affordable, costs_of, packages_of, read_budget, total
+    from vitscope.studies.cost import affordable, costs_of, packages_of, read_budget, seconds_to_start, total
     from vitscope.studies.run import plan_request
     from vitscope.training.disk import readable_size
 
@@ -108,6 +108,10 @@ def _print_plan(request: "StudyRequest") -> None:
     print(
         f"{len(plan.missing)} jobs to do: {about} {duration(seconds)} of one worker, {readable_size(disk)} of disk"
     )
+    if plan.missing and request.engine == "local":
+        print(
+            f"on top, before its first job, each worker takes about {duration(seconds_to_start())} to start"
+        )
     if not known:
         unknown = [plan.missing[key].labels[0] for key, cost in costs.items() if cost.seconds is None]
         print(f"not counted, since they were never done here: {', '.join(dict.fromkeys(unknown))}")

@@ -6,6 +6,9 @@ that was never done says nothing about its time: the sum is then a lower bound, 
 """
 
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -31,6 +34,13 @@ class Cost:
 def costs_of(plan: Plan, rehearsal: Rehearsal) -> dict[str, Cost]:
     """The cost of every job that is missing, by its key."""
     return {key: _cost(node, plan, rehearsal) for key, node in plan.missing.items()}
+
+
+def seconds_to_start() -> float:
+    """How long a process of this machine takes to import what jobs need: that is before its first job, and no job's."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "import vitscope.studies.work"], check=False, capture_output=True)
+    return time.perf_counter() - began
 
 
 def read_budget(text: str) -> float:
