@@ -6,8 +6,9 @@ import torch
 
 import vitscope as vs
 from tests.data.test_folder import fill
+from tests.forged import forge, set_to
 from tests.prescribe.conftest import Change, kept
-from vitscope.core.errors import BadData
+from vitscope.core.errors import BadData, BadResult
 from vitscope.engine.cache_key import weights_hash
 from vitscope.prescribe import RULES, apply
 
@@ -64,3 +65,14 @@ def test_exams_that_need_labels_are_not_asked_for_where_there_are_none(tmp_path:
     with pytest.raises(BadData, match="a treatment, which is trained and scored, needs labels"):
         apply(run, epochs=1, out=tmp_path / "treated")
     assert not (tmp_path / "treated").exists()
+
+
+def test_an_exam_whose_contents_do_not_fit_together_is_named(changed: Change) -> None:
+    run = changed("vit_mini")
+    path = forge(run, "attention", set_to([7] * 4, "head", "values"))
+    forge(run, "attention", set_to([4], "head", "shape"))
+    with pytest.raises(BadResult) as refused:
+        vs.prescribe(run)
+    assert str(refused.value).startswith(f"{path} is damaged: its contents do not fit together")
+    assert f"; remove {path.parent} and repeat: " in str(refused.value)
+    assert refused.value.__cause__ is not None

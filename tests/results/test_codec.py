@@ -6,7 +6,7 @@ import pytest
 
 from vitscope.core.statistics import Estimate
 from vitscope.findings.lesion import Group
-from vitscope.results.codec import decode, encode, stored_as
+from vitscope.results.codec import NoValue, decode, encode, stored_as
 
 
 @dataclass(frozen=True)
@@ -121,3 +121,13 @@ def test_what_is_called_estimate_is_value_low_and_high() -> None:
     assert (back.name, back.value, back.low) == ("msa last", 0.5, 0.25)
     with pytest.raises(ValueError, match="lacks low"):
         decode(Group, {key: value for key, value in payload.items() if key != "low"})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("count", 2**63), ("ratio", 10**400), ("inner", [{"name": "\ud800", "shape": None}])],
+)
+def test_what_no_table_or_file_can_hold_is_no_value(field: str, value: object) -> None:
+    with pytest.raises(NoValue, match=r"64 bits|which is no text"):
+        decode(Outer, {**encode(WHOLE), field: value})
+    assert decode(Outer, {**encode(WHOLE), "count": 2**63 - 1}).count == 2**63 - 1

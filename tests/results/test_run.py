@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Dataset
 
 import vitscope as vs
+from tests.forged import forge, set_to
 from vitscope.cli.app import main
 from vitscope.core.errors import BadResult, VitscopeError
 from vitscope.core.statistics import Estimate
@@ -123,6 +124,14 @@ def test_a_damaged_exam_counts_as_not_done_but_a_newer_one_is_not_overwritten(tm
         path.write_text(json.dumps({**json.loads(whole), "schema": 99}))
         with pytest.raises(BadResult, match="schema 99"):
             run.finished("variance", "key")
+
+
+def test_an_exam_of_which_no_table_can_be_made_counts_as_not_done(tmp_path: Path) -> None:
+    with Run.start(tmp_path) as run:
+        run.save_result(example(), "key")
+        path = forge(tmp_path, "variance", set_to([], "units"))
+        with pytest.warns(UserWarning, match=rf"^{path} is damaged: .*; it is done again$"):
+            assert run.finished("variance", "key") is None
 
 
 def test_what_is_no_run_says_how_to_make_one(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forged import forge, set_to
 from tests.serve.conftest import HEADER, epoch
 from tests.serve.server import Server
 from vitscope.serve.index import Index
@@ -186,3 +187,16 @@ def test_a_server_shows_all_of_them(damaged: Path) -> None:
         assert "run.json is a pipe" in server.ask("/training/damaged/pipe-run").text
         assert server.ask("/run/a/exam").status == 200
         assert server.end() == (130, "")
+
+
+def test_an_exam_whose_contents_do_not_fit_together_is_set_aside(runs: Path) -> None:
+    folder = runs / "forged"
+    shutil.copytree(runs / "a" / "exam", folder)
+    forge(folder, "prediction", set_to({"dtype": "int64", "shape": [0], "values": []}, "bin_count"))
+    with Server(runs) as server:
+        answer = server.ask("/run/forged")
+        assert (answer.status, "exams/prediction/result.json is damaged: its contents" in answer.text) == (
+            200,
+            True,
+        )
+        assert str(runs) not in answer.text

@@ -98,7 +98,13 @@ def _decided(rule: Rule, examined: ExaminedModel) -> Prescription:
             reason = f"it needs {' and '.join(lacking)}, and that labels, which {examined.lacks_labels} lacks"
             return replace(blank, reason=reason, missing=lacking)
         return replace(blank, reason=f"not examined; make it: {examined.command(wanted)}", missing=wanted)
-    finding = rule.decide(examined)
+    try:
+        finding = rule.decide(examined)
+    except VitscopeError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        rests_on = [exam for exam in (*rule.needs, *rule.refines) if exam in examined.results]
+        raise examined.run.damage(rests_on, error) from error
     prescription = replace(
         blank,
         state="prescribed" if finding.calls else "not needed",

@@ -8,6 +8,7 @@ from vitscope.core.arguments import Address, RunFolder, checked
 from vitscope.core.arguments.calling import make_callable
 from vitscope.core.errors import warn
 from vitscope.report.page import render_page
+from vitscope.report.sound import make_of_sound
 from vitscope.report.subject import find_runs, left_out
 from vitscope.report.verdicts import all_verdicts, check_verdicts_file, write_verdicts
 from vitscope.results import atomic_write
@@ -40,7 +41,8 @@ def report(
         The path of the page.
 
     Raises:
-        BadResult: A folder is no run, is damaged, or holds no finished exam, nor do the runs in it.
+        BadResult: A folder is no run, is damaged, or holds no finished exam, nor do the runs in it; or what an exam
+            holds does not fit together.
     """
     check_page(out)
     if verdicts is not None:
@@ -53,9 +55,10 @@ def report(
             f"left out, because another version of vitscope kept it in another form: {told}; "
             f"compute it anew: {command}"
         )
+    told, page = make_of_sound(subjects, lambda some: (all_verdicts(some), render_page(some, title, docs)))
     if verdicts is not None:
-        write_verdicts(all_verdicts(subjects), verdicts)
-    atomic_write(out, render_page(subjects, title, docs))
+        write_verdicts(told, verdicts)
+    atomic_write(out, page)
     return Path(out)
 
 

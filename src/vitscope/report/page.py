@@ -93,7 +93,7 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
     script = page_script()
     turned = any(p.widget and p.widget.kind == "surface" for s in sections for r in s.rows for p in r.panels)
     plotly = plotly_script() if turned else ""
-    return (
+    page = (
         environment()
         .get_template("page.html")
         .render(
@@ -117,6 +117,7 @@ def render_page(subjects: Sequence[RunSubject], title: str | None = None, docs: 
             date=now()[:10],
         )
     )
+    return page.encode("utf-8", "replace").decode()  # names of files may be no text
 
 
 def _section(exam: str, subjects: Sequence[RunSubject], styles: SharedStyles) -> Section:

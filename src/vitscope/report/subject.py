@@ -17,6 +17,7 @@ from vitscope.drawing.style import model_colour
 from vitscope.findings import result_types
 from vitscope.report.card import ModelCard, make_card
 from vitscope.results import Result, Run
+from vitscope.results.codec import NoValue
 from vitscope.results.plain_files import is_shortage
 from vitscope.results.result import read_checked
 
@@ -144,7 +145,9 @@ def find_runs(
     if absent:
         warn(f"passed over, because they hold no exam to show: {', '.join(map(str, absent))}")
     runs = [run for run, *_ in found]
-    names = _distinct([run.model.get("name") or run.path.name for run in runs], [run.path for run in runs])
+    names = _distinct(
+        [_text(run.model.get("name") or run.path.name) for run in runs], [run.path for run in runs]
+    )
     return [
         RunSubject(name, model_colour(position), *one)
         for position, (name, one) in enumerate(zip(names, found, strict=True))
@@ -200,6 +203,11 @@ def _once(paths: list[Path]) -> list[Path]:
     return list(places.values())
 
 
+def _text(name: Any) -> str:
+    """As a page can hold it: names of files may be no text."""
+    return str(name).encode("utf-8", "replace").decode()
+
+
 def _distinct(names: list[str], paths: list[Path]) -> list[str]:
     """Names that tell the runs apart: where two models are called the same, as much of the path as it takes."""
     told = []
@@ -242,7 +250,8 @@ def _read_result(folder: Path, run: Run) -> Result | Outdated:
         result = Result.load(folder)
     except BadResult as error:
         command = _command(folder / "result.json", run)  # refuses what is damaged
-        if not isinstance(error.__cause__, ValueError):  # not for the fields that it has
+        cause = error.__cause__
+        if not isinstance(cause, ValueError) or isinstance(cause, NoValue):  # not for the fields that it has
             raise
         return Outdated.of(folder.name, command)
     run.refuse_foreign(folder.name)

@@ -28,6 +28,11 @@ D = TypeVar("D")
 _MOST_BYTES = 1 << 28  # of one array of bytes
 _MOST_OF_ONE = 1032  # bytes that zlib makes of one at most
 _ARRAY_TYPES = ("float64", "float32", "int64", "bool")
+_LARGEST = 2**63 - 1  # whole number that tables take
+
+
+class NoValue(ValueError):
+    """A field of the right type holds what no version of vitscope has written there."""
 
 
 def encode(value: Any) -> Any:
@@ -121,7 +126,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     if origin is dict:
         if not isinstance(value, dict):
             raise ValueError(f"{name} should be a mapping, not {shown(value)}")
-        return {k: _value(arguments[1], v, name) for k, v in value.items()}
+        return {_spelt(k, name): _value(arguments[1], v, name) for k, v in value.items()}
     return _scalar(hint, value, name)
 
 
@@ -130,10 +135,25 @@ def _scalar(hint: Any, value: Any, name: str) -> Any:
         if isinstance(value, str) and value in ("nan", "inf", "-inf"):
             return float(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
+            return float(_bounded(value, name))
     elif hint in (int, str, bool) and type(value) is hint:
-        return value
+        return _bounded(value, name) if hint is int else _spelt(value, name) if hint is str else value
     raise ValueError(f"{name} should be {getattr(hint, '__name__', hint)}, not {str(value)[:40]!r}")
+
+
+def _bounded(number: Any, name: str) -> Any:
+    if isinstance(number, int) and abs(number) > _LARGEST:
+        raise NoValue(f"{name} is {shown(number)}, more than 64 bits hold")
+    return number
+
+
+def _spelt(text: str, name: str) -> str:
+    """A text that files and tables can hold: JSON can spell halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise NoValue(f"{name} is {shown(text)}, which is no text") from error
+    return text
 
 
 def _array(value: Any, name: str) -> np.ndarray:

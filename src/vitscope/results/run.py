@@ -15,7 +15,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -173,18 +173,39 @@ class Run:
                 f"{file} is of a model with other weights than this run's; remove {file.parent} and run the exam again"
             )
 
+    def damage(self, exams: Sequence[str], error: BaseException) -> BadResult:
+        """What to say where results of exams can be read, but what they hold leads to `error`."""
+        files = [self.exam_folder(exam) / "result.json" for exam in exams]
+        commands = [(read_checked(file).get("provenance") or {}).get("command") for file in files]
+        again = next(filter(None, [*commands, self.record.get("command")]), "vitscope diagnose")
+        return BadResult(
+            f"{' or '.join(map(str, files))} is damaged: its contents do not fit together ({reason(error)}); remove "
+            f"{' and '.join(str(file.parent) for file in files)} and repeat: {again}"
+        )
+
     def finished(self, exam: str, key: str) -> Result | None:
         """The stored result of `exam` if it has this `key`, else None; a damaged one counts as not made."""
         folder = self.exam_folder(exam)
         if not (folder / "result.json").exists():
             return None
         try:
-            return Result.load(folder) if read_checked(folder / "result.json")["key"] == key else None
+            if read_checked(folder / "result.json")["key"] != key:
+                return None
+            result = Result.load(folder)
+            self._tabulate(exam, result)
+            return result
         except NewerSchema:
             raise
         except BadResult as error:
             warn(f"{str(error).rpartition('; ')[0] or error}; it is done again")
             return None
+
+    def _tabulate(self, exam: str, result: Result) -> None:
+        """Refuse a result of which no tables can be made."""
+        try:
+            result.tables()
+        except Exception as error:
+            raise self.damage([exam], error) from error
 
     def results(self) -> dict[str, Result]:
         """Every finished exam's result, by name."""

@@ -136,10 +136,11 @@ class Pages:
 
     def _make_report(self, folder: Path) -> str:
         from vitscope.report.page import render_page
+        from vitscope.report.sound import make_of_sound
         from vitscope.report.subject import find_runs
 
         runs = [] if is_study(folder) else find_runs([folder], self._unreadable(folder))
-        page = render_page(runs) if runs else _study_page(folder)
+        page = make_of_sound(runs, render_page, set_aside=True) if runs else _study_page(folder)
         return re.sub(r"<body[^>]*>", lambda body: body[0] + _bar(self.index.entry(folder)), page, count=1)
 
     def _unreadable(self, folder: Path) -> dict[str, str]:
