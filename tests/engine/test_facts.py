@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -117,3 +118,22 @@ def test_the_score_of_a_training_is_that_of_its_task(tmp_path: Path) -> None:
         assert facts["curve"] == [[1.0, 2.0, None, *facts["own"]]]
         assert ("accuracy" in facts) is (task != "detection")  # NaN is no JSON
         json.dumps(facts, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "epoch,accuracy,low,high,seconds\n1,0.5,0.4\n",
+        "epoch,accuracy,low,high\n1,0.5,0.4,0.6\n",
+        "epoch,accuracy,low,high,seconds\n1,a,0.4,0.6,7\n",
+        'epoch,accuracy,low,high,seconds\n"' + "x" * 300_000 + '"\n',
+    ],
+)
+def test_a_damaged_record_of_a_training_is_done_without(tmp_path: Path, rows: str) -> None:
+    record = {"options": {"recipe": {"name": "mini"}, "data": "fashion"}}
+    (tmp_path / "run.json").write_text(json.dumps(record))
+    (tmp_path / "metrics.csv").write_text(rows)
+    with pytest.warns(
+        UserWarning, match=r"metrics\.csv is damaged \(.*\), so how the model was trained is left out"
+    ):
+        assert training_facts(tmp_path) is None

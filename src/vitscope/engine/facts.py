@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, Tensor
 
 from vitscope.anatomy import anatomy
 from vitscope.anatomy.flops import cheap_copy, count_flops
-from vitscope.core.errors import BadResult, VitscopeError
+from vitscope.core.arguments.files import reason
+from vitscope.core.errors import BadResult, VitscopeError, warn
 from vitscope.core.interface import interface_of
 from vitscope.data import ImageData, data_config
 from vitscope.data.fetchers import known_labels
@@ -81,20 +82,36 @@ def model_facts(model: nn.Module, name: str) -> dict[str, Any]:
 
 
 def training_facts(folder: Path) -> dict[str, Any] | None:
-    """How the model of a run folder was trained and how far it came; None where no training was recorded."""
+    """How the model of a run folder was trained and how far it came; None where no training was recorded.
+
+    Warns where its `metrics.csv` is damaged; whoever examines the model can do without.
+    """
+    path = folder / "metrics.csv"
     try:
         record = json.loads(read_plain(folder / "run.json"))
-        check_plain([folder / "metrics.csv"])
-        with open(folder / "metrics.csv", newline="") as file:
-            rows = list(csv.DictReader(file))
+        check_plain([path])
     except (OSError, ValueError, BadResult):
         return None
     records = [r for r in (record, *record.get("earlier", [])) if "recipe" in (r.get("options") or {})]
-    if not records or not rows:
+    try:
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file))
+        return _facts_of(records[-1], rows) if records and rows else None
+    except FileNotFoundError:
         return None
-    options, last = records[-1]["options"], rows[-1]
+    except (OSError, KeyError, TypeError, ValueError, csv.Error) as error:
+        warn(
+            f"{path} is damaged ({reason(error)}), so how the model was trained is left out; go on with its training: "
+            "--resume writes it anew"
+        )
+        return None
+
+
+def _facts_of(record: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """Of a training's record and the rows of its `metrics.csv`."""
+    options, last = record["options"], rows[-1]
     keys = ["name", "epochs", "batch_size", "lr", "optimizer", "weight_decay"]
-    score = task_score(last, (records[-1].get("model") or {}).get("task"))
+    score = task_score(last, (record.get("model") or {}).get("task"))
     accuracy = [float(last[key]) for key in ("accuracy", "low", "high")]
     keys += ["auto_augment", "erase", "label_smoothing", "mixup", "cutmix", "mix_probability"]
     return {
