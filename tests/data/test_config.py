@@ -159,7 +159,9 @@ def test_round_trip_through_json() -> None:
         ({"input_size": [32, 32]}, "2 values.*expected 3 values"),
         ({"mean": [0.5, 0.5]}, "one per channel"),
         ({"std": [0.0]}, "more than 0"),
-        ({"crop_pct": 1.2}, "at most 1"),
+        ({"crop_pct": 1.2}, "from 0.1 to 1"),
+        ({"crop_pct": 1e-9}, "from 0.1 to 1"),
+        ({"input_size": [3, 10**9, 10**9]}, "input_size is"),
         ({"colour": "red"}, "unknown colour"),
     ],
 )

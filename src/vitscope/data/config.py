@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 from torch import nn
 
-from vitscope.core.arguments import Count, Fraction, Number, Positive, check, names_checked
+from vitscope.core.arguments import Count, Number, Positive, Range, Side, check, names_checked
 from vitscope.core.errors import BadData
 from vitscope.core.interface import interface_of, unwrap
 from vitscope.data.processors import saved_processor, stated
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
+LEAST_CROP = 0.1  # images are enlarged to size / crop_pct before they are cut
 CHANNELS = (1, 3, 4)  # grey, colour, and colour with one more
 
 Interpolation = Literal[
@@ -33,11 +34,11 @@ class DataConfig:
     the first three of more, their average for all others; nobody has said such constants then.
     """
 
-    input_size: tuple[Count, Count, Count] = (3, 224, 224)
+    input_size: tuple[Count, Side, Side] = (3, 224, 224)
     mean: tuple[Number, ...] = IMAGENET_MEAN
     std: tuple[Positive, ...] = IMAGENET_STD
     interpolation: Interpolation = "bicubic"
-    crop_pct: Fraction = 0.875
+    crop_pct: Annotated[float, Range(LEAST_CROP, 1)] = 0.875
     crop_mode: Literal["center", "squash", "border"] = "center"
     said_by: SaidBy = field(default="the user", compare=False)  # mean and std; "nobody": they are a guess
 
@@ -50,8 +51,8 @@ class DataConfig:
         object.__setattr__(self, "std", _per_channel(self.std, size[0], "std"))
         if min(self.std) <= 0:
             raise BadData(f"std is {self.std}; expected positive numbers")
-        if not 0.0 < self.crop_pct <= 1.0:
-            raise BadData(f"crop_pct is {self.crop_pct}; expected a number above 0 and at most 1")
+        if not LEAST_CROP <= self.crop_pct <= 1.0:
+            raise BadData(f"crop_pct is {self.crop_pct}; expected a number from {LEAST_CROP} to 1")
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-ready values; whoever reads them is told by them, unless nobody has said mean and std."""

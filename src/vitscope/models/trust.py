@@ -5,7 +5,7 @@ What is typed as `package.module:factory` is the user's own choice. The same wor
 make a library read a pickle or load code. No file can switch this on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vitscope.core.errors import BadResult
@@ -23,6 +23,8 @@ _LOADING = frozenset(
     "quantization_config auto_map".split()
 )
 _LONGEST = 200
+_LARGEST = 1_000_000  # depth, width or side of a model that a file describes
+_MOST_CLASSES = 10_000_000
 
 
 def names_code(name: str) -> bool:
@@ -44,6 +46,14 @@ def allow_model(name: Any, arguments: Any, file: object, trust_code: bool) -> No
     if chosen := [key for key in arguments if key in _CHOICES]:
         raise BadResult(
             f"{file} sets {chosen[0]}={arguments[chosen[0]]!r}, which only the user can; remove it from the file"
+        )
+    large = (
+        None if names_code(name) else _too_large(arguments)
+    )  # what code makes of numbers is its own affair
+    if large is not None:
+        raise BadResult(
+            f"{file} is damaged: it describes a model of a size that none has ('{large}' in {_call(name, arguments)}); "
+            "copy the folder again"
         )
     if trust_code:
         return
@@ -77,6 +87,25 @@ def allow_options(options: Mapping[str, Any], file: object, trust_code: bool) ->
                 allow_data(value, file, trust_code)
             elif key == "measure" and not trust_code:
                 raise UntrustedCode(f"{file} names code, which was not run: {_call(value, {})}; {HOW}")
+
+
+def _too_large(arguments: Mapping[str, Any]) -> str | None:
+    """The argument that asks for a size which no model has, such as a depth of a thousand million."""
+    for key, value in arguments.items():
+        most = _MOST_CLASSES if key == "num_classes" else _LARGEST
+        if any(abs(number) > most for number in _whole_numbers(value)):
+            return str(key)
+    return None
+
+
+def _whole_numbers(value: Any) -> Iterator[int]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _whole_numbers(one)
+    elif isinstance(value, int):
+        yield value
 
 
 def _call(name: Any, arguments: Any) -> str:

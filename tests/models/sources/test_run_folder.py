@@ -89,6 +89,24 @@ def test_damaged_configuration(folder: Path, text: str) -> None:
         create_model(folder)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"depth": 10**9}, "a size that none has"),
+        ({"img_size": [16, 10**12]}, "a size that none has"),
+        ({"depth": 90_000}, r"far larger than the [0-9]+ numbers in model\.safetensors"),
+        ({"embed_dim": 30_000}, "far larger"),
+    ],
+)
+def test_a_description_of_a_giant_is_refused_before_it_is_built(
+    folder: Path, arguments: dict[str, Any], message: str
+) -> None:
+    _edit(folder, model={"name": "vit_mini", "arguments": {"num_classes": 3, "img_size": 16, **arguments}})
+    with pytest.raises(BadResult, match=rf"config\.json is damaged: .*{message}"):
+        create_model(folder)
+    assert create_model("vit_mini").num_classes == 10  # nobody counts any more
+
+
 def test_folder_without_a_model(tmp_path: Path) -> None:
     with pytest.raises(BadResult, match=r"holds no model \(no config.json\)"):
         create_model(tmp_path)

@@ -25,6 +25,7 @@ from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import vqa as from_vqa
 from vitscope.models.sources.dense import backbone_of
 from vitscope.models.trust import allow_model
+from vitscope.models.weight_budget import within_weights
 from vitscope.results import atomic_write
 from vitscope.results.manifest import write_listed
 from vitscope.results.plain_files import read_plain
@@ -185,7 +186,9 @@ def load_model(
     """
     config = check_model(folder, trust_code)
     name, arguments = config["model"]["name"], config["model"]["arguments"]
-    model = create(name, trust_code=trust_code, **{**arguments, **changes})
+    weights = _weights_file(folder, checkpoint)
+    with within_weights(weights, folder, folder / CONFIG):
+        model = create(name, trust_code=trust_code, **{**arguments, **changes})
     try:
         prepared = dataclasses.asdict(DataConfig.from_dict(config["data"]))
     except VitscopeError as error:
@@ -214,5 +217,9 @@ def model_damage(folder: Path) -> str | None:
 def load_run_weights(model: nn.Module, folder: Path, checkpoint: str | None = None) -> None:
     """Load a run folder's weights, or those of a checkpoint, into a model that was built already."""
     folder = Path(folder)
-    path = find_checkpoint(folder, checkpoint) if checkpoint else folder / WEIGHTS
+    path = _weights_file(folder, checkpoint)
     load_weights(model, read_weights(path, folder), str(path))
+
+
+def _weights_file(folder: Path, checkpoint: str | None) -> Path:
+    return find_checkpoint(folder, checkpoint) if checkpoint else folder / WEIGHTS
