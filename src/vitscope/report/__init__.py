@@ -55,9 +55,9 @@ def report(
             f"left out, because another version of vitscope kept it in another form: {told}; "
             f"compute it anew: {command}"
         )
-    told, page = make_of_sound(subjects, lambda some: (all_verdicts(some), render_page(some, title, docs)))
+    judged, page = make_of_sound(subjects, lambda some: (all_verdicts(some), render_page(some, title, docs)))
     if verdicts is not None:
-        write_verdicts(told, verdicts)
+        write_verdicts(judged, verdicts)
     atomic_write(out, page)
     return Path(out)
 
