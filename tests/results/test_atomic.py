@@ -34,6 +34,22 @@ def test_an_error_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+def test_folders_in_which_nothing_could_be_written_are_not_left_behind(tmp_path: Path) -> None:
+    def fail(target: Path) -> None:
+        with atomic_path(target):
+            raise OSError(28, "No space left on device")
+
+    (tmp_path / "run").mkdir()
+    with pytest.raises(OSError, match="No space"):
+        fail(tmp_path / "run" / "parts" / "one pass" / "0.safetensors")
+    assert os.listdir(tmp_path) == ["run"]
+    assert os.listdir(tmp_path / "run") == []
+    atomic_write(tmp_path / "run" / "parts" / "1", "other")
+    with pytest.raises(OSError, match="No space"):
+        fail(tmp_path / "run" / "parts" / "one pass" / "0.safetensors")
+    assert os.listdir(tmp_path / "run" / "parts") == ["1"]
+
+
 def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

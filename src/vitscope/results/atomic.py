@@ -38,8 +38,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
             with open(Path(folder, target.name), "rb") as written, open(target, "wb") as file:
                 shutil.copyfileobj(written, file)
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with part_of(target) as temporary:
+    with _folder_of(target), part_of(target) as temporary:
         yield temporary
         with open(temporary, "rb") as file:
             os.fsync(file.fileno())
@@ -51,6 +50,20 @@ def atomic_write(path: str | os.PathLike[str], content: bytes | str) -> None:
     """Write `content` to `path`: a reader, or a crash, sees the old file or the new one, never a part."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def _folder_of(target: Path) -> Iterator[None]:
+    """The folder of `target`; if nothing comes to lie in it, because the disk is full, it is not left behind."""
+    made = [folder for folder in target.parents if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):  # somebody else has put something there
+            for folder in made:
+                folder.rmdir()
+        raise
 
 
 @contextmanager
