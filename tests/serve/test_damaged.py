@@ -200,3 +200,13 @@ def test_an_exam_whose_contents_do_not_fit_together_is_set_aside(runs: Path) -> 
             True,
         )
         assert str(runs) not in answer.text
+
+
+def test_a_folder_with_a_line_break_in_its_name_is_shown(runs: Path) -> None:
+    shutil.copytree(runs / "a" / "exam", runs / "two\nlines")
+    with Server(runs) as server:
+        assert 'href="/run/two%0Alines"' in server.ask("/").text
+        for route in ("run", "training", "progress"):
+            assert server.ask(f"/{route}/two%0Alines").status == 200, route
+        assert server.ask("/files/two%0Alines/run.json").status == 200
+        assert server.ask("/files/two%0Alines/../../secret").status == 404

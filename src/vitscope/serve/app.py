@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -42,6 +43,15 @@ _ALWAYS = {
     "cache-control": "no-store",  # runs are live
     "content-security-policy": f"{_OWN}; form-action 'none'; frame-ancestors 'none'",
 }
+
+
+class AnyPath(PathConvertor):
+    """Names of folders may hold line breaks."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("any_path", AnyPath())
 
 
 def make_app(pages: Pages, hosts: list[str], token: str | None = None, cookie: str = "token") -> ASGIApp:
@@ -108,11 +118,11 @@ def make_app(pages: Pages, hosts: list[str], token: str | None = None, cookie: s
         Route("/", front),
         Route("/runs.json", runs),
         Route("/static/{name}", static),
-        Route("/run/{path:path}", in_run(run)),
-        Route("/training/{path:path}", in_run(training)),
-        Route("/progress/{path:path}", in_run(progress)),
-        Route("/curve/{path:path}", in_run(curve)),
-        Route("/files/{path:path}", file),
+        Route("/run/{path:any_path}", in_run(run)),
+        Route("/training/{path:any_path}", in_run(training)),
+        Route("/progress/{path:any_path}", in_run(progress)),
+        Route("/curve/{path:any_path}", in_run(curve)),
+        Route("/files/{path:any_path}", file),
     ]
 
     async def explain(request: Request, error: Exception) -> Response:
