@@ -65,8 +65,8 @@ class Rule:
     papers: str
     caution: str
     needs: tuple[str, ...]
-    aims: tuple[str, ...]
     refines: tuple[str, ...] = ()
+    aims: tuple[str, ...] = ()
     instead_of: str | None = None
 
 
