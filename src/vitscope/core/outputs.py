@@ -7,7 +7,8 @@
        where it says nothing as the data has; where neither says, the one output with two axes.
     4. The same among maps (images, classes, height, width), where no output has two axes.
 
-Where this leaves several, the model is refused and the message lists them: nothing is guessed.
+Where this leaves several, the model is refused and the message lists them: nothing is guessed. Whoever looks at
+features only does without.
 """
 
 from collections.abc import Mapping
@@ -48,10 +49,10 @@ def class_scores(
 
 
 def class_scores_if_any(model: nn.Module, output: Any, n_images: int | None = None) -> Tensor | None:
-    """The same for whoever looks at features only: None for a model that returns no class scores."""
+    """The same for whoever looks at features only: None where there are no class scores, or several could be them."""
     try:
         return class_scores(model, output, n_images)
-    except NoClassScores:
+    except (NoClassScores, UndecidedOutput):
         return None
 
 
