@@ -77,6 +77,9 @@ class Options(CodeOptions):
     """Part of the training images to use, the same of every class."""
     img_size: Side | None = None
     """Side of the images, if the model should not have its own."""
+    output: int | str | None = None
+    """Which output holds the class scores, where model and data do not decide it: a name such as logits, or a place
+    from 0; kept with the model."""
     seed: Seed = 0
     """Decides everything that is random."""
     device: Device | None = None

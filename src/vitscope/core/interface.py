@@ -137,6 +137,20 @@ def classes_of_data(model: nn.Module) -> int | None:
     return found if isinstance(found, int) else None
 
 
+@contextmanager
+def shown_classes(model: nn.Module, classes: int | None) -> Iterator[None]:
+    """Inside, the model is known to be shown data of so many classes; None: as many as were known before."""
+    said = vars(unwrap(model))
+    before = said.get(DATA_CLASSES)
+    said[DATA_CLASSES] = classes or before
+    try:
+        yield
+    finally:
+        said[DATA_CLASSES] = before
+        if before is None:
+            del said[DATA_CLASSES]
+
+
 def unwrap(model: nn.Module) -> nn.Module:
     """The model inside a data-parallel or compiled wrapper."""
     for attribute in ("_orig_mod", "module"):

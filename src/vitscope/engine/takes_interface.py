@@ -5,8 +5,8 @@ vs.exams.fourier(model, "fashion", output="logits")
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ParamSpec, Protocol, TypeVar, overload
 
@@ -15,7 +15,7 @@ from torch import nn
 
 from vitscope.core.arguments import FieldsOf, files_in_words
 from vitscope.core.arguments.calling import gathered, readable, reader, signature_of
-from vitscope.core.interface import DATA_CLASSES, Interface, declared, unwrap
+from vitscope.core.interface import Interface, declared, shown_classes
 from vitscope.data import load_data
 from vitscope.data.images import class_names
 from vitscope.data.tasks.tensors import with_masks
@@ -85,7 +85,7 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
                 data = given.arguments["data"] = with_masks(data, given.arguments.get("limit"))
             for model in models if isinstance(models, list | tuple) else ():
                 stack.enter_context(declared(model, output, mean, std))
-                stack.enter_context(_shown(model, data))
+                stack.enter_context(shown_classes(model, _classes_of(data)))
             call = gathered(function, given)
             return function(*call.args, **call.kwargs)
 
@@ -94,16 +94,6 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
     return with_interface
 
 
-@contextmanager
-def _shown(model: nn.Module, data: Any) -> Iterator[None]:
-    """Inside, the model is known to be examined on this data."""
+def _classes_of(data: Any) -> int | None:
     names = class_names(getattr(data, "dataset", data))
-    said = vars(unwrap(model))
-    before = said.get(DATA_CLASSES)
-    said[DATA_CLASSES] = len(names) if names else before
-    try:
-        yield
-    finally:
-        said[DATA_CLASSES] = before
-        if before is None:
-            del said[DATA_CLASSES]
+    return len(names) if names else None

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from vitscope.core.errors import VitscopeError
-from vitscope.core.outputs import class_scores
+from vitscope.core.interface import shown_classes
+from vitscope.core.outputs import class_scores, place_of_scores
 from vitscope.data import DataConfig, data_config
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
@@ -59,7 +60,10 @@ class Teacher:
         )
         self.gain, self.shift = std / own_std, (mean - own_mean) / own_std
         with torch.no_grad():
-            outputs = self._scores(torch.zeros(1, *config.input_size, device=device)).shape[1]
+            images = torch.zeros(1, *config.input_size, device=device)
+            with shown_classes(module, n_classes):
+                self._place = place_of_scores(module, module(images), 1)
+            outputs = self._scores(images).shape[1]
         if outputs != n_classes:
             raise VitscopeError(
                 f"the teacher {name_of(module)} has {outputs} outputs for {n_classes} classes; expected one trained on "
@@ -75,7 +79,7 @@ class Teacher:
         return self._scores(images).float()
 
     def _scores(self, images: Tensor) -> Tensor:
-        return class_scores(self.module, self.module(images), len(images))
+        return class_scores(self.module, self.module(images), len(images), self._place)
 
 
 def find_teacher(

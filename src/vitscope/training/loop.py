@@ -24,6 +24,7 @@ from torch import nn
 from vitscope.core import distributed
 from vitscope.core.arguments import FieldsOf, checked
 from vitscope.core.errors import BadArgument, warn
+from vitscope.core.interface import shown_classes
 from vitscope.core.peers import network_errors_explained
 from vitscope.data import ImageData
 from vitscope.data.broken_images import few
@@ -114,6 +115,7 @@ def train(
             monitors = Monitors(plan, stepper, start)
         position = start.position
         with (
+            shown_classes(plan.model, len(plan.images.classes or ())),
             _recorded(plan),
             _tracking(plan, position) as tracking,
             _bar(plan, stepper, position) as bar,

@@ -26,6 +26,7 @@ from vitscope.tasks import Classification, Task, find_task
 from vitscope.training import parallel
 from vitscope.training.loading import TrainingImages, find_images, with_broken_named
 from vitscope.training.log import Tracker
+from vitscope.training.scored_output import settled_output
 
 
 @names_checked
@@ -45,6 +46,8 @@ class TrainOptions:
     """Class-stratified, seeded part of the training images to use."""
     img_size: int | None = None
     """Side of the images, for a model given by name."""
+    output: int | str | None = None
+    """Which output holds the class scores, where model and data do not decide it; kept with the model."""
     epochs: int | None = None
     """Instead of the recipe's."""
     batch_size: int | None = None
@@ -145,7 +148,7 @@ def make_plan(
     )
     net = find_model(model, images.classes, options.img_size, choices, trusted, task, **named).to(device)
     task.bind(net)
-    config, classes = settle(net, images.classes, device, task)
+    config, classes = settle(net, images.classes, device, task, options.output)
     _require_batch(net, choices.batch_size, len(images.train))
     if isinstance(teacher, str | os.PathLike):
         teacher = create_model(teacher, pretrained=None, trust_code=trusted)
@@ -211,13 +214,21 @@ def find_model(
 
 
 def settle(
-    model: nn.Module, classes: Sequence[str] | None, device: torch.device, task: Task | None = None
+    model: nn.Module,
+    classes: Sequence[str] | None,
+    device: torch.device,
+    task: Task | None = None,
+    output: int | str | None = None,
 ) -> tuple[DataConfig, tuple[str, ...]]:
-    """The model's data configuration, and the classes its outputs stand for; refuses a head too small."""
+    """The model's data configuration, and the classes its outputs stand for; refuses a head too small.
+
+    `output` is which output that is, if the user says so; a model that has to be told is.
+    """
     config = data_config(model)
     if config.said_by == "nobody":  # from now on the model knows: its images are prepared so
         config = replace(config, said_by="the model")
-    outputs = (task or Classification()).outputs(model, config, device)
+    with settled_output(model, output, len(classes) if classes else None, config):
+        outputs = (task or Classification()).outputs(model, config, device)
     names = tuple(classes) if classes else tuple(str(i) for i in range(outputs))
     if len(names) > outputs:
         raise BadData(
@@ -244,4 +255,6 @@ def _setting(
     }
     if options.window is not None:
         setting["window"] = options.window
+    if options.output is not None:
+        setting["output"] = options.output
     return json.loads(json.dumps(setting))
