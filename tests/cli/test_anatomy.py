@@ -1,8 +1,12 @@
 import json
 
 import pytest
+from torch import nn
 
+from vitscope.anatomy import anatomy, kept_anatomies
 from vitscope.cli.app import main
+from vitscope.core.errors import UnsupportedModel
+from vitscope.core.interface import declared
 
 
 def test_table(capsys):
@@ -28,6 +32,50 @@ def test_json_at_another_size(capsys):
 def test_any_source(name, capsys):
     assert main(["anatomy", name]) == 0
     assert "units (" in capsys.readouterr().out
+
+
+class Odd(nn.Module):
+    """Several outputs, none of which says that it holds the class scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.fc, self.aux = nn.Conv2d(3, 16, 8, stride=8), nn.Linear(16, 4), nn.Linear(16, 7)
+
+    def forward(self, images):
+        features = self.stem(images)
+        pooled = features.mean((2, 3))
+        return {"scores": self.fc(pooled), "aux": self.aux(pooled), "features": features}
+
+
+def test_the_output_is_named_or_said_to_be_undecided(capsys):
+    undecided = anatomy(Odd(), (3, 32, 32))
+    assert undecided.output is None
+    assert "note: Odd returns 'scores': 2x4, 'aux': 2x7" in repr(undecided)
+    said = anatomy(Odd(), (3, 32, 32), output="scores")
+    assert (said.output, said[-1].name, said.undecided) == ("scores", "fc", "")
+    assert "at 3x32x32, output 'scores'" in repr(said)
+    with pytest.raises(UnsupportedModel, match="output='nope' is none of"):
+        anatomy(Odd(), output="nope")
+
+    assert main(["anatomy", f"{__name__}:Odd", "--img-size", "32"]) == 0
+    assert capsys.readouterr().err.startswith(
+        "note: Odd returns 'scores': 2x4, 'aux': 2x7, 'features': 2x16x4x4"
+    )
+    assert main(["anatomy", f"{__name__}:Odd", "--output", "scores"]) == 0
+    shown = capsys.readouterr()
+    assert "Odd at 3x224x224, output 'scores': " in shown.out
+    assert not shown.err
+    assert main(["anatomy", f"{__name__}:Odd", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["undecided"].startswith("Odd returns")
+
+
+def test_kept_anatomies_know_which_output_was_meant():
+    model = Odd()
+    with kept_anatomies():
+        undecided = anatomy(model, (3, 32, 32))
+        with declared(model, output="scores"):
+            assert anatomy(model, (3, 32, 32)).output == "scores"
+        assert anatomy(model, (3, 32, 32)) is undecided
 
 
 def test_a_size_the_model_cannot_take(capsys):

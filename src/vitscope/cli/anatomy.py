@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from vitscope.cli.as_typed import notes_as_typed
+from vitscope.cli.as_typed import as_typed, notes_as_typed
 from vitscope.cli.options import CodeOptions
 from vitscope.core.arguments import Side
 
@@ -24,10 +24,13 @@ class Options(CodeOptions):
     """Print what a model is made of: its units in the order they run."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
-    """A name (see: vitscope models), or a run folder."""
+    """A name (see: vitscope models), a function that makes it (package.module:factory), or a run folder."""
 
     img_size: Side | None = None
     """Side of the images, if the model should not have its own."""
+
+    output: int | str | None = None
+    """Which output holds the class scores, where that cannot be decided: a name such as logits, or a place from 0."""
 
     json: bool = False
     """Print JSON instead of a table."""
@@ -41,7 +44,7 @@ def run(options: Options) -> None:
 
     with notes_as_typed("anatomy", Options):
         model, side = _model(options), options.img_size
-        parts = anatomy(model, (own_input_size(model)[0], side, side) if side else None)
+        parts = anatomy(model, (own_input_size(model)[0], side, side) if side else None, options.output)
     if options.json:
         document = {
             "model": options.model,
@@ -49,11 +52,15 @@ def run(options: Options) -> None:
             "parameters": sum(p.numel() for p in model.parameters()),
             "units": [unit.describe() for unit in parts],
         }
+        if parts.output is not None or parts.undecided:
+            document |= {"output": parts.output, "undecided": parts.undecided or None}
         print(json.dumps(document, indent=2))
         return
     console = Console(width=None if sys.stdout.isatty() else 160)
     console.print(_table(parts))
     console.print(_summary(options.model, model, parts), markup=False, highlight=False)
+    if parts.undecided:
+        print(f"note: {as_typed(parts.undecided, 'anatomy', Options)}", file=sys.stderr)
 
 
 def _model(options: Options) -> "nn.Module":
@@ -106,9 +113,10 @@ def _remark(unit: "Unit") -> str:
 def _summary(name: str, model: "nn.Module", parts: "Anatomy") -> str:
     counts = {kind: len(parts.of_kind(kind)) for kind in dict.fromkeys(unit.kind for unit in parts)}
     size = "x".join(map(str, parts.input_shape))
+    output = "" if parts.output is None else f", output {parts.output!r}"
     parameters = sum(p.numel() for p in model.parameters()) / 1e6
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     return (
-        f"\n{name} at {size}: {parameters:.2f} M parameters, {parts[-1].stage + 1} stages, "
+        f"\n{name} at {size}{output}: {parameters:.2f} M parameters, {parts[-1].stage + 1} stages, "
         f"{len(parts)} units ({listed})"
     )

@@ -71,7 +71,9 @@ def dissect(model: nn.Module, example: Any = None) -> Dissection:
             f"{type(model).__name__}: no unit was found among its {len(graph.nodes)} operations; it has "
             "neither residual additions nor convolutions or linear maps that everything passes through"
         )
-    parts = Anatomy(units, type(model).__name__, tuple(batch.shape[1:]), batch.shape[0])
+    shape, name = tuple(batch.shape[1:]), type(model).__name__
+    undecided = graph.undecided and f"{graph.undecided}. Until then the head may be that of any of them"
+    parts = Anatomy(units, name, shape, batch.shape[0], graph.output, undecided)
     return Dissection(model, parts, tuple(segments), graph, layouts)
 
 

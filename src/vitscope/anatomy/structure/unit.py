@@ -125,12 +125,20 @@ class Anatomy(Sequence[Unit]):
     """The units of a model in execution order; index by position or by name."""
 
     def __init__(
-        self, units: Sequence[Unit], model_name: str, input_shape: tuple[int, ...], batch: int
+        self,
+        units: Sequence[Unit],
+        model_name: str,
+        input_shape: tuple[int, ...],
+        batch: int,
+        output: str | int | None = None,
+        undecided: str = "",
     ) -> None:
         self.units = tuple(units)
         self.model_name = model_name
         self.input_shape = input_shape  # C, H, W
         self.batch = batch  # of the pass that was watched
+        self.output = output  # the one of several that the units lead to, if one is known
+        self.undecided = undecided  # why none is known, so that they lead to all of them
         self._by_name = {unit.name: unit for unit in units}
 
     @property
@@ -167,10 +175,13 @@ class Anatomy(Sequence[Unit]):
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.input_shape))
-        lines = [f"Anatomy of {self.model_name} at {shape}: {len(self)} units"]
+        output = "" if self.output is None else f", output {self.output!r}"
+        lines = [f"Anatomy of {self.model_name} at {shape}{output}: {len(self)} units"]
         width = max((len(u.name) for u in self.units), default=4)
         for u in self.units:
             shape = "x".join(map(str, u.map_shape)) if u.map_shape else "-"
             part = f"{u.part:<8}  " if u.part else ""
             lines.append(f"  {part}{u.stage}  {u.kind:<9}  {u.name:<{width}}  {shape}")
+        if self.undecided:
+            lines.append(f"  note: {self.undecided}")
         return "\n".join(lines)

@@ -59,6 +59,8 @@ class Graph:
     outputs: tuple[int, ...]
     batch: int
     calls: tuple[ModuleCall, ...] = ()  # in the order they ended
+    output: str | int | None = None  # which of several outputs it ends with
+    undecided: str = ""  # why it ends with all of them
 
     def __getitem__(self, index: int) -> Node:
         return self.nodes[index]

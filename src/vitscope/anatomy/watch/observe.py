@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vitscope.anatomy.watch.example import cannot_be_watched
 from vitscope.anatomy.watch.graph import Graph, ModuleCall, Node, Ref, Slot
-from vitscope.anatomy.watch.one_forward import ForwardWatch, Site, examined_output, operation_name, tensors_in
+from vitscope.anatomy.watch.one_forward import End, ForwardWatch, Site, end_of, operation_name, tensors_in
 from vitscope.core.errors import UnsupportedModel
 
 
@@ -33,9 +33,9 @@ def observe(
         try:
             if example.device.type != "meta":
                 run()  # models that compute tables on their first pass take their usual path on the second
-            watch, outputs = _watched(model, example, run, others, whole)
+            watch, end, outputs = _watched(model, example, run, others, whole)
             if kept := watch.kept_by_the_model():
-                watch, outputs = _watched(model, example, run, [*others, *kept], whole)
+                watch, end, outputs = _watched(model, example, run, [*others, *kept], whole)
         except UnsupportedModel:  # of what it returned, not of how it ran
             raise
         except Exception as error:
@@ -45,19 +45,21 @@ def observe(
             f"the output of {type(model).__name__} does not depend on its input as far as anatomy can follow "
             f"(the watched pass had {len(watch.nodes)} operations)"
         )
-    return Graph(watch.nodes, 0, outputs, example.shape[0], tuple(watch.module_calls))
+    calls = tuple(watch.module_calls)
+    return Graph(watch.nodes, 0, outputs, example.shape[0], calls, end.output, end.undecided)
 
 
 def _watched(
     model: nn.Module, example: Tensor, run: Callable[[], Any], constants: list[Tensor], whole: bool
-) -> tuple["_Observer", tuple[int, ...]]:
-    """One watched pass, and the nodes of what the model returned."""
+) -> tuple["_Observer", End, tuple[int, ...]]:
+    """One watched pass, where it ends, and the nodes of that."""
     watch = _Observer(model, example, whole)
     for constant in constants:
         watch.constant(constant)  # known from the start, so that it shows which modules are given it
     with watch.following(model), watch:
         output = run()
-    return watch, tuple(dict.fromkeys(watch.node_of(t) for t in examined_output(model, output, len(example))))
+    end = end_of(model, output, len(example))
+    return watch, end, tuple(dict.fromkeys(watch.node_of(tensor) for tensor in end.tensors))
 
 
 class _Observer(ForwardWatch):

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.hooks import RemovableHandle
 
-from vitscope.core.outputs import NoClassScores, UndecidedOutput, class_scores
+from vitscope.core.outputs import NoClassScores, Place, UndecidedOutput, place_of_scores, scores_at
 
 
 class Site(NamedTuple):
@@ -139,12 +139,28 @@ def main_output(output: Any) -> list[Tensor]:
     return [t for t in tensors_in(output) if t.is_floating_point()]
 
 
-def examined_output(model: nn.Module, output: Any, n_images: int) -> list[Tensor]:
+class End(NamedTuple):
     """Where a model ends: its class scores; all that it returns where it has none, or which they are is not known."""
+
+    tensors: list[Tensor]
+    output: Place | None = None  # which of several outputs it is
+    undecided: str = ""  # why it is not known which of them are the scores
+
+
+def end_of(model: nn.Module, output: Any, n_images: int) -> End:
+    """Find the end of a model in what it returned."""
     try:
-        return [class_scores(model, output, n_images)]
-    except (NoClassScores, UndecidedOutput):
-        return main_output(output)
+        place = place_of_scores(model, output, n_images)
+    except NoClassScores:
+        return End(main_output(output))
+    except UndecidedOutput as error:
+        return End(main_output(output), undecided=str(error))
+    return End([scores_at(output, place)], place)
+
+
+def examined_output(model: nn.Module, output: Any, n_images: int) -> list[Tensor]:
+    """The tensors that a model ends with."""
+    return end_of(model, output, n_images).tensors
 
 
 def scaled_dot_product_probabilities(
