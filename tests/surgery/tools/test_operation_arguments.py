@@ -199,6 +199,10 @@ def test_on_the_command_line_the_flag_is_named_and_no_model_is_built(
         ({"kernel": 3, "unknown": 7}, "no argument 'unknown'"),
         ({"kernel": 3, "model": 7}, "no argument 'model'"),
         ({"kernel": 3, "layers": ["blocks.99.attn"]}, r"no msa unit 'blocks\.99\.attn'"),
+        (
+            {"kernel": 3, "layers": "uper"},
+            r"'uper'; did you mean 'upper'\? it has .*all, upper, lower are words",
+        ),
         ([], "is damaged"),
     ],
 )

@@ -11,7 +11,7 @@ from torch import Tensor
 from vitscope.anatomy import Anatomy, Dissection, Unit
 from vitscope.anatomy.taps.ports import Place, Port, branch_port
 from vitscope.core.arguments import Range, Refine
-from vitscope.core.errors import UnsupportedModel, warn
+from vitscope.core.errors import UnsupportedModel, alike, warn
 from vitscope.surgery.tools.image_tokens import ImageTokens, image_tokens, tokens_off_the_grid
 from vitscope.surgery.tools.map_source import MapNotes
 from vitscope.surgery.tools.record import CannotOperate
@@ -115,9 +115,11 @@ def _names(parts: Anatomy, units: tuple[Unit, ...], wanted: str | int, kinds: Se
     found = [unit.name for unit in units if unit.name == wanted or fnmatch(unit.name, wanted)]
     if not found:
         others = ", ".join(unit.name for unit in units[:4])
+        near = alike(wanted, HALVES)
+        meant = f"did you mean '{near[0]}'? " if near else ""
         raise CannotOperate(
-            f"{parts.model_name} has no {'/'.join(kinds)} unit '{wanted}'; it has {others or 'none'} ... "
-            "(vitscope anatomy lists them)"
+            f"{parts.model_name} has no {'/'.join(kinds)} unit '{wanted}'; {meant}it has {others or 'none'} ... "
+            f"(vitscope anatomy lists them), and {', '.join(HALVES)} are words for several"
         )
     return found
 
