@@ -54,6 +54,20 @@ def test_missing_folder() -> None:
         create_model("runs/nowhere")
 
 
+@pytest.mark.parametrize("ending", ["pth", "safetensors"])
+def test_a_file_of_weights_is_no_model(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(f"vit.{ending}").write_bytes(b"")
+    for name in (f"vit.{ending}", f"./vit.{ending}", Path(f"vit.{ending}")):
+        with pytest.raises(
+            UnknownModel, match=rf"'vit.{ending}' is a file of weights.*package.module:function"
+        ):
+            create_model(name)
+    save_model(create_model("vit_mini", depth=1), "runs/a")
+    with pytest.raises(UnknownModel, match="in a run folder; give the folder: runs/a"):
+        create_model("runs/a/model.safetensors")
+
+
 def test_unknown_argument_says_the_nearest() -> None:
     with pytest.raises(
         UnknownArgument, match="vit_mini takes no argument 'embed_dims'; did you mean embed_dim"

@@ -21,6 +21,7 @@ from vitscope.models.sources import huggingface as from_huggingface
 from vitscope.models.sources import timm as from_timm
 from vitscope.models.sources import torchvision as from_torchvision
 from vitscope.models.sources import vqa as from_vqa
+from vitscope.models.sources.run_folder import CONFIG
 from vitscope.models.trust import names_code
 from vitscope.models.zoo import OURS
 from vitscope.results.run import Run
@@ -32,6 +33,7 @@ _NUMBERS: dict[str, Any] = {  # that mean the same in every model that takes the
     "attn_drop_rate": Probability,
     "proj_drop_rate": Probability,
 }
+_OF_WEIGHTS = (".bin", ".ckpt", ".h5", ".msgpack", ".npz", ".onnx", ".pt", ".pth", ".safetensors")
 
 
 @checked
@@ -180,6 +182,8 @@ def _run_folder(name: str | os.PathLike[str]) -> Path | None:
     if isinstance(name, str) and (from_timm.has(name) or from_vqa.has(name) or ":" in name):
         return None
     path = Path(name)
+    if path.is_file():
+        raise UnknownModel(_is_a_file(path))
     if path.is_dir() or not isinstance(name, str):
         return path
     if os.sep in name:
@@ -187,6 +191,17 @@ def _run_folder(name: str | os.PathLike[str]) -> Path | None:
             f"no run folder '{name}'; a model of the hub is hf:owner/name, the others show: vitscope models"
         )
     return None
+
+
+def _is_a_file(path: Path) -> str:
+    """A file of weights does not say whose they are."""
+    what = "a file of weights" if path.suffix in _OF_WEIGHTS else "a file"
+    if (path.parent / CONFIG).is_file():
+        return f"'{path}' is {what} in a run folder; give the folder: {path.parent}"
+    return (
+        f"'{path}' is {what}, and a model is expected; write a function that builds the model and loads it, and give "
+        "its name: package.module:function (see docs/your-own-model.md)"
+    )
 
 
 def _unknown(name: str) -> UnknownModel:
