@@ -73,3 +73,14 @@ def test_words_that_fit(tmp_path) -> None:
     (tmp_path / "o.yaml").write_text("model: vit_mini\n")
     assert read("train", f"--config {tmp_path / 'o.yaml'} --epochs 2").model == "vit_mini"
     assert read("report", "a b -o x.html").runs[-1].name == "b"
+
+
+@pytest.mark.parametrize(
+    "words", ["anatomy --help", "anatomy vit_mini --help", "train vit_mini --epochs 1 -h"]
+)
+def test_help_names_the_model_and_what_it_may_be(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(words.split())
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0].endswith("MODEL") or " MODEL [" in shown.splitlines()[0]
+    assert "package.module:factory" in "".join(shown.split())

@@ -19,7 +19,8 @@ class Options(ImageOptions):
     """
 
     first: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|MODEL")]
-    """An examined run folder, or a name (see: vitscope models)."""
+    """An examined run folder, a name (see: vitscope models), or a function that makes a model
+    (package.module:factory)."""
     second: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN|MODEL")]
     """The same; differences are of this one minus the first."""
     data: str | None = None

@@ -24,7 +24,7 @@ class Options(ExamOptions):
     models: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...", help_behavior_hint="")
     ]
-    """Names (see: vitscope models) or run folders."""
+    """Names (see: vitscope models), functions that make them (package.module:factory), or run folders."""
     exams: tuple[str, ...] = ()
     """Which exams, for example: fourier variance; default: those that share one pass; all: every one but the slow."""
     out: Path | None = None

@@ -33,7 +33,8 @@ class Options(ExamOptions):
     models: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...", help_behavior_hint="")
     ]
-    """Names (see: vitscope models) or run folders; the others are compared with the first."""
+    """Names (see: vitscope models), functions that make them (package.module:factory), or run folders; the others are
+    compared with the first."""
     labels: str | None = None
     """Published labels: imagenet (folders are WordNet ids), numeric (folders are numbers), real:PATH (ReaL)."""
     classes: str | None = None

@@ -45,7 +45,7 @@ class Options:
     """Operate on a model and leave it in a run folder."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
-    """A name (see: vitscope models), or a run folder."""
+    """A name (see: vitscope models), a function that makes it (package.module:factory), or a run folder."""
     operations: tuple[str, ...] = ()
     """What to do, in order: "alternate budget=4". Shorter: --alternate budget=4 --smooth."""
     deep_ensemble: tuple[str, ...] = ()

@@ -130,7 +130,9 @@ def read_options(options_type: type, arguments: list[str], program: str) -> Any:
     content = {} if config is None else _read_yaml(config)
     default = tyro.MISSING_NONPROP if config is None else _defaults(options_type, content, config)
     helping = "-h" in arguments or "--help" in arguments
-    if not helping:
+    if helping:
+        arguments = ["--help"]  # tyro leaves words that are given out of the usage
+    else:
         check_words(options_type, hints_of_options(options_type), arguments, program, content)
     try:
         options = tyro.cli(

@@ -27,7 +27,8 @@ class Options(JobOptions, CodeOptions):
     models: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="MODEL ...", help_behavior_hint="")
     ]
-    """Names, patterns of names in quotes such as 'vit_*' (see: vitscope models), or run folders."""
+    """Names, patterns of names in quotes such as 'vit_*' (see: vitscope models), functions that make models
+    (package.module:factory), or run folders."""
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""
     exams: tuple[str, ...] = ("fourier", "variance", "attention")

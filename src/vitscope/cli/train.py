@@ -32,7 +32,8 @@ class Options(CodeOptions):
     """Train a model and leave it in a run folder."""
 
     model: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="MODEL")]
-    """A name (see: vitscope models), or a run folder to train further."""
+    """A name (see: vitscope models), a function that makes it (package.module:factory), or a run folder to train
+    further."""
     data: str = "fashion"
     """Where the images come from (see: vitscope data list)."""
     task: str | None = None
