@@ -1,6 +1,7 @@
 import json
 
 import pytest
+import torch
 from torch import nn
 
 from vitscope.anatomy import anatomy, kept_anatomies
@@ -81,6 +82,32 @@ def test_kept_anatomies_know_which_output_was_meant():
 def test_a_size_the_model_cannot_take(capsys):
     assert main(["anatomy", "tv:vit_b_32", "--img-size", "100"]) == 2
     assert "vitscope: " in capsys.readouterr().err
+
+
+class Wide(nn.Module):
+    """It takes images of 48x64 pixels, and none else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = nn.Conv2d(3, 16, 8, stride=8), nn.Linear(16, 4)
+        self.position = nn.Parameter(torch.zeros(16, 6, 8))
+
+    def forward(self, images):
+        return self.head((self.stem(images) + self.position).mean((2, 3)))
+
+
+def wide_that_says_so():
+    model = Wide()
+    model.pretrained_cfg = {"input_size": (3, 48, 64)}
+    return model
+
+
+@pytest.mark.parametrize("size", [(), ("--img-size", "64"), ("--img-size", "48x64")])
+def test_a_size_that_is_not_square_is_said_in_the_model(size, capsys):
+    assert main(["anatomy", f"{__name__}:Wide", *size]) == 2
+    assert "model.pretrained_cfg = {'input_size': (3, HEIGHT, WIDTH)}" in capsys.readouterr().err
+    assert main(["anatomy", f"{__name__}:wide_that_says_so"]) == 0
+    assert "wide_that_says_so at 3x48x64" in capsys.readouterr().out
 
 
 def test_a_twin_for_small_images_is_a_note(capsys):

@@ -1,6 +1,7 @@
 """Options that verbs share; from words and YAML files to a verb's options, each value read by the type of its field."""
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -209,6 +210,10 @@ def _read(word: str, hint: Any, flag: str) -> Any:
     try:
         return read(word, hint, flag)
     except BadArgument as error:
+        if flag == "--img-size" and re.fullmatch(r"\d+\D\d+", word):
+            from vitscope.anatomy.watch.example import not_square
+
+            raise VitscopeError(f"{error}; {not_square()}") from None
         raise VitscopeError(str(error)) from None  # tyro would put a ValueError into a box of its own
 
 

@@ -171,7 +171,7 @@ def cannot_be_watched(model: nn.Module, images: Tensor, error: Exception) -> Uns
     if tuple(images.shape[1:]) == size:  # it was only assumed, or what it says of itself is wrong
         other = (size[0], 64, 64) if size[-1] != 64 else (size[0], 32, 32)
         assumed = "" if _said_input_size(model) else f"it does not say its size, and {size[-1]} was assumed; "
-        given = f"{assumed}give the size it takes, such as --img-size {other[-1]}"
+        given = f"{assumed}give the size it takes, such as --img-size {other[-1]}; {not_square(size[0])}"
     else:
         other, given = size, f"give an example of the size it takes: --img-size {size[-1]}"
     advice = (
@@ -180,6 +180,14 @@ def cannot_be_watched(model: nn.Module, images: Tensor, error: Exception) -> Uns
         else _advice(model, images)
     )
     return UnsupportedModel(f"{_why(model, images, error)}; {advice}")
+
+
+def not_square(channels: int = 3) -> str:
+    """What to do for images that one side does not describe."""
+    return (
+        "a size that is not square stands in the model, and --img-size is left out: "
+        f"model.pretrained_cfg = {{'input_size': ({channels}, HEIGHT, WIDTH)}}"
+    )
 
 
 def _what(model: nn.Module, images: Tensor) -> str:
