@@ -35,6 +35,20 @@ def test_two_models_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "nll" in pd.read_csv(tmp_path / "differences.csv")["quantity"].tolist()
 
 
+def test_every_number_stands_beside_how_many_images_it_is_about(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["vit_mini", "--data", "fashion", "--limit", "20", "--exams", "prediction", "shape_bias"]
+    assert main(["evaluate", *given, "--out", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    table = Run.open(tmp_path).results()["shape_bias"].summary()
+    bias = int(table[table["quantity"] == "shape_bias"]["n"].iloc[0])
+    assert bias < 20  # only images that the model gets right in both forms count
+    for name, n in (("accuracy", 20), ("shape bias, cut at", bias)):
+        (line,) = [x for x in lines if x.startswith(f"  {name}")]
+        assert line.split()[-1] == str(n)
+
+
 def test_classes_of_imagenet_in_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pictures = load_data("fashion").subset(np.arange(40))
     write(tmp_path / "a", pictures, {name: ["0.png", "1.png"] for name in (CRAB, TENCH, SHARK)})

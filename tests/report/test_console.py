@@ -36,7 +36,7 @@ def printed(runs: Path, *names: str) -> str:
 def test_prints_models_side_by_side_and_units_below(runs: Path) -> None:
     text = printed(runs, "resnet", "vit")
     lines = text.splitlines()
-    assert lines[0].split() == ["resnet", "vit"]
+    assert lines[0].split() == ["resnet", "vit", "n"]
     accuracy = next(line for line in lines if line.startswith("accuracy"))
     assert accuracy.count("[") == 2
     assert accuracy.count("%") == 2
@@ -83,6 +83,48 @@ def test_numbers_of_two_exams_with_one_name_have_a_row_each(curvature: Path) -> 
         assert f" {value:.3g} [" in line
     assert not [x for x in lines if x.startswith("nll")]
     assert [x for x in lines if x.startswith("accuracy ")]
+
+
+def test_every_number_stands_beside_how_many_images_it_is_about(curvature: Path) -> None:
+    lines = printed(curvature, "vit").splitlines()
+    for name, n in (("accuracy", "16"), ("hessian: nll", "32"), ("prediction: nll", "16"), ("nep", "32")):
+        (line,) = [x for x in lines if x.startswith(f"{name} ")]
+        assert line.split()[-1] == n
+    assert lines[0].split() == ["vit", "n"]
+    assert "n: how many images a number is about (throughput: batches)" in lines
+
+
+def test_models_that_were_shown_other_numbers_of_images_have_one_each(curvature: Path, runs: Path) -> None:
+    console = Console(file=io.StringIO(), width=140)
+    found = {"few": Run.open(curvature / "vit").results(), "many": Run.open(runs / "vit").results()}
+    print_results(found, console)
+    assert isinstance(console.file, io.StringIO)
+    (line,) = [x for x in console.file.getvalue().splitlines() if x.startswith("accuracy ")]
+    assert line.rstrip().endswith(f"16 | {found['many']['prediction'].n}")
+
+
+def test_units_stand_in_the_order_in_which_they_run(tmp_path: Path) -> None:
+    model, data = create_model("vit_mini"), load_data("fashion", split="test")
+    found = diagnose(model, data, ["lesion", "fourier"], limit=4, out=tmp_path)
+    console = Console(file=io.StringIO(), width=140)
+    print_results({"vit": found}, console)  # lesion, which leaves the stem alone, is first
+    assert isinstance(console.file, io.StringIO)
+    lines = [line.split()[0] for line in console.file.getvalue().splitlines() if line.split()]
+    names = [unit for unit in lines if unit == "patch_embed" or unit.startswith("blocks.")]
+    assert names[:3] == ["patch_embed", "blocks.0.attn", "blocks.0.mlp"]
+    counts = [x.split() for x in console.file.getvalue().splitlines() if x.startswith("n ")]
+    assert counts == [["n", "4", "4"]]
+
+
+def test_numbers_of_one_batch_say_why_they_have_no_interval(tmp_path: Path) -> None:
+    model, data = create_model("vit_mini"), load_data("fashion", split="test")
+    for batch_size, told in ((8, 1), (4, 0)):
+        console = Console(file=io.StringIO(), width=140)
+        found = diagnose(model, data, ["cka"], limit=8, batch_size=batch_size, out=tmp_path / str(batch_size))
+        print_results({"vit": found}, console)
+        assert isinstance(console.file, io.StringIO)
+        said = "cka: block_structure, block_contrast without an interval, from 1 batch; it takes 2 or more"
+        assert console.file.getvalue().count(said) == told
 
 
 def test_an_exam_of_augmented_images_says_so(curvature: Path, runs: Path) -> None:

@@ -91,7 +91,7 @@ def _out(options: Options) -> Path:
 
 
 def _print(found: "Evaluation") -> None:
-    from vitscope.report.console import wide_console
+    from vitscope.report.console import EVIDENCE, wide_console
     from vitscope.results.numbers import with_interval
 
     def signed(row: Any) -> str:
@@ -100,7 +100,7 @@ def _print(found: "Evaluation") -> None:
 
     console, models = wide_console(), list(found.results)
     console.print(_grid(found.table(), models, "", with_interval))
-    console.print("[dim]value \\[95 % interval][/dim]")
+    console.print(f"[dim]value \\[95 % interval]; {EVIDENCE}[/dim]")
     if len(models) > 1:
         console.print()
         console.print(_grid(found.differences(), models[1:], f"minus {models[0]}", signed))
@@ -134,19 +134,20 @@ def _grid(rows: "DataFrame", models: list[str], title: str, cell: Any) -> "Table
     from rich.markup import escape
     from rich.table import Table
 
+    from vitscope.report.console import counts_of
     from vitscope.results.numbers import label
 
-    table = Table(title, *models, box=None, pad_edge=False)
+    table = Table(title, *models, "n", box=None, pad_edge=False)
     own = [column for column in rows.columns if column not in _USUAL]
     for exam, part in rows.groupby("exam", sort=False):
         table.add_row(f"[bold]{exam}[/bold]")
-        cells: dict[str, dict[str, str]] = {}
+        numbers: dict[str, dict[str, Any]] = {}
         for row in part.itertuples():
             told = [_told(column, getattr(row, column)) for column in own]
             what = ", ".join(filter(None, [label(str(exam), row).replace("_", " "), *told]))
-            cells.setdefault(what, {})[str(row.model)] = escape(cell(row))
-        for what, by_model in cells.items():
-            table.add_row(f"  {what}", *(by_model.get(model, "") for model in models))
-    counts = {str(model): str(part["n"].max()) for model, part in rows.groupby("model")}
-    table.add_row("images", *(counts.get(model, "") for model in models))
+            numbers.setdefault(what, {})[str(row.model)] = row
+        for what, by_model in numbers.items():
+            cells = [escape(cell(by_model[model])) if model in by_model else "" for model in models]
+            counts = counts_of(by_model[model].n for model in models if model in by_model)
+            table.add_row(f"  {what}", *cells, counts)
     return table

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,8 @@ from vitscope.report.verdicts import by_chance
 from vitscope.results import Result
 from vitscope.results.numbers import label, with_interval
 
+EVIDENCE = "n: how many images a number is about (throughput: batches)"
+
 
 def wide_console() -> Console:
     """A console as wide as the terminal; 140 characters where nobody looks on."""
@@ -33,14 +35,13 @@ def print_results(results: Mapping[str, Mapping[str, Result]], console: Console 
     by_unit: dict[str, dict[str, pd.DataFrame]] = {}
     for model, found in results.items():
         tables = {exam: result.summary() for exam, result in found.items()}
-        rows = [
-            t[t["unit"].isna()].assign(exam=exam, own=found[exam].makes_images) for exam, t in tables.items()
-        ]
+        rows = [t[t["unit"].isna()].assign(exam=exam) for exam, t in tables.items()]
         whole[model] = pd.concat(rows, ignore_index=True)
         by_unit[model] = {exam: t[t["unit"].notna()] for exam, t in tables.items() if t["unit"].notna().any()}
     if any(len(table) for table in whole.values()):
         console.print(_models(whole))
-    for line in dict.fromkeys(_augmented(results)):
+        console.print(f"[dim]{EVIDENCE}[/dim]", highlight=False)
+    for line in dict.fromkeys([*_augmented(results), *_of_one_batch(results)]):
         console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
     for model, exams in by_unit.items():
         for table in _units(model, exams, console.width) if exams else ():
@@ -52,19 +53,25 @@ def print_results(results: Mapping[str, Mapping[str, Result]], console: Console 
 
 
 def _models(whole: Mapping[str, pd.DataFrame]) -> Table:
-    table = Table("", *whole, box=None, pad_edge=False)
+    table = Table("", *whole, "n", box=None, pad_edge=False)
     found = {
-        model: {(str(row.exam), label(str(row.exam), row)): _cell(row) for row in rows.itertuples()}
+        model: {(str(row.exam), label(str(row.exam), row)): row for row in rows.itertuples()}
         for model, rows in whole.items()
     }
-    rows = dict.fromkeys(row for cells in found.values() for row in cells)
+    rows = dict.fromkeys(row for numbers in found.values() for row in numbers)
     names = [name for _, name in rows]
     for exam, name in rows:
         shown = name if names.count(name) == 1 else f"{exam}: {name}"
-        table.add_row(shown, *(cells.get((exam, name), "") for cells in found.values()))
-    counts = [rows.loc[~rows["own"].astype(bool), "n"] for rows in whole.values()]
-    table.add_row("images", *(str(n.max()) if len(n) else "" for n in counts))
+        own = [numbers.get((exam, name)) for numbers in found.values()]
+        cells = ["" if row is None else _cell(row) for row in own]
+        table.add_row(shown, *cells, counts_of(row.n for row in own if row is not None))
     return table
+
+
+def counts_of(found: Iterable[int]) -> str:
+    """How many images numbers of one line rest on: once if that is the same for all, else for one after the other."""
+    counts = [str(n) for n in found]
+    return counts[0] if len(set(counts)) == 1 else " | ".join(counts)
 
 
 def _augmented(results: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
@@ -75,12 +82,25 @@ def _augmented(results: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
                 yield f"{exam}: on {result.n} images of {images_of(result)}"
 
 
+def _of_one_batch(results: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
+    """A line for each exam whose numbers have no interval because there was one batch only."""
+    for found in results.values():
+        for exam, result in found.items():
+            rows = result.summary()
+            bare = rows[rows["low"].isna() & rows["value"].notna()]["quantity"].unique()
+            if getattr(result, "batches", None) == 1 and len(bare):
+                yield f"{exam}: {', '.join(bare)} without an interval, from 1 batch; it takes 2 or more"
+
+
 def _units(model: str, exams: Mapping[str, pd.DataFrame], width: int) -> Iterator[Table]:
     """The units of a model, a column per exam; as many tables as it takes to fit them into the width."""
-    pairs = (pair for rows in exams.values() for pair in zip(rows["unit"], rows["kind"], strict=True))
-    units = dict.fromkeys(pairs)
+    rows = pd.concat(exams.values(), ignore_index=True).sort_values("depth", kind="stable")
+    units = dict.fromkeys(
+        zip(rows["unit"], rows["kind"], strict=True)
+    )  # as they run, whichever exam is first
     names = [unit for unit, _ in units]
     columns = {_heading(exam, rows): _column(rows, names) for exam, rows in exams.items()}
+    counts = {_heading(exam, rows): counts_of(rows["n"].unique()) for exam, rows in exams.items()}
     taken = max(len(unit) for unit, _ in units) + max(len(kind) for _, kind in units) + 4
     for number, group in enumerate(_groups(columns, width - taken)):
         table = Table("unit", "kind", *group, box=None, pad_edge=False)
@@ -90,6 +110,7 @@ def _units(model: str, exams: Mapping[str, pd.DataFrame], width: int) -> Iterato
             cells = [columns[heading][row] for heading in group]
             if any(cells):
                 table.add_row(unit, kind, *cells)
+        table.add_row("n", "", *(counts[heading] for heading in group))
         yield table
 
 
