@@ -42,6 +42,7 @@ from vitscope.engine.resuming import PartialResults
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe
 from vitscope.recipes.seeding import STEP, seed_all
+from vitscope.results.possible import within_possible
 
 BatchNorm = Literal["kept", "estimated"]
 Place = tuple[float, ...]
@@ -73,7 +74,7 @@ def summarise(sums: np.ndarray, counted: np.ndarray, yes_or_no: bool) -> dict[st
     n = len(counted)
     with np.errstate(invalid="ignore", over="ignore"):  # places where the loss is not finite
         found = {
-            "nll": mean_interval(sums[..., 0], sums[..., 1], n),
+            "nll": within_possible("nll", mean_interval(sums[..., 0], sums[..., 1], n)),
             "rise": mean_interval(sums[..., 2], sums[..., 3], n),
         }
     right = sums[..., 4]

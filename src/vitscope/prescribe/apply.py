@@ -43,11 +43,12 @@ from vitscope.prescribe.rules import RULES
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
 from vitscope.report import report
-from vitscope.results import Result, atomic_write, tidy
+from vitscope.results import Result, atomic_write
 from vitscope.results.examined import Examination
 from vitscope.results.loss_numbers import STATISTICS, difference
 from vitscope.results.paired import differences
 from vitscope.results.plain_files import check_page
+from vitscope.results.table import tidy_differences
 from vitscope.training import Trained, checkpoint, train
 
 ARMS = ("before", "control", "after")
@@ -219,7 +220,7 @@ def _difference(after: Result, control: Result) -> pd.DataFrame:
         difference(after.eigenvalues, control.eigenvalues, quantity, after.seed) for quantity in STATISTICS
     ]
     value, low, high = np.array(rows).T
-    return tidy(list(STATISTICS), value, low, high, after.n)
+    return tidy_differences(list(STATISTICS), value, low, high, after.n)
 
 
 def choose(prescriptions: Prescriptions, only: Sequence[str] = ()) -> tuple[Prescription, ...]:

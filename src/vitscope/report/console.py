@@ -68,7 +68,7 @@ def _models(whole: Mapping[str, pd.DataFrame]) -> Table:
     return table
 
 
-def counts_of(found: Iterable[int]) -> str:
+def counts_of(found: Iterable[Any]) -> str:
     """How many images numbers of one line rest on: once if that is the same for all, else for one after the other."""
     counts = [str(n) for n in found]
     return counts[0] if len(set(counts)) == 1 else " | ".join(counts)
@@ -100,7 +100,9 @@ def _units(model: str, exams: Mapping[str, pd.DataFrame], width: int) -> Iterato
     )  # as they run, whichever exam is first
     names = [unit for unit, _ in units]
     columns = {_heading(exam, rows): _column(rows, names) for exam, rows in exams.items()}
-    counts = {_heading(exam, rows): counts_of(rows["n"].unique()) for exam, rows in exams.items()}
+    counts = {
+        _heading(exam, rows): counts_of(dict.fromkeys(rows["n"].tolist())) for exam, rows in exams.items()
+    }
     taken = max(len(unit) for unit, _ in units) + max(len(kind) for _, kind in units) + 4
     for number, group in enumerate(_groups(columns, width - taken)):
         table = Table("unit", "kind", *group, box=None, pad_edge=False)

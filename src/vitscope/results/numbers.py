@@ -17,8 +17,8 @@ SHARES = frozenset(
 
 # Shares as well, which are read as they are: from 0 to 1.
 _PLAIN_SHARES = frozenset(
-    ("nep", "consistency", "label consistency", "prefix", "diagonal", "shape_bias", "neither")
-)
+    "nep consistency prefix diagonal shape_bias neither outliers outlier_images border model_share waiting".split()
+) | {"label consistency"}
 
 # How the quantities of whole models are called on a page, word by word.
 _WORDS = {

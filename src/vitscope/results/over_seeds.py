@@ -52,8 +52,12 @@ class Measured:
 
     @property
     def half(self) -> float:
-        """Half the width of the interval; 0 without one."""
-        return 0.0 if math.isnan(self.high - self.low) else (self.high - self.low) / 2
+        """Half the width of the interval; 0 without one. Of one that was cut off at 0 the other side tells."""
+        if math.isnan(self.high - self.low):
+            return 0.0
+        if self.low == 0.0 < self.value:
+            return self.high - self.value
+        return (self.high - self.low) / 2
 
 
 @dataclass(frozen=True)
@@ -76,8 +80,9 @@ class OverSeeds:
             return math.nan
         if self.seeds == 1:
             side = self.value - self.low if bound < self.value else self.high - self.value
-            half = side if side > 0 else (self.high - self.low) / 2
-            return _two_sided(NORMAL * away / half) if half > 0 else float(away == 0)
+            if side <= 0 or (self.low == 0.0 and bound < self.value):  # no reach to this side, or cut off
+                side = NORMAL * self.image_error
+            return _two_sided(NORMAL * away / side) if side > 0 else float(away == 0)
         if self.seed_error == self.image_error == 0:
             return float(away == 0)
         least, most = math.log(_LEAST_P), 0.0

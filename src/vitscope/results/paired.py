@@ -25,8 +25,9 @@ from vitscope.core import pd
 from vitscope.core.bootstrap import correlation, of_few, percentile_interval, standard_error
 from vitscope.core.errors import VitscopeError
 from vitscope.core.statistics import Estimate, difference_interval, difference_of, paired_interval
-from vitscope.results import Result, tidy
+from vitscope.results import Result
 from vitscope.results.numbers import by_name
+from vitscope.results.table import tidy_differences
 
 SHARES = ("accuracy", "top5", "signed_ece", "consistency", "drop", "shape_bias")
 RAISED = ("ece", "adaptive_ece", "scaled_ece")  # by noise
@@ -98,7 +99,8 @@ def differences(first: Result, second: Result) -> pd.DataFrame:
         rows.append(difference_of_replicates(names[-1][0], ours[label], theirs[label], n, ends))
     value, low, high = np.array(rows).reshape(-1, 3).T
     conditions = [condition or None for _, condition in names]
-    return tidy([name for name, _ in names], value, low, high, first.n, condition=conditions)
+    quantities = [name for name, _ in names]
+    return tidy_differences(quantities, value, low, high, first.n, condition=conditions)
 
 
 def flips(first: Result, second: Result) -> Flips:

@@ -14,6 +14,7 @@ import numpy as np
 
 from vitscope.core import pd
 from vitscope.core.statistics import Estimate
+from vitscope.results.possible import within_possible
 
 COLUMNS = ("unit", "kind", "stage", "depth", "quantity", "value", "low", "high", "n")
 
@@ -50,8 +51,27 @@ def tidy(
 ) -> pd.DataFrame:
     """A tidy table: one row per entry of `value`; without `units` the numbers belong to the whole model.
 
-    `extra` are an exam's own columns (frequency, head, batch ...); they come last.
+    Intervals end at what is possible (`results.possible`). `extra` are an exam's own columns (frequency, head, batch
+    ...); they come last.
     """
+    names = [quantity] * len(value) if isinstance(quantity, str) else list(quantity)
+    found = Estimate(*(np.array(numbers, dtype=np.float64) for numbers in (value, low, high)))
+    for name in dict.fromkeys(names):
+        own = np.array([other == name for other in names])
+        _, found.low[own], found.high[own] = within_possible(name, found.at(own))
+    return tidy_differences(names, *found, n, units, **extra)
+
+
+def tidy_differences(
+    quantities: Sequence[str],
+    value: Sequence[float] | np.ndarray,
+    low: Sequence[float] | np.ndarray,
+    high: Sequence[float] | np.ndarray,
+    n: int,
+    units: Sequence[UnitRow] | None = None,
+    **extra: Sequence[Any] | np.ndarray,
+) -> pd.DataFrame:
+    """The same, where each number is of one model minus that of another, and may be below 0 whatever it is of."""
     rows = len(value)
 
     def of_units(name: str) -> list[Any]:
@@ -62,7 +82,7 @@ def tidy(
         "kind": of_units("kind"),
         "stage": pd.array(of_units("stage"), dtype="Int64"),
         "depth": np.array(of_units("depth"), dtype=np.float64),
-        "quantity": [quantity] * rows if isinstance(quantity, str) else list(quantity),
+        "quantity": list(quantities),
         "value": np.asarray(value, dtype=np.float64),
         "low": np.asarray(low, dtype=np.float64),
         "high": np.asarray(high, dtype=np.float64),

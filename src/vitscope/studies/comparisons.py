@@ -13,8 +13,9 @@ from typing import Any
 
 from vitscope.claims.verdict import ONE_TRAINING, Judgement, Rule
 from vitscope.core.errors import VitscopeError
-from vitscope.results.numbers import lies_in_0_to_1
+from vitscope.core.statistics import Estimate
 from vitscope.results.over_seeds import Measured, OverSeeds, holm, over_seeds
+from vitscope.results.possible import within_possible
 from vitscope.results.study_result import each_row
 from vitscope.studies.contrasts import measure_comparison
 from vitscope.studies.design import TRAINING, Arm, Comparison
@@ -172,9 +173,6 @@ def ends(one: Measured | OverSeeds) -> Row:
 
 
 def ends_of_one_arm(quantity: str, mean: OverSeeds) -> Row:
-    """The same of a number that is no difference: shares do not leave [0, 1], however few seeds there are."""
-    found = ends(mean)
-    if lies_in_0_to_1(quantity):
-        found["low"] = max(mean.low, min(0.0, mean.value))
-        found["high"] = min(mean.high, max(1.0, mean.value))
-    return found
+    """The same of a number that is no difference: it does not leave what is possible, however few seeds there are."""
+    found = within_possible(quantity, Estimate(mean.value, mean.low, mean.high))
+    return found.each(float)._asdict()
