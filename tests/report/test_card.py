@@ -117,6 +117,17 @@ def test_exams_on_different_images_say_so(tmp_path: Path) -> None:
     assert "Measured on 4 images of tensors." in page
 
 
+def test_an_exam_that_makes_its_images_does_not_claim_those_of_the_data(tmp_path: Path) -> None:
+    model, fashion = vs.create_model("vit_mini"), vs.load_data("fashion")
+    vs.diagnose(model, fashion, ["covariance"], limit=4, out=tmp_path)
+    vs.diagnose(model, torch.rand(4, 3, 32, 32), ["variance"], out=tmp_path)
+    (subject,) = find_runs([tmp_path])
+    n = subject.results["covariance"].n
+    said = f" Measured on {n} images of noise, of the size of those of fashion (test)."
+    assert subject.measured_on("covariance") == said
+    assert subject.measured_on("variance") == " Measured on 4 images of tensors."
+
+
 def test_random_weights_are_said_until_something_is_loaded(tmp_path: Path) -> None:
     model = vs.create_model("resnet_mini")
     weights = vs.create_model("resnet_mini", pretrained=True).state_dict()

@@ -200,5 +200,11 @@ def _norms(result: Result) -> str:
     sinks = sinks[sinks["token"] != "other points"]
     if sinks.empty:
         return text
-    _, deepest = extremes(sinks)
+    clear = sinks[sinks["low"] > 1]
+    _, deepest = extremes(sinks if clear.empty else clear)
+    if not deepest.low > 1:
+        return (
+            f"{text} No token is clearly a sink: the most attention goes to {deepest.token} in {deepest.unit}, "
+            f"{number(deepest)} times an even share."
+        )
     return f"{text} The strongest sink is {deepest.token} in {deepest.unit}: {number(deepest)} times an even share."

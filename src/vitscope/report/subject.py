@@ -71,8 +71,10 @@ class RunSubject:
         return exam in self.results and len(self.results[exam].table()) > 0
 
     def measured_on(self, exam: str) -> str:
-        """Which images an exam was about, as a sentence, if they are augmented or those of another exam differ."""
+        """Which images an exam was about, as a sentence, if they are made, augmented, or not those of another exam."""
         result = self.results[exam]
+        if result.makes_images:
+            return f" Measured on {result.n} images of noise, of the size of those of {result.data}."
         if not is_augmented(result) and len({one.data for one in self.results.values()}) < 2:
             return ""
         return f" Measured on {result.n} images of {images_of(result)}."

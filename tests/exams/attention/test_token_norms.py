@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import vitscope as vs
 from tests.exams.attention_by_hand import (
     images,
     swin,
@@ -18,12 +20,13 @@ from tests.exams.attention_by_hand import (
 from tests.exams.factories import tiny
 from vitscope import plots
 from vitscope.anatomy import Tap, anatomy
-from vitscope.core.statistics import mean_interval, ratio_interval
+from vitscope.core.statistics import Estimate, mean_interval, ratio_interval
 from vitscope.drawing.figures import new_panel
 from vitscope.engine.token_outliers import FACTOR, norms_of, outliers_of, patch_contrast, received
 from vitscope.exams.attention.token_norms import OUTLIERS, _bounded, token_norms
 from vitscope.findings.token_norms import OTHERS, QUANTITIES, TokenNormsResult
 from vitscope.results import Result
+from vitscope.results.numbers import READINGS
 
 
 class LongTokens(nn.Module):
@@ -266,3 +269,26 @@ def test_says_what_there_is_not() -> None:
 def test_attention_that_sums_to_one_but_for_rounding_is_all_of_it() -> None:
     share = _bounded(mean_interval(np.array([41 * (1 + 1.4577e-9)]), np.array([41 * (1 + 2.9154e-9)]), 41))
     assert share.low <= share.value <= share.high == 1.0
+
+
+def test_a_sink_is_read_only_where_its_interval_is_above_an_even_share() -> None:
+    found = token_norms(vs.create_model("vit_mini"), vs.load_data("fashion"), limit=8)
+    rows = np.array(found.row_token) == OTHERS
+
+    def reading(*sinks: tuple[float, float, float]) -> str:
+        """Of a model with outliers in as many units, which receive so much."""
+        chosen = np.flatnonzero(rows)[: len(sinks)]
+        tokens, ends = list(found.row_token), [np.full(len(rows), np.nan) for _ in range(3)]
+        for row, sink in zip(chosen, sinks, strict=True):
+            tokens[row] = OUTLIERS
+            for end, number in zip(ends, sink, strict=True):
+                end[row] = number
+        return READINGS["token_norms"](replace(found, row_token=tuple(tokens), sink=Estimate(*ends)))
+
+    none = reading((0.864, 0.636, 1.09))
+    assert "No token is clearly a sink" in none
+    assert "0.864 [0.636, 1.09] times an even share" in none
+    assert "strongest" not in none
+    assert "The strongest sink is outliers in blocks.0.attn: 3 [2, 4] times" in reading((3, 2, 4))
+    both = reading((3, 2, 4), (5, 0.5, 9.5))  # of the second nobody knows whether it is one
+    assert "The strongest sink is outliers in blocks.0.attn: 3 [2, 4] times" in both
