@@ -9,6 +9,7 @@ from tqdm import tqdm
 
 from vitscope.core import distributed
 from vitscope.core.errors import BadData
+from vitscope.core.progress import size
 from vitscope.data.frames import FrameData
 from vitscope.data.images import ImageData
 from vitscope.data.task_data import TaskData
@@ -21,7 +22,7 @@ def without_broken(data: Any) -> tuple[Any, list[str]]:
     if isinstance(data, ImageData) and data.images is not None:
         return data, []
     own = distributed.shard(len(data))
-    shown = tqdm(own, f"reading {data.spec} ({data.split})", leave=False, disable=None, delay=_SOON)
+    shown = tqdm(own, f"reading {data.spec} ({data.split})", leave=False, disable=None, delay=_SOON, **size())
     broken = sorted(
         index for part in distributed.gather([i for i in shown if _is_broken(data, i)]) for index in part
     )

@@ -24,6 +24,7 @@ from tqdm import tqdm
 from vitscope.core.arguments.files import reason
 from vitscope.core.errors import BadData
 from vitscope.core.interrupt import signals_wait
+from vitscope.core.progress import size
 
 _CONNECT_SECONDS = 20.0
 _PACKAGE_SECONDS = 1800.0
@@ -165,7 +166,7 @@ def _run(command: list[str], folder: Path, program: str | None = None) -> None:
                 text=True,
                 errors="replace",
             )
-        with tqdm(desc=program, bar_format="{desc}: {elapsed}", disable=None, leave=False) as clock:
+        with tqdm(desc=program, bar_format="{desc}: {elapsed}", disable=None, leave=False, **size()) as clock:
             while process.returncode is None:
                 try:
                     output, _ = process.communicate(timeout=1.0)

@@ -23,6 +23,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from vitscope.core.errors import BadData
+from vitscope.core.progress import size
 from vitscope.data.images import Indices, Pixels
 
 TaskName = Literal["segmentation", "detection", "vqa"]
@@ -227,7 +228,13 @@ class TaskData:
         """
         places = [int(place) for place in self.positions]
         # a bar would disturb a log file: None is shown on a terminal alone
-        quiet: Any = {"disable": None if show else True, "delay": 1.0, "leave": False, "unit": "target"}
+        quiet: Any = {
+            "disable": None if show else True,
+            "delay": 1.0,
+            "leave": False,
+            "unit": "target",
+            **size(),
+        }
         with ThreadPoolExecutor(_CHECKERS if self.reader.parallel else 1) as pool:
             checked = pool.map(self.reader.check, places)
             try:

@@ -15,13 +15,14 @@ from vitscope.anatomy import anatomy, preserved
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible
+from vitscope.core.progress import bar
 from vitscope.core.tensors import dtype_of
 from vitscope.curvature import HessianProduct, Penalty, hessian_of_loss, select_parameters
 from vitscope.curvature.lanczos import OnStep
 from vitscope.engine.exam import Rows
 from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batches import HeldBatches
-from vitscope.engine.own_passes import bar, placed
+from vitscope.engine.own_passes import placed
 from vitscope.engine.resuming import PartialResults
 from vitscope.findings.hessian import ALL_PARAMETERS
 from vitscope.models import name_of

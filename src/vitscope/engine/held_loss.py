@@ -27,6 +27,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from vitscope.core import distributed
 from vitscope.core.bootstrap import of_few
 from vitscope.core.interrupt import Interruptible
+from vitscope.core.progress import progress
 from vitscope.core.statistics import Estimate, mean_interval, score_interval, share_interval
 from vitscope.core.tensors import dtype_of
 from vitscope.curvature.loss import Penalty
@@ -37,7 +38,6 @@ from vitscope.engine.facts import data_name, images_digest
 from vitscope.engine.held_batch import HeldBatch
 from vitscope.engine.held_batches import HeldBatches, with_targets
 from vitscope.engine.memory_format import FORMATS, check_format, faster_format, laid_out
-from vitscope.engine.own_passes import progress
 from vitscope.engine.resuming import PartialResults
 from vitscope.models import name_of
 from vitscope.recipes.recipe import Recipe

@@ -1,6 +1,5 @@
 """What a pass over the data needs: a model in its place, this process's images; or two models on the same ones."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, IterableDataset
-from tqdm import tqdm
 
 from vitscope.anatomy import Anatomy, Unit, anatomy, preserved
 from vitscope.anatomy.taps.capture import Stream
 from vitscope.core import distributed
 from vitscope.core.errors import BadData, UnsupportedModel, VitscopeError, warn
+from vitscope.core.progress import progress
 from vitscope.core.tensors import dtype_of, kept_memory
 from vitscope.data import Readout, batches, class_count, data_config, readout
 from vitscope.data.fetchers import require_labels
@@ -182,22 +181,6 @@ def placed(model: nn.Module, device: str | torch.device | None) -> Iterator[torc
             yield place
     finally:
         model.to(home)
-
-
-def bar(total: int, heading: str, unit: str) -> tqdm:
-    """A bar with an estimate, once there is something to wait for; in a log file a line now and then."""
-    often = 0.2 if sys.stderr.isatty() else 30.0
-    quiet = not distributed.is_main()
-    return tqdm(
-        total=total, desc=heading, unit=unit, delay=1.0, mininterval=often, leave=False, disable=quiet
-    )
-
-
-@contextmanager
-def progress(n_images: int, heading: str) -> Iterator[Callable[[int], Any]]:
-    """A bar over images; call what it gives with the number of those that are done."""
-    with bar(n_images, heading, "image") as shown:
-        yield shown.update
 
 
 def examine_pair(

@@ -17,6 +17,7 @@ from typing import Any, Literal, Self, get_args
 from tqdm import tqdm
 
 from vitscope.core.errors import VitscopeError
+from vitscope.core.progress import EVERY, size
 from vitscope.results import atomic_write
 
 Tracker = Literal["tensorboard", "wandb", "trackio"]
@@ -74,7 +75,8 @@ class Bar:
             unit_scale=True,
             disable=not shown,
             smoothing=0.1,
-            mininterval=0.5 if sys.stderr.isatty() else 30.0,
+            mininterval=0.5 if sys.stderr.isatty() else EVERY,
+            **size(),
         )
 
     def step(self, epoch: int, images: int, loss: float, waiting: float) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from vitscope.anatomy import preserved
 from vitscope.core import distributed
 from vitscope.core.arguments import CountFromZero, NotNegative, Probability
+from vitscope.core.progress import progress
 from vitscope.core.tensors import dtype_of
 from vitscope.data import data_config
 from vitscope.data.fetchers import ImageFetcher
@@ -26,7 +27,7 @@ from vitscope.engine.choose_exams import require_frames
 from vitscope.engine.exam import procedure
 from vitscope.engine.facts import data_name
 from vitscope.engine.frame_scores import FrameScores, blocks_of
-from vitscope.engine.own_passes import compare_classes, placed, progress
+from vitscope.engine.own_passes import compare_classes, placed
 from vitscope.engine.pass_scores import Stopwatch
 from vitscope.engine.random_passes import RandomPasses, random_network, without_grafts
 from vitscope.engine.resuming import PartialResults, ResumablePass
