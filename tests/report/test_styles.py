@@ -4,8 +4,10 @@ from pathlib import Path
 from markupsafe import Markup
 
 from vitscope.drawing.figures import new_panel
-from vitscope.drawing.style import styled
+from vitscope.drawing.style import MODELS, MSA_BAR, styled
 from vitscope.plots import plot_variance
+from vitscope.report import page
+from vitscope.report.card import KINDS
 from vitscope.report.inline import SharedStyles, inline_svg
 from vitscope.results import Run
 
@@ -24,6 +26,14 @@ def test_nothing_that_could_end_the_sheet_enters_it() -> None:
     odd = Markup('<path style="fill:url(&quot;}&lt;/style>"/>')
     assert styles.share(odd) == odd
     assert styles.css == ""
+
+
+def test_kinds_of_units_have_no_models_colour_and_msas_that_of_the_figures() -> None:
+    css = (Path(page.__file__).parent / "templates" / "page.css").read_text()
+    colours = {kind: re.findall(rf"--{kind}: (#[0-9a-f]+);", css)[0] for kind in KINDS}
+    assert len(set(colours.values())) == len(KINDS)
+    assert not set(colours.values()) & set(MODELS)
+    assert colours["msa"] == MSA_BAR
 
 
 def test_text_is_left_alone() -> None:
