@@ -20,8 +20,10 @@ from vitscope.core.errors import BadData
 from vitscope.data.config import DataConfig
 from vitscope.data.decode import to_8bit
 from vitscope.data.images import to_picture
+from vitscope.data.long_pictures import fit_long, is_long
 
 _LUMA = (0.299, 0.587, 0.114)  # ITU-R 601, as PIL's convert("L")
+_OF_PICTURES = (1, 3)  # channels
 _TENSOR_FILTERS = ("bilinear", "bicubic")
 
 Device = torch.device | str | None
@@ -75,9 +77,11 @@ def match_channels(pixels: Tensor, channels: int) -> Tensor:
 
 
 def _fits_tensor_path(pixels: Tensor, config: DataConfig) -> bool:
-    _, height, width = config.input_size
+    channels, height, width = config.input_size
     if tuple(pixels.shape[1:3]) == (height, width) and config.crop_pct == 1.0:
         return True
+    if channels in _OF_PICTURES and config.crop_mode == "center" and is_long(*pixels.shape[1:3]):
+        return False
     if height != width or config.interpolation not in _TENSOR_FILTERS:
         return False
     # Squashing scales the sides differently; PIL's rounding between its two passes then shows in the result.
@@ -101,13 +105,23 @@ def _fit_tensor(pixels: Tensor, config: DataConfig) -> Tensor:
 
 def _fit_pictures(pictures: Sequence[Image.Image], config: DataConfig) -> Tensor:
     """Resize and cut with timm's evaluation transform; uint8 (N, C, H, W)."""
-    if config.input_size[0] not in (1, 3):
+    if config.input_size[0] not in _OF_PICTURES:
         raise BadData(
             f"pictures are grey or RGB and the model takes {config.input_size[0]} channels; give tensors"
         )
     mode = "L" if config.input_size[0] == 1 else "RGB"
+    return torch.stack([_fit(to_8bit(picture).convert(mode), config) for picture in pictures])
+
+
+def _fit(picture: Image.Image, config: DataConfig) -> Any:
+    """uint8 (C, H, W)."""
     transform = _eval_transform(config)
-    return torch.stack([transform(to_8bit(picture).convert(mode)) for picture in pictures])
+    if config.crop_mode == "squash" or not is_long(picture.height, picture.width):
+        return transform(picture)
+    from torchvision.transforms.v2 import functional as F
+
+    fitted = fit_long(picture, config)
+    return transform(fitted) if config.crop_mode == "border" else F.pil_to_tensor(fitted)
 
 
 @lru_cache(maxsize=8)

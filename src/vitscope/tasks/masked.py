@@ -2,7 +2,8 @@
 
 As is usual for ADE20K: scaled so that its shorter side is 0.5 to 2 times the model's ("resized"), cut at random,
 mirrored, colours changed. "pad" shifts by up to an eighth instead of scaling and cutting. What lies outside of the
-picture has no class, and the colour that becomes 0.
+picture has no class, and the colour that becomes 0. Of a picture many times as long as wide a random part is
+taken first.
 """
 
 from typing import Any
@@ -15,6 +16,7 @@ from torchvision import transforms
 from torchvision.transforms import functional as F
 
 from vitscope.data import DataConfig
+from vitscope.data.long_pictures import is_long, part_of_long
 from vitscope.data.task_data import NO_CLASS
 from vitscope.recipes.recipe import Recipe
 
@@ -40,6 +42,10 @@ class MaskedExample:
     def __call__(self, picture: Any, mask: np.ndarray) -> tuple[Tensor, Tensor]:
         """Draws from torch's generator."""
         picture = picture.convert("RGB")
+        if self.scaled and is_long(*mask.shape):
+            rows, columns = part_of_long(*mask.shape)
+            picture = picture.crop((columns.start, rows.start, columns.stop, rows.stop))
+            mask = mask[rows, columns]
         classes = torch.from_numpy(mask.astype(np.int64))[None]
         height, width = self._scaled(*classes.shape[1:])
         picture = F.resize(picture, [height, width], interpolation=self.filter)
