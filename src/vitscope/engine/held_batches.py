@@ -20,11 +20,12 @@ from vitscope.core.errors import BadData, VitscopeError, warn
 from vitscope.curvature.loss import Convention, Penalty, scores_among
 from vitscope.data import ImageData, data_config, load_data
 from vitscope.data import batches as prepared_batches
-from vitscope.data.batching import check_finite
+from vitscope.data.batching import Batches, check_finite
 from vitscope.data.fetchers import fetcher_for, known_labels, require_labels
 from vitscope.data.images import limit_indices
 from vitscope.data.task_data import TaskData
 from vitscope.engine.held_batch import HeldBatch
+from vitscope.engine.image_range import tell_of_far
 from vitscope.recipes.augment import AugmentedData
 from vitscope.recipes.named import get_recipe
 from vitscope.recipes.recipe import Recipe
@@ -152,7 +153,9 @@ class HeldBatches:
         how: dict[str, Any] = {"batch_size": self._batch_size, "limit": self._wanted, "seed": self._seed}
         stream = prepared_batches(data, config=self._config, **how)
         self._check_length(stream.n_images)
-        return [(images.cpu(), labels.cpu()) for images, labels, _ in stream]
+        found = [(images.cpu(), labels.cpu()) for images, labels, _ in stream]
+        self._tell_of_far(stream, found[0][0])
+        return found
 
     def _in_sequence(self) -> list[tuple[Tensor, Tensor]]:
         """The first images of data that can only be read from the beginning, put together to batches anew."""
@@ -160,6 +163,7 @@ class HeldBatches:
         self._check_length(stream.n_images)
         images, labels = (torch.cat(parts).cpu() for parts in list(zip(*stream, strict=True))[:2])
         found = list(zip(images.split(self._batch_size), labels.split(self._batch_size), strict=True))
+        self._tell_of_far(stream, found[0][0])
         single = [int(own[0]) for _, own in found if len(own) > 1 and len(own.unique()) == 1]
         if single:
             warn(
@@ -167,6 +171,10 @@ class HeldBatches:
                 f"only (the first: class {single[0]}), unlike those of a training; shuffle it, or give its data set"
             )
         return found
+
+    def _tell_of_far(self, stream: Batches, images: Tensor) -> None:
+        if stream.as_given:
+            tell_of_far(images, self._config.for_channels(images.shape[1]))
 
     def _places(self, labels: np.ndarray | None, total: int) -> list[int]:
         """Which images, in the order of the batches."""

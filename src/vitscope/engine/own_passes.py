@@ -23,6 +23,7 @@ from vitscope.data.images import class_names
 from vitscope.data.task_data import TaskData
 from vitscope.engine.exam import Accumulator, Batch, ProcedureSums, Subject
 from vitscope.engine.facts import data_name, images_digest
+from vitscope.engine.image_range import tell_of_far
 from vitscope.engine.not_finite import look_inside
 from vitscope.engine.resuming import PartialResults, ResumablePass
 from vitscope.engine.takes_interface import Request
@@ -139,6 +140,8 @@ def own_passes(
         opened = mine if len(mine) else share()
         iterator = iter(opened)  # data that can be read only once is read only once
         first = next(iterator)
+        if opened.as_given:
+            tell_of_far(first[0], data_config(model).for_channels(first[0].shape[1]))
         yield OwnPasses(
             model=model,
             first=first[0],

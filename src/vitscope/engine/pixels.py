@@ -15,7 +15,7 @@ Every draw is seeded by (what it is for, seed, place of the image in the data): 
 of processes, and two models on the same images, see the same noise.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from vitscope.core.errors import BadData, UnsupportedModel
 from vitscope.data import DataConfig, data_config
 from vitscope.data.config import IMAGENET_MEAN, IMAGENET_STD
+from vitscope.engine.image_range import allowed, constants, seen
 from vitscope.engine.not_finite import scored_outputs
 from vitscope.engine.own_passes import OwnPasses
 from vitscope.engine.task_inputs import Shown
@@ -77,8 +78,8 @@ class PixelSpace:
         pixels = images * self._std.to(images) + self._mean.to(images)
         if self._as_given and not are_pictures(pixels):
             raise UnknownNormalisation(
-                f"{_seen(images)}, and {_constants(self.config)}, as {self.config.said_by} says, "
-                f"{_allowed(self.config)}; pass the mean= and std= that they were normalised with, or "
+                f"{seen(images)}, and {constants(self.config)}, as {self.config.said_by} says, "
+                f"{allowed(self.config)}; pass the mean= and std= that they were normalised with, or "
                 "8-bit images"
             )
         return pixels
@@ -107,14 +108,14 @@ def refuse_unknown(images: Tensor, config: DataConfig) -> None:
     if config.said_by == "nobody":
         imagenet = DataConfig(mean=IMAGENET_MEAN, std=IMAGENET_STD)
         raise UnknownNormalisation(
-            f"{_seen(images)} and nothing says how they were normalised; pass mean= and std=, for "
-            f"example mean=0, std=1 if they are plain pixels from 0 to 1 (ImageNet's constants {_allowed(imagenet)})"
+            f"{seen(images)} and nothing says how they were normalised; pass mean= and std=, for "
+            f"example mean=0, std=1 if they are plain pixels from 0 to 1 (ImageNet's constants {allowed(imagenet)})"
         )
     identity = set(config.mean) == {0.0} and set(config.std) == {1.0}
     if config.said_by != "the user" and not identity and look_plain(images):
         raise UnknownNormalisation(
-            f"{_seen(images)}, as plain pixels are, but {_constants(config)}, as {config.said_by} says, "
-            f"{_allowed(config)}; pass mean=0, std=1 if they are plain, or these constants if not"
+            f"{seen(images)}, as plain pixels are, but {constants(config)}, as {config.said_by} says, "
+            f"{allowed(config)}; pass mean=0, std=1 if they are plain, or these constants if not"
         )
 
 
@@ -131,28 +132,6 @@ def look_plain(images: Tensor) -> bool:
     """Whether numbers reach from 0 to 1, and not further."""
     low, high = float(images.amin()), float(images.amax())
     return -_ROUNDING <= low <= _REACHED and 1 - _REACHED <= high <= 1 + _ROUNDING
-
-
-def _seen(images: Tensor) -> str:
-    return f"the images are numbers from {float(images.amin()):.3f} to {float(images.amax()):.3f}"
-
-
-def _constants(config: DataConfig) -> str:
-    return f"mean {_listed(config.mean)} and std {_listed(config.std)}"
-
-
-def _allowed(config: DataConfig) -> str:
-    """What pixels from 0 to 1 become, per channel."""
-    ranges = [
-        f"{(0 - mean) / std:.3f} to {(1 - mean) / std:.3f}"
-        for mean, std in zip(config.mean, config.std, strict=True)
-    ]
-    return f"allow {', '.join(dict.fromkeys(ranges))}"
-
-
-def _listed(numbers: Sequence[float]) -> str:
-    listed = [f"{number:.4g}" for number in numbers]
-    return listed[0] if len(set(listed)) == 1 else f"({', '.join(listed)})"
 
 
 class NoGradient(UnsupportedModel):
