@@ -17,6 +17,7 @@ from vitscope.data.config import DataConfig, data_config
 from vitscope.data.decode import images_and_labels
 from vitscope.data.fetchers import Fetcher, fetcher_for, is_prepared, is_unlabelled, to_batch
 from vitscope.data.images import ImageData, Indices, check_labels, check_limit, limit_indices
+from vitscope.data.own_data import batches_of, count_of
 from vitscope.data.preprocessing import Device
 from vitscope.data.task_data import TaskData
 
@@ -179,10 +180,12 @@ class SequentialBatches(Batches):
     def __iter__(self) -> Iterator[Batch]:
         start, share = 0, self._share
         for number, (images, labels) in enumerate(self._read()):
-            keep = min(len(labels), self._total - start)
+            keep = min(count_of(images, labels, self._what), self._total - start)
             if number % share.world == share.rank and number // share.world >= share.skip:
                 self.as_given = is_prepared(images)
-                images, labels = to_batch(images[:keep], labels[:keep], self._config, self._device)
+                images, labels = to_batch(
+                    images[:keep], labels[:keep], self._config, self._device, self._what
+                )
                 places = torch.arange(start, start + keep, device=images.device)
                 share.check(images, labels, places, self._what)
                 yield images, labels, places
@@ -193,8 +196,8 @@ class SequentialBatches(Batches):
 
     def _read(self) -> Iterator[tuple[Any, Any]]:
         if isinstance(self._data, DataLoader):
-            for batch in self._data:
-                yield images_and_labels(batch, "the DataLoader")
+            for batch in batches_of(self._data, self._what):
+                yield images_and_labels(batch, self._what)
             return
         items = (images_and_labels(item, self._what) for item in self._data)
         while batch := list(islice(items, self._batch_size)):

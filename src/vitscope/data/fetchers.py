@@ -15,6 +15,7 @@ from vitscope.core.errors import BadData
 from vitscope.data.config import CHANNELS, DataConfig
 from vitscope.data.decode import images_and_labels
 from vitscope.data.images import NO_LABEL, ImageData, Indices
+from vitscope.data.own_data import item_of, length_of, require_one_form, require_one_shape
 from vitscope.data.preprocessing import Device, preprocess
 from vitscope.data.task_data import TaskData
 
@@ -224,15 +225,15 @@ class DatasetFetcher:
         self.labels = known_labels(data)
 
     def __len__(self) -> int:
-        return len(self._data)  # type: ignore[arg-type]
+        return length_of(self._data, self.what)
 
     def fetch_all(self, pieces: Sequence[Indices]) -> Iterator[tuple[Tensor, Tensor]]:
         """See `Fetcher`."""
         for indices in pieces:
-            items = (images_and_labels(self._data[int(i)], self.what) for i in indices)
+            items = (images_and_labels(item_of(self._data, int(i), self.what), self.what) for i in indices)
             images, labels = zip(*items, strict=True)
             self.as_given = is_prepared(images)
-            yield to_batch(images, labels, self._config, self._device)
+            yield to_batch(images, labels, self._config, self._device, self.what)
 
 
 def is_prepared(images: Any) -> bool:
@@ -241,10 +242,15 @@ def is_prepared(images: Any) -> bool:
     return isinstance(first, Tensor) and first.is_floating_point()
 
 
-def to_batch(images: Any, labels: Any, config: DataConfig | None, device: Device) -> tuple[Tensor, Tensor]:
-    """Images in whatever form, and their labels, as a batch (see `is_prepared`)."""
+def to_batch(
+    images: Any, labels: Any, config: DataConfig | None, device: Device, what: str = "the data"
+) -> tuple[Tensor, Tensor]:
+    """Images in whatever form, and their labels, as a batch (see `is_prepared`); `what` gives them."""
     labels = _whole_numbers(labels, len(images)).to(device)
+    require_one_form(images, what)
     if is_prepared(images):
+        if not isinstance(images, Tensor):
+            require_one_shape(images, what)
         batch = images if isinstance(images, Tensor) else torch.stack(list(images))
         return batch.to(device, torch.float32), labels
     first = images[0]
@@ -305,7 +311,7 @@ def _whole_numbers(labels: Any, n: int) -> Tensor:
         raise BadData(
             f"labels are {type(labels).__name__} ({error}); expected one whole number per image"
         ) from error
-    if numbers.shape != (n,) or numbers.is_floating_point():
+    if numbers.shape != (n,) or numbers.is_floating_point() or numbers.is_complex():
         seen = f"{numbers.dtype} labels of shape {tuple(numbers.shape)} for {n} images"
         raise BadData(f"{seen}; expected one whole number per image")
     return numbers.long()

@@ -25,6 +25,7 @@ from vitscope.core.errors import BadData
 from vitscope.data.decode import images_and_labels
 from vitscope.data.fetchers import known_labels, nhwc
 from vitscope.data.images import Indices
+from vitscope.data.own_data import length_of
 from vitscope.data.task_data import NO_CLASS, Mask, TaskData
 
 MOST = 2**15 - 1  # the largest number of a class
@@ -117,7 +118,7 @@ def _gives_masks(data: Any) -> bool:
     if isinstance(data, TensorDataset):
         return len(data.tensors) == 2 and data.tensors[1].ndim == 3
     by_place = hasattr(data, "__getitem__") and hasattr(data, "__len__") and not isinstance(data, TaskData)
-    if not by_place or not len(data) or known_labels(data) is not None:
+    if not by_place or not length_of(data, f"the {type(data).__name__}") or known_labels(data) is not None:
         return False
     with _as_drawn():
         try:
