@@ -156,6 +156,11 @@ def _refuse_asked(model: nn.Module, output: Tensor) -> None:
 
 
 def _check(model: nn.Module, scores: Tensor, n_images: int | None) -> None:
+    if not scores.is_floating_point():
+        raise NoClassScores(
+            f"{type(model).__name__} returns {_shape(scores)} of {scores.dtype}; expected class scores in floating "
+            "point: wrap it so that it returns logits"
+        )
     if scores.ndim < 2 or (n_images is not None and len(scores) != n_images):
         shown = "" if n_images is None else f" for {n_images} images"
         raise NoClassScores(

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from vitscope.anatomy import anatomy, preserved
+from vitscope.anatomy.taps.preserve import refuse_inference_weights
 from vitscope.core import distributed
 from vitscope.core.errors import VitscopeError
 from vitscope.core.interrupt import Interruptible
@@ -129,6 +130,7 @@ def curvature_passes(
     model: nn.Module, data: Any, setup: CurvatureSetup, device: str | torch.device | None, name: str | None
 ) -> Iterator[CurvaturePasses]:
     """Put the model in its place, in evaluation mode, and draw the batches."""
+    refuse_inference_weights(model, differentiated=True)
     with preserved(model), placed(model, device):
         yield CurvaturePasses(model, data, setup, name)
 

@@ -174,6 +174,11 @@ def compare_classes(model: nn.Module, data: Any) -> None:
 def placed(model: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
     """The model on `device`, and back where it was afterwards; on a CPU, passes reuse memory inside."""
     home = next((p.device for p in model.parameters()), torch.device("cpu"))
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise UnsupportedModel(
+            f"{name_of(model)} has weights without values (on the meta device), and images cannot be shown to it; build "
+            "it on a real device and load its weights (vs.anatomy takes it as it is)"
+        )
     try:
         place = home if device is None else torch.device(device)
         model.to(place)

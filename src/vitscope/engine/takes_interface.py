@@ -86,12 +86,20 @@ def takes_interface(function: Callable[Parameters, Returned]) -> TakesInterface[
             for model in models if isinstance(models, list | tuple) else ():
                 stack.enter_context(declared(model, output, mean, std))
                 stack.enter_context(shown_classes(model, _classes_of(data)))
+            if not _made_for_inference(models):  # exams switch gradients on and off themselves
+                stack.enter_context(torch.inference_mode(False))
             call = gathered(function, given)
             return function(*call.args, **call.kwargs)
 
     taken = signature.replace(parameters=[*named, *added, *surplus])
     with_interface.__signature__ = readable(taken)  # type: ignore[attr-defined]
     return with_interface
+
+
+def _made_for_inference(models: Any) -> bool:
+    """Whether weights were made under `torch.inference_mode`, and are of use inside only."""
+    several = models if isinstance(models, list | tuple) else ()
+    return any(p.is_inference() for model in several for p in model.parameters())
 
 
 def _classes_of(data: Any) -> int | None:

@@ -7,6 +7,8 @@ from typing import Any, Protocol, TypeGuard
 import torch
 from torch import nn
 
+from vitscope.core.errors import UnsupportedModel
+
 _BACKENDS = ("flash", "mem_efficient", "math", "cudnn")
 
 
@@ -25,6 +27,17 @@ def _remembers(module: object) -> TypeGuard[Remembering]:
     return hasattr(type(module), "set_aside") and hasattr(type(module), "put_back")
 
 
+def refuse_inference_weights(model: nn.Module, differentiated: bool = False) -> None:
+    """Refuse weights made under `torch.inference_mode` where torch does not allow what is asked of them."""
+    if torch.is_inference_mode_enabled() and not differentiated:
+        return
+    if any(parameter.is_inference() for parameter in model.parameters()):
+        raise UnsupportedModel(
+            f"{type(model).__name__} was made under torch.inference_mode, and torch does not let its weights be used "
+            "outside, nor differentiated; make it outside (torch.no_grad does no harm)"
+        )
+
+
 @contextmanager
 def preserved(model: nn.Module, *, evaluation: bool = True) -> Iterator[None]:
     """Restore train/eval modes, requires_grad, gradients, random state, attention backends and what modules
@@ -32,6 +45,7 @@ def preserved(model: nn.Module, *, evaluation: bool = True) -> Iterator[None]:
 
     With `evaluation` the model is in evaluation mode inside: batch-norm statistics are not updated, dropout is off.
     """
+    refuse_inference_weights(model)
     modes = [(module, module.training) for module in model.modules()]
     parameters = [(p, p.requires_grad, p.grad) for p in model.parameters()]
     random = torch.get_rng_state()
