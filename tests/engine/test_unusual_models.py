@@ -1,4 +1,4 @@
-"""Models and callers in a state of torch's in which numbers cannot be had: inference mode, the meta device, no floats."""
+"""States of torch in which numbers cannot be had: inference mode, the meta device, scores that are no floats."""
 
 from collections.abc import Callable
 from typing import Any

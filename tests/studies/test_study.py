@@ -93,6 +93,7 @@ def test_fewer_seeds_more_seeds_and_some_arms(tmp_path):
         ("plain: {model: vit_mini}", "plain: {model: 3}", "arms.plain: model is 3; expected text"),
         ("  broadcast:\n", "  plain:\n", "line 10, column 3: 'plain' stands there twice"),
         ("seeds: 3", "seeds: 0", "seeds is 0; expected a whole number, 1 or more"),
+        ("seeds: 3", "seeds: 1000000000", "seeds is 1000000000; expected a whole number from 1 to 10,000"),
         ("seeds: [5, 7]", "seeds: [5, 5]", "arm broadcast: seed 5 stands there twice"),
         ("fraction: 0.5", "fraction: 5", "arms.broadcast: fraction is 5; expected a number, more than 0"),
         ("changes: {epochs: 2}", "changes: 2", "arms.broadcast: changes is 2; expected a dict"),

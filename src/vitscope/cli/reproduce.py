@@ -8,7 +8,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import JobOptions
-from vitscope.core.arguments import Count
+from vitscope.core.arguments import SeedCount
 from vitscope.core.errors import BadArgument
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Options(JobOptions):
     """Such as C7, or a section, such as C; default: all."""
     scale: Literal["smoke", "cpu", "paper"] = "cpu"
     """How large: seconds, to see that it runs; hours of one core; the papers' models, data and epochs."""
-    seeds: Count | None = None
+    seeds: SeedCount | None = None
     """Trainings of every arm, instead of the scale's."""
     out: Path | None = None
     """Folder for what is found; default: runs/reproduce/SCALE."""

@@ -8,7 +8,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import CodeOptions, JobOptions
-from vitscope.core.arguments import Count
+from vitscope.core.arguments import SeedCount
 from vitscope.core.errors import VitscopeError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Options(JobOptions, CodeOptions):
     """Folder for tables and page; default: runs/NAME."""
     dry_run: bool = False
     """Print the jobs with their cost, measured by a few steps, and do none."""
-    seeds: Count | None = None
+    seeds: SeedCount | None = None
     """So many seeds, instead of those of the file."""
     only: tuple[str, ...] = ()
     """Arms to do, with those that they start from; default: all."""

@@ -176,7 +176,7 @@ def placed(model: nn.Module, device: str | torch.device | None) -> Iterator[torc
     home = next((p.device for p in model.parameters()), torch.device("cpu"))
     if any(parameter.is_meta for parameter in model.parameters()):
         raise UnsupportedModel(
-            f"{name_of(model)} has weights without values (on the meta device), and images cannot be shown to it; build "
+            f"{name_of(model)} has weights without values (on the meta device), and cannot be shown images; build "
             "it on a real device and load its weights (vs.anatomy takes it as it is)"
         )
     try:

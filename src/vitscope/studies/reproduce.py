@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
+from vitscope.core.arguments import Count, CountFromZero, NotNegative, SeedCount, checked
 from vitscope.core.errors import VitscopeError
 from vitscope.results.claim_record import ClaimRecord, revised
 from vitscope.results.provenance import now
@@ -31,7 +31,7 @@ OUT = Path("runs/reproduce")
 def reproduce(
     claims: Sequence[str] = (),
     scale: ScaleName = "cpu",
-    seeds: Count | None = None,
+    seeds: SeedCount | None = None,
     out: str | os.PathLike[str] | None = None,
     store: str | os.PathLike[str] = STORE,
     engine: Engine = "local",

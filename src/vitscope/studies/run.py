@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vitscope.core.arguments import Count, CountFromZero, NotNegative, checked
+from vitscope.core.arguments import Count, CountFromZero, NotNegative, SeedCount, checked
 from vitscope.core.errors import BadArgument, warn
 from vitscope.data.refuse_among_images import refuse_among_images
 from vitscope.report.study_page import write_study_page
@@ -78,7 +78,7 @@ def study(
     cpus_per_job: Count = 1,
     gpus_per_job: NotNegative | None = None,
     budget: str | None = None,
-    seeds: Count | None = None,
+    seeds: SeedCount | None = None,
     only: Sequence[str] = (),
     retries: CountFromZero = 1,
     trust_code: bool = False,

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from vitscope.core.arguments import Count, Fraction, Probability, Seed, from_yaml
+from vitscope.core.arguments import Count, Fraction, Probability, Seed, SeedCount, from_yaml
 from vitscope.core.arguments.kinds import describe, shown
 from vitscope.core.errors import BadArgument, did_you_mean
 
 Named = Mapping[str, Any]
 Operations = tuple[str | Named, ...]
-Seeds = Count | tuple[Seed, ...]
+Seeds = SeedCount | tuple[Seed, ...]
 
 SHARED: dict[str, Any] = {  # what a study says for all its arms, and an arm for itself
     "data": str,

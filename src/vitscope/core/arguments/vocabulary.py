@@ -93,6 +93,7 @@ BatchSize = Annotated[int, Range(1, 1_000_000)]
 Epochs = Annotated[int, Range(1, 1_000_000)]
 Side = Annotated[int, Range(1, 16_384)]
 Classes = Annotated[int, Range(1, 10_000_000)]
+SeedCount = Annotated[int, Range(1, 10_000)]  # how many; each is a training of every arm
 Seed = Annotated[int, Range(0, 2**32 - 1)]
 Workers = Annotated[int, Range(0, 16 * (os.cpu_count() or 1))]
 Port = Annotated[int, Range(0, 65_535)]
