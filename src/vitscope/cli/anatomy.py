@@ -38,9 +38,8 @@ class Options(CodeOptions):
 
 def run(options: Options) -> None:
     """Watch the model once, without weights where it can be built so, and print its units."""
-    from rich.console import Console
-
     from vitscope.anatomy import anatomy, own_input_size
+    from vitscope.report.console import SafeConsole
 
     with notes_as_typed("anatomy", Options):
         model, side = _model(options), options.img_size
@@ -56,7 +55,7 @@ def run(options: Options) -> None:
             document |= {"output": parts.output, "undecided": parts.undecided or None}
         print(json.dumps(document, indent=2))
         return
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = SafeConsole(width=None if sys.stdout.isatty() else 160)
     console.print(_table(parts))
     console.print(_summary(options.model, model, parts), markup=False, highlight=False)
     if parts.undecided:

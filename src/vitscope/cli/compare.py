@@ -8,6 +8,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import ImageOptions
+from vitscope.cli.tell import tell
 from vitscope.core.arguments import Address
 
 
@@ -64,4 +65,4 @@ def run(options: Options) -> None:
         if distributed.is_main():
             path = report(runs, page, options.title, options.docs)
             print_verdicts(all_verdicts(find_runs(runs)), wide_console())
-            print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")
+            tell(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

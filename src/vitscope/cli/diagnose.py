@@ -8,6 +8,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import ExamOptions
+from vitscope.cli.tell import tell
 from vitscope.cli.words import epilogue, expand
 
 if TYPE_CHECKING:
@@ -81,4 +82,4 @@ def run(options: Options) -> None:
         if distributed.is_main():
             print_results(results)
             kept = " ".join(map(str, folders.values()))
-            print(f"kept in {kept}\nmake a page of it: vitscope report {kept} -o report.html")
+            tell(f"kept in {kept}", f"make a page of it: vitscope report {kept} -o report.html")

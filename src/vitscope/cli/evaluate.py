@@ -8,6 +8,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import ExamOptions
+from vitscope.cli.tell import tell
 from vitscope.cli.words import epilogue, expand
 from vitscope.core.arguments import Positive, Seed
 
@@ -115,7 +116,11 @@ def _print(found: "Evaluation") -> None:
             )
     kept = " ".join(map(str, found.folders.values()))
     figures = " ".join(str(folder / "figures") for folder in found.folders.values())
-    print(f"figures in {figures}\nkept in {kept}\nmake a page of it: vitscope report {kept} -o report.html")
+    tell(
+        f"figures in {figures}",
+        f"kept in {kept}",
+        f"make a page of it: vitscope report {kept} -o report.html",
+    )
 
 
 def _told(column: str, value: Any) -> str:

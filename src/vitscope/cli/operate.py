@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
+from vitscope.cli.tell import tell
 from vitscope.core.arguments import Classes, Seed, Side
 from vitscope.core.errors import VitscopeError, alike
 
@@ -108,12 +109,11 @@ def epilogue(arguments: list[str]) -> str:
 
 def run(options: Options) -> None:
     """Operate, print what changed, save."""
-    from rich.console import Console
-
     from vitscope.cli.as_typed import as_typed, notes_as_typed
     from vitscope.models.create import random_weights
     from vitscope.models.errors import TwinWarning
     from vitscope.models.trust import names_code
+    from vitscope.report.console import SafeConsole
     from vitscope.surgery.tools.operate import find_operation, operate, read_operation
 
     if any(text.split()[:1] in (["build_up"], ["build-up"]) for text in options.operations):
@@ -139,7 +139,7 @@ def run(options: Options) -> None:
     made = (options.model, *options.deep_ensemble)
     for note in filter(None, (*notes, *(random_weights(name, options.pretrained) for name in made))):
         print(f"vitscope: {as_typed(note, 'operate', Options)}", file=sys.stderr)
-    console = Console()
+    console = SafeConsole()
     if operated.members > 1:
         names = ", ".join((options.model, *options.deep_ensemble))
         console.print(f"deep_ensemble: {operated.members} models: {names}", markup=False, highlight=False)
@@ -150,7 +150,7 @@ def run(options: Options) -> None:
     console.print(_table(operated.comparison))
     if options.out is not None:
         trust = " --trust-code" if options.trust_code or any(map(names_code, made)) else ""
-        print(
+        tell(
             f"kept in {options.out}; see: vitscope anatomy {options.out}{trust}, "
             f"vitscope train {options.out} --out ...{trust}"
         )
@@ -158,12 +158,11 @@ def run(options: Options) -> None:
 
 def _search(options: Options) -> None:
     """Build up, print the table, save."""
-    from rich.console import Console
-
     from vitscope import create_model
     from vitscope.core.tensors import seeded
     from vitscope.models.sources.factory import error_text, working_directory_importable
     from vitscope.models.trust import names_code
+    from vitscope.report.console import SafeConsole
     from vitscope.studies.build_up import build_up, read_build_up
 
     if len(options.operations) > 1 or options.deep_ensemble:
@@ -195,10 +194,10 @@ def _search(options: Options) -> None:
             f"measure={arguments['measure']} fails with {error_text(error)}; expected a function of (model, out, seed) "
             "that returns one number per image"
         ) from error
-    Console().print(_steps(found))
+    SafeConsole().print(_steps(found))
     counts = ",".join(map(str, found.msa))
     trust = " --trust-code" if options.trust_code or names_code(options.model) else ""
-    print(f"best: msa={counts}, kept in {options.out}; see: vitscope anatomy {options.out}{trust}")
+    tell(f"best: msa={counts}, kept in {options.out}; see: vitscope anatomy {options.out}{trust}")
 
 
 def _steps(found: "BuildUp") -> Any:

@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
+from vitscope.cli.tell import tell
 from vitscope.core.arguments import Address
 
 
@@ -34,4 +35,4 @@ def run(options: Options) -> None:
 
     with notes_as_typed("report", Options):
         path = report(options.runs, options.out, options.title, options.docs, options.verdicts)
-    print(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")
+    tell(f"wrote {path} ({path.stat().st_size / 1024:.0f} kB); open it in a browser")

@@ -8,6 +8,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import JobOptions
+from vitscope.cli.tell import tell
 from vitscope.core.arguments import SeedCount
 from vitscope.core.errors import BadArgument
 
@@ -67,14 +68,14 @@ def run(options: Options) -> None:
         elif write:
             from vitscope.report.claims_page import write_claims
 
-            print(f"written to {write_claims(folder, write)}")
+            tell(f"written to {write_claims(folder, write)}")
         else:
             from vitscope.report.claims_page import write_claims
             from vitscope.studies.reproduce import reproduce
 
             records = reproduce(**given)
             _print_verdicts(records)
-            print(f"kept in {folder}; open {write_claims(folder, folder / 'claims.html')}")
+            tell(f"kept in {folder}; open {write_claims(folder, folder / 'claims.html')}")
 
 
 def _print_cards(options: Options) -> None:

@@ -8,6 +8,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import CodeOptions, JobOptions
+from vitscope.cli.tell import tell
 from vitscope.core.arguments import SeedCount
 from vitscope.core.errors import VitscopeError
 
@@ -56,7 +57,7 @@ def run(options: Options) -> None:
             print(f"{row['name']}: {row['note']}")
         for line in done.result.missing:
             print(f"missing: {line}")
-        print(f"kept in {done.result.path}" + (f"; open {done.result.page}" if done.result.page else ""))
+        tell(f"kept in {done.result.path}" + (f"; open {done.result.page}" if done.result.page else ""))
     left = len(done.report.of("left out"))
     if done.report.failures:
         also = f", and {left} that need them were left out" if left else ""

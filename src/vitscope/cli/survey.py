@@ -8,6 +8,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import CodeOptions, JobOptions
+from vitscope.cli.tell import tell
 from vitscope.cli.words import epilogue, expand
 from vitscope.core.arguments import BatchSize, Classes, Count, CountFromZero, Side
 
@@ -67,8 +68,8 @@ def run(options: Options) -> None:
     wide = result.wide()
     wide_console().print(_table(wide))
     if more := _more(wide):
-        print(f"{more} more column{'s' if more > 1 else ''} of numbers: {result.path}/{TABLE}")
-    print(f"kept in {result.path}; open {result.page}")
+        tell(f"{more} more column{'s' if more > 1 else ''} of numbers: {result.path}/{TABLE}")
+    tell(f"kept in {result.path}; open {result.page}")
 
 
 def _table(wide: Any) -> Any:

@@ -9,6 +9,7 @@ import tyro
 
 from vitscope.cli.as_typed import notes_as_typed
 from vitscope.cli.options import CodeOptions
+from vitscope.cli.tell import tell
 from vitscope.core.arguments import (
     BatchSize,
     Count,
@@ -127,9 +128,10 @@ def run(options: Options) -> None:
     more += " --skip-broken" if options.skip_broken else ""
     more += " --trust-code" if options.trust_code or names_code(options.model) else ""
     measured = f"{done.words} on {done.held_out} held-out images"
-    print(
+    tell(
         f"{options.model}: {measured if done.words else 'not measured, for want of held-out images,'} "
         f"after {done.epochs} epoch{'s' if done.epochs != 1 else ''}, {done.seconds / 60:.1f} min, "
-        f"{done.images_per_second:.0f} images/s\n"
-        f"kept in {done.path}\nexamine it: vitscope diagnose {done.path} --data {quote(options.data)}{more}"
+        f"{done.images_per_second:.0f} images/s",
+        f"kept in {done.path}",
+        f"examine it: vitscope diagnose {done.path} --data {quote(options.data)}{more}",
     )

@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from vitscope.claims import Verdict
 from vitscope.core import pd
+from vitscope.core.errors import in_one_line
 from vitscope.report.subject import images_of, is_augmented
 from vitscope.report.verdicts import by_chance
 from vitscope.results import Result
@@ -23,14 +25,22 @@ from vitscope.results.numbers import label, with_interval
 EVIDENCE = "n: how many images a number is about (throughput: batches)"
 
 
+class SafeConsole(Console):
+    """What steers a terminal is written out, as in errors; names of files and models may hold it."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """Text of a string; its line breaks stay."""
+        return super().render_str("\n".join(map(in_one_line, text.split("\n"))), **how)
+
+
 def wide_console() -> Console:
     """A console as wide as the terminal; 140 characters where nobody looks on."""
-    return Console(width=None if sys.stdout.isatty() else 140)
+    return SafeConsole(width=None if sys.stdout.isatty() else 140)
 
 
 def print_results(results: Mapping[str, Mapping[str, Result]], console: Console | None = None) -> None:
     """Print results by model and exam: a table of what belongs to whole models, one per model of units."""
-    console = console or Console()
+    console = console or SafeConsole()
     whole: dict[str, pd.DataFrame] = {}
     by_unit: dict[str, dict[str, pd.DataFrame]] = {}
     for model, found in results.items():
@@ -161,7 +171,7 @@ def _arrow(row: Any) -> str:
 
 def print_verdicts(verdicts: Sequence[Verdict], console: Console | None = None) -> None:
     """Print claim by claim the number and the rule that decide, then the verdict on each model."""
-    console = console or Console()
+    console = console or SafeConsole()
     colours = {"holds": "green", "does not hold": "red", "inconclusive": "yellow"}
     claims: dict[tuple[str, str], list[Verdict]] = {}
     for verdict in verdicts:
