@@ -22,7 +22,8 @@ def made(temperature: float | None = None, fit: bool = False) -> PredictionResul
 
 def test_table_and_disk(tmp_path: Path) -> None:
     result = made()
-    assert result.table()["quantity"].tolist() == list(QUANTITIES)
+    few = len(result.class_names) <= 5  # whatever the label, it is among five
+    assert result.table()["quantity"].tolist() == [q for q in QUANTITIES if q != "top5" or not few]
     result.save(tmp_path)
     back = Result.load(tmp_path)
     assert isinstance(back, PredictionResult)

@@ -147,4 +147,4 @@ def test_images_that_an_exam_makes_are_not_those_of_the_data(
     (subject,) = find_runs([tmp_path])
     assert dict(subject.card.facts)["Examined on"] == "6 images of fashion (test)"
     print_results({"resnet": results})
-    assert re.search(r"^images +6 *$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^n +6 +16 *$", capsys.readouterr().out, re.MULTILINE)

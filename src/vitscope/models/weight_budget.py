@@ -16,6 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from vitscope.core.errors import BadResult
 from vitscope.models.checkpoints import read_weights
+from vitscope.results.plain_files import check_plain
 
 _TIMES = 4  # operations may have made the model smaller than it is built
 _MORE_NUMBERS = 100_000_000
@@ -60,6 +61,7 @@ def within_weights(path: Path, run: Path, described: Path) -> Iterator[None]:
 def _size_of(path: Path, run: Path) -> tuple[int, int]:
     """How many tensors a file holds, and numbers in them; only its header is read."""
     try:
+        check_plain([path])  # of a pipe the header never comes
         with safe_open(path, framework="pt") as file:
             sizes = [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118
     except (SafetensorError, OSError):

@@ -38,9 +38,11 @@ def nll_by_hand(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 @torch.no_grad()
 def expected_table(model: nn.Module, *data: torch.Tensor) -> dict[tuple[str, None], Any]:
-    held, moved = HeldBatches(model, data, 4, 2, None, seed=0), moved_parameters(model, (3, 32, 32))
-    pictures = torch.cat([held[i].images for i in range(2)]).double()
-    truth = torch.cat([held[i].targets for i in range(2)]).numpy()
+    batches, lacking = -(-len(data[0]) // 4), -len(data[0]) % 4
+    held = HeldBatches(model, data, 4, batches, None, seed=0, left_out=lacking)
+    moved = moved_parameters(model, (3, 32, 32))
+    pictures = torch.cat([held[i].images for i in range(batches)]).double()
+    truth = torch.cat([held[i].targets for i in range(batches)]).numpy()
     before = [m.parameter.clone() for m in moved]
     along, across = random_directions(moved)
     found: dict[str, list[float]] = {"nll": [], "l2": [], "loss": [], "accuracy": [], "rise": []}

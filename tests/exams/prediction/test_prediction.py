@@ -86,7 +86,7 @@ def test_of_equal_outputs_the_first_is_predicted(classes: int) -> None:
     assert values(result)["accuracy"] == 1.0
     table = result.class_table()
     for k in logits.argmax(1).unique().tolist():
-        precision = table[(table["quantity"] == "precision") & (table["class"] == str(k))]["value"].item()
+        precision = table[(table["quantity"] == "precision") & (table["class"] == k)]["value"].item()
         assert precision == 1.0
     labels = torch.arange(400) % classes
     by_hand = [
